@@ -1,4 +1,4 @@
-"""Makes backends/llvm/polynomials/coefficients.py: polynomials and split constants of the inlined functions.
+"""This script writes backends/llvm/polynomials/coefficients.py: polynomials and split constants of inlined functions.
 
 Run `python ci/fit_polynomials.py > backends/llvm/polynomials/coefficients.py`; a test compares the two. All arithmetic
 is on fractions. A function is known by its Taylor series f(s) = a_0 + a_1 s + ..., cut where the rest cannot matter.
@@ -15,17 +15,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 Series = Callable[[int], Fraction]
-"""Series(k): the Taylor coefficient of s^k."""
+"""Function from k to the Taylor coefficient of s^k."""
 
 TERMS = 60
-"""Terms kept of a series: on all intervals below, what follows is less than 2^-70 of the sum."""
+"""Number of terms kept of a series; on all intervals below, the rest is less than 2^-70 of the sum."""
 
 DIGITS = {"f32": 24, "f64": 53}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A function of s on [low, high] whose first `exact` coefficients stay as they are. degrees: by type."""
+    """Represent a function of s on [low, high].
+
+    Attributes:
+        series: its Taylor series.
+        low: the lower end of the interval.
+        high: the upper end of the interval.
+        exact: the number of first coefficients that stay as they are in the series.
+        degrees: the degree of the polynomial, by type.
+    """
 
     series: Series
     low: float
@@ -35,13 +43,13 @@ class Fit:
 
 
 def rounded(x: Fraction, kind: str) -> float:
-    """The nearest number of the type."""
+    """Return the nearest number of the type."""
     double = float(x)
     return double if kind == "f64" else float(struct.unpack("f", struct.pack("f", double))[0])
 
 
 def evaluate(coefficients: Sequence[Fraction], s: Fraction) -> Fraction:
-    """The polynomial at s, by Horner's rule."""
+    """Return the polynomial at s, by Horner's rule."""
     total = Fraction(0)
     for c in reversed(coefficients):
         total = total * s + c
@@ -49,14 +57,14 @@ def evaluate(coefficients: Sequence[Fraction], s: Fraction) -> Fraction:
 
 
 def nodes(low: float, high: float, count: int) -> list[Fraction]:
-    """Chebyshev nodes of the interval; none is 0, where the divided function would be 0/0."""
+    """Return the Chebyshev nodes of the interval; none is 0, where the divided function would be 0/0."""
     middle, half = (low + high) / 2, (high - low) / 2
     made = [middle + half * math.cos(math.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
     return [Fraction(s if abs(s) > 1e-9 else 1e-6) for s in made]
 
 
 def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
-    """Coefficients of the polynomial through the points, by divided differences."""
+    """Return the coefficients of the polynomial through the points, by divided differences."""
     places, column = [s for s, _ in points], [y for _, y in points]
     newton = [column[0]]
     for order in range(1, len(points)):
@@ -71,7 +79,10 @@ def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
 
 
 def fit(f: Fit, kind: str) -> list[float]:
-    """Coefficients in the type, lowest first. What rounding them does is far below that of adding the terms up."""
+    """Return the coefficients in the type, lowest first.
+
+    The effect of rounding them is far below that of adding the terms up.
+    """
     taylor = [f.series(k) for k in range(TERMS)]
     some = nodes(f.low, f.high, f.degrees[kind] + 1 - f.exact)
     rest = [(s, (evaluate(taylor, s) - evaluate(taylor[: f.exact], s)) / s**f.exact) for s in some]
@@ -79,7 +90,7 @@ def fit(f: Fit, kind: str) -> list[float]:
 
 
 def split(x: Fraction, parts: int, bits: int) -> list[float]:
-    """Positive numbers of at most `bits` digits whose sum is x but for the digits after the last."""
+    """Return positive numbers of at most `bits` digits whose sum is x, except for the digits after the last number."""
     out = []
     for _ in range(parts):
         exponent = math.frexp(float(x))[1] - bits
@@ -93,7 +104,7 @@ def split(x: Fraction, parts: int, bits: int) -> list[float]:
 
 
 def arctangent(inverse: int) -> Fraction:
-    """atan(1/inverse) to more than 200 bits."""
+    """Return atan(1/inverse) to more than 200 bits."""
     return sum((Fraction((-1) ** k, (2 * k + 1) * inverse ** (2 * k + 1)) for k in range(100)), start=Fraction(0))
 
 
@@ -127,7 +138,7 @@ from __future__ import annotations
 
 
 def constants(kind: str) -> dict[str, list[float]]:
-    """Split constants of a type."""
+    """Return the split constants of a type."""
     digits = DIGITS[kind]
     exponent_digits = {"f32": 8, "f64": 11}[kind]
     first = split(LN2, 1, digits - exponent_digits)[0]
@@ -141,7 +152,7 @@ def constants(kind: str) -> dict[str, list[float]]:
 
 
 def table(name: str, rows: dict[str, dict[str, list[float]]]) -> str:
-    """A table as Python text: numbers in hexadecimal keep their digits."""
+    """Return a table as Python text in which every number keeps all its digits."""
     lines = [f"{name}: dict[str, dict[str, tuple[float, ...]]] = {{"]
     for key, kinds in rows.items():
         lines.append(f'    "{key}": {{')
@@ -154,7 +165,7 @@ def table(name: str, rows: dict[str, dict[str, list[float]]]) -> str:
 
 
 def text() -> str:
-    """The file."""
+    """Return the text of the file."""
     fits = {name: {kind: fit(f, kind) for kind in f.degrees} for name, f in FITS.items()}
     by_kind = {kind: constants(kind) for kind in DIGITS}
     split_ones = {name: {kind: by_kind[kind][name] for kind in DIGITS} for name in by_kind["f32"]}

@@ -1,8 +1,8 @@
-"""Makes `.links/stackgrad`, the package as one tree of symbolic links, for static checkers.
+"""This script makes `.links/stackgrad`, the package as one tree of symbolic links, for static checkers.
 
-The folders of a checkout are mapped into the package by pyproject.toml, and an editable install follows that map
-with an import hook that static checkers do not know. Invariant: the tree holds a link for each entry of the root
-package and one for each mapped folder, and nothing else; all links are relative.
+The folders of a checkout are mapped into the package by pyproject.toml, and an editable install follows that map with
+an import hook that static checkers do not know. Invariant: the tree holds a link for each entry of the root package and
+one for each mapped folder, and nothing else; all links are relative.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def package_folders(pyproject: Path) -> dict[str, str]:
-    """Folder of each mapped package, as pyproject.toml states it: {"stackgrad.compiler": "compiler", ...}."""
+    """Return the folder of each mapped package in pyproject.toml: {"stackgrad.compiler": "compiler", ...}."""
     with pyproject.open("rb") as file:
         return dict(tomllib.load(file)["tool"]["setuptools"]["package-dir"])
 
 
 def wanted_links(root: Path, folders: dict[str, str]) -> dict[str, Path]:
-    """Target of each link by its path below the tree: the root package's entries, then the mapped folders."""
+    """Return the target of each link by its path in the tree: entries of the root package, then mapped folders."""
     top = next(name for name in folders if "." not in name)
     entries = sorted(p for p in (root / folders[top]).iterdir() if p.name != "__pycache__")
     links = {f"{top}/{entry.name}": entry for entry in entries}
@@ -34,9 +34,12 @@ def wanted_links(root: Path, folders: dict[str, str]) -> dict[str, Path]:
 
 
 def make_links(tree: Path, links: dict[str, Path]) -> None:
-    """Bring the tree in step with `links`: stale links go, missing ones are made. Raises OSError where it cannot.
+    """Make the tree equal to `links`: remove all old entries and make all links.
 
-    Byte code of an interpreter that ran on the tree goes with them.
+    Byte code of an interpreter that ran on the tree is removed with the old entries.
+
+    Raises:
+        OSError: the file system refuses a change.
     """
     for old in tree.glob("*/*"):
         if old.is_dir() and not old.is_symlink():
@@ -50,6 +53,7 @@ def make_links(tree: Path, links: dict[str, Path]) -> None:
 
 
 def main() -> int:
+    """Make the tree of this checkout and return the exit status."""
     make_links(ROOT / ".links", wanted_links(ROOT, package_folders(ROOT / "pyproject.toml")))
     return 0
 

@@ -1,12 +1,12 @@
-"""What runs at night: a long campaign, a hunt for planted mistakes, peers where they are installed; and their report.
+"""Run the nightly work: a long campaign, a hunt for planted mistakes, installed peers; and write the report.
 
-    python ci/nightly.py FOLDER                                       eight hours' worth, more or less
+    python ci/nightly.py FOLDER                                       about eight hours of work
     python ci/nightly.py FOLDER --cases 20000 --mutants 0 --peers 0   a campaign of so many programs and nothing else
 
-FOLDER then holds `report.html` and its twin `report.json`, the campaign with the corpus of what it found, what each
-step printed, and `nightly.json`: each step with its outcome. The exit status is 1 if an executor of ours disagrees
-with another or crashes, or if a planted mistake is missed; what peers get wrong is reported and decides nothing.
-Runs under an interpreter that has the package.
+FOLDER then holds `report.html` and the same report as `report.json`, the campaign with the corpus of its findings, the
+output of each step, and `nightly.json`: each step with its outcome. The exit status is 1 if an executor of this project
+disagrees with another or crashes, or if a planted mistake is missed. Mistakes of peers are reported and decide nothing.
+The script runs under an interpreter that has the package.
 """
 
 from __future__ import annotations
@@ -26,12 +26,20 @@ from pathlib import Path
 BACKENDS = "cpu,cpu-masked"
 PEERS = ("quadrants", "taichi")
 SEEDS = (2, 50001, 4000011)
-"""Of the hunts; what each finds depends on its seed alone."""
+"""Seeds of the hunts; the findings of each hunt depend only on its seed."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command. decides: whether its failure is one of the night. status, seconds: when it has run."""
+    """Represent one command.
+
+    Attributes:
+        name: its name, also of its output file.
+        command: the arguments of `python -m stackgrad`.
+        decides: True if its failure is a failure of the night.
+        status: the exit status after it has run.
+        seconds: the duration after it has run.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -41,12 +49,12 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        """Whether the night failed here."""
+        """Return True if the night failed in this step."""
         return self.decides and self.status != 0
 
 
 def steps(given: argparse.Namespace, peers: Sequence[str]) -> Iterator[Step]:
-    """What is to run, in order."""
+    """Yield the steps to run, in order."""
     folder, processes = Path(given.folder), ("--processes", str(given.processes))
     campaign = str(folder / "campaign")
     end = ("--cases", str(given.cases)) if given.cases else ("--seconds", str(given.seconds))
@@ -66,12 +74,12 @@ def steps(given: argparse.Namespace, peers: Sequence[str]) -> Iterator[Step]:
 
 
 def installed_peers() -> list[str]:
-    """Other systems that can be compared with here."""
+    """Return the peers that are installed on this machine."""
     return [name for name in PEERS if importlib.util.find_spec(name)]
 
 
 def run_step(step: Step, folder: Path) -> Step:
-    """Run one; what it prints goes to a file of its name."""
+    """Run a step and return it with its outcome; its output goes to a file of its name."""
     begin = time.monotonic()
     with (folder / f"{step.name}.txt").open("w", encoding="utf-8") as out:
         command = [sys.executable, "-m", "stackgrad", *step.command]
@@ -80,7 +88,7 @@ def run_step(step: Step, folder: Path) -> Step:
 
 
 def run_all(wanted: Iterator[Step], folder: Path, run: Callable[[Step, Path], Step] = run_step) -> list[Step]:
-    """All steps; one that fails does not keep the others from running."""
+    """Run all steps and return them; a step that fails does not prevent the next ones."""
     done: list[Step] = []
     for step in wanted:
         print(f"== {step.name}: stackgrad {' '.join(step.command)}", flush=True)
@@ -93,14 +101,14 @@ def run_all(wanted: Iterator[Step], folder: Path, run: Callable[[Step, Path], St
 
 
 def publish(folder: Path, place: Path) -> None:
-    """The page and its twin, copied to where they are kept."""
+    """Copy both forms of the report to the folder where they are kept."""
     place.mkdir(parents=True, exist_ok=True)
     for name in ("report.html", "report.json"):
         shutil.copyfile(folder / name, place / name)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description="A long campaign, its report, and a hunt for planted mistakes.")
     parser.add_argument("folder", metavar="FOLDER", help="where everything goes; a campaign that lies there goes on")
     parser.add_argument("--seconds", type=float, default=6 * 3600.0, metavar="N", help="of the campaign (6 h)")
@@ -119,6 +127,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the night and return the exit status."""
     given = parse(arguments)
     folder = Path(given.folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The checkout as data: its files, the module that each Python file is, and what each module imports.
+"""This module represents the checkout as data: its files, the module of each file, and the imports of each module.
 
-Everything that judges the tree itself (tests/meta) reads it through here. Invariant: modules are named as they are
-imported (`stackgrad.compiler.ir.walk`), never by folder, and an import is resolved to the module that it loads,
-wherever in the file it stands: relative, inside a function or under TYPE_CHECKING.
+Everything that judges the tree itself (tests/meta) reads it through this module. Invariant: modules are named as they
+are imported (`stackgrad.compiler.ir.walk`), never by folder. An import is resolved to the module that it loads,
+wherever it stands in the file: relative, inside a function or under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PACKAGE = "stackgrad"
 
 
 def _git(*arguments: str) -> list[str]:
-    """Paths that `git ls-files` gives. The checkout may belong to another user, as in containers."""
+    """Return the paths that `git ls-files` prints. The checkout may belong to another user, as in containers."""
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *arguments]
     output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for path in output.split("\0") if path]
 
 
 def of_the_project(tracked: Iterable[str], untracked: Iterable[str]) -> list[str]:
-    """Tracked files, and new ones in folders that hold tracked files: what the next commit may contain."""
+    """Return tracked files, and new files in folders that hold tracked files: what the next commit may contain."""
     known = list(tracked)
     folders = {path.split("/")[0] for path in known if "/" in path}
     return sorted({*known, *(path for path in untracked if "/" in path and path.split("/")[0] in folders)})
@@ -35,23 +35,27 @@ def of_the_project(tracked: Iterable[str], untracked: Iterable[str]) -> list[str
 
 @cache
 def project_files() -> tuple[Path, ...]:
-    """Absolute paths of the project's files, sorted. Raises CalledProcessError outside a git checkout."""
+    """Return the absolute paths of the project's files, sorted.
+
+    Raises:
+        CalledProcessError: this is not a git checkout.
+    """
     paths = of_the_project(_git("--cached"), _git("--others", "--exclude-standard"))
     return tuple(path for path in (ROOT / p for p in paths) if path.is_file())
 
 
 def python_files() -> tuple[Path, ...]:
-    """Every Python file of the project."""
+    """Return every Python file of the project."""
     return tuple(path for path in project_files() if path.suffix == ".py")
 
 
 def relative(path: Path) -> str:
-    """A path as it is written in messages: from the root of the checkout, with slashes."""
+    """Return a path as it is written in messages: from the root of the checkout, with slashes."""
     return path.relative_to(ROOT).as_posix()
 
 
 def module_name(path: str, folders: Mapping[str, str]) -> str | None:
-    """The module that a file is, by the folder map of pyproject.toml; None for files outside the package."""
+    """Return the module of a file, by the folder map of pyproject.toml; None for files outside the package."""
     for package, folder in folders.items():
         below = PurePosixPath(path)
         if path.endswith(".py") and below.is_relative_to(folder):
@@ -62,7 +66,7 @@ def module_name(path: str, folders: Mapping[str, str]) -> str | None:
 
 @cache
 def modules() -> dict[str, Path]:
-    """File of each module of the package, by name."""
+    """Return the file of each module of the package, by name."""
     folders = package_folders(ROOT / "pyproject.toml")
     named = ((module_name(relative(path), folders), path) for path in python_files())
     return {name: path for name, path in named if name is not None}
@@ -70,13 +74,23 @@ def modules() -> dict[str, Path]:
 
 @cache
 def syntax(path: Path) -> ast.Module:
-    """The syntax tree of a file. Raises SyntaxError."""
+    """Return the syntax tree of a file.
+
+    Raises:
+        SyntaxError: the file is not valid Python.
+    """
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
 @dataclass(frozen=True)
 class Import:
-    """One module that a file loads, and the line that asks for it. for_types: under `if TYPE_CHECKING` alone."""
+    """Represent one module that a file loads.
+
+    Attributes:
+        target: the module.
+        line: the line that loads it.
+        for_types: True if it is loaded only under `if TYPE_CHECKING`.
+    """
 
     target: str
     line: int
@@ -84,7 +98,7 @@ class Import:
 
 
 def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
-    """The absolute name behind the dots of a `from` import; outside the package the dots stay."""
+    """Return the absolute name behind the dots of a `from` import; outside the package the dots stay."""
     if not node.level or not module:
         return "." * node.level + (node.module or "")
     parts = module.split(".")
@@ -93,7 +107,7 @@ def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
 
 
 def _dynamic(node: ast.Call) -> str | None:
-    """The constant argument of `import_module(...)` or `__import__(...)`."""
+    """Return the constant argument of `import_module(...)` or `__import__(...)`, or None."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
         return str(node.args[0].value)
@@ -116,7 +130,7 @@ def _targets(node: ast.AST, module: str, is_package: bool, known: Iterable[str])
 
 
 def _typing_nodes(tree: ast.AST) -> set[ast.AST]:
-    """Everything inside the bodies of `if TYPE_CHECKING:`."""
+    """Return all nodes inside the bodies of `if TYPE_CHECKING:`."""
     return {
         inner
         for node in ast.walk(tree)
@@ -127,7 +141,10 @@ def _typing_nodes(tree: ast.AST) -> set[ast.AST]:
 
 
 def imports(tree: ast.AST, module: str = "", is_package: bool = False, known: Iterable[str] = ()) -> list[Import]:
-    """What the statements of a module load. `known` tells `from package import module` from an attribute."""
+    """Return what the statements of a module load.
+
+    `known` names all modules, to tell `from package import module` from the import of an attribute.
+    """
     names, typing = frozenset(known), _typing_nodes(tree)
     found = {
         Import(target, getattr(node, "lineno", 0), node in typing)
@@ -138,7 +155,10 @@ def imports(tree: ast.AST, module: str = "", is_package: bool = False, known: It
 
 
 def internal_imports(module: str, path: Path) -> list[Import]:
-    """What one of our modules loads of ours. A name that no file has counts for its nearest existing package."""
+    """Return the modules of this project that one of its modules loads.
+
+    A name without a file counts for its nearest existing package.
+    """
     known = modules()
     found = imports(syntax(path), module, path.name == "__init__.py", known)
     ours = [i for i in found if i.target.split(".")[0] == PACKAGE]
@@ -146,7 +166,7 @@ def internal_imports(module: str, path: Path) -> list[Import]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The longest prefix of a dotted name that is a module: `pkg.module.attribute` is `pkg.module`."""
+    """Return the longest prefix of a dotted name that is a module: `pkg.module.attribute` gives `pkg.module`."""
     names = frozenset(known)
     while name not in names and "." in name:
         name = name.rpartition(".")[0]

@@ -1,8 +1,8 @@
-"""Runs the rows of ci/matrix.toml, each in an environment of its own, and prints what came of each.
+"""Run the rows of ci/matrix.toml, each in its own environment, and print the outcome of each.
 
-A row passes only if its tests passed with every backend that it requires; a backend that it requires and that is
-absent fails it before any test. The exit status is 1 if a row failed, 2 if the request makes no sense.
-Needs nothing but the standard library, and runs under any interpreter >= 3.11.
+A row passes only if its tests passed with every backend that it requires. An absent backend that it requires fails the
+row before any test. The exit status is 1 if a row failed, 2 if the request is not valid. The script needs only the
+standard library and runs under any interpreter >= 3.11.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ import dataclasses, json
 from stackgrad.backends.registry import probe_all
 print(json.dumps({name: dataclasses.asdict(probe) for name, probe in probe_all().items()}))
 """
-"""Run by the interpreter of a row: what each backend says about this machine, as the last line of output."""
+"""Program for the interpreter of a row; its last line of output is what each backend reports about this machine."""
 
 
 class MatrixError(Exception):
-    """The matrix, or the request, makes no sense."""
+    """The matrix or the request is not valid."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One environment; ci/matrix.toml says what the fields mean."""
+    """Represent one environment; ci/matrix.toml explains the fields."""
 
     name: str
     python: str
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Presence:
-    """What a backend says about this machine."""
+    """Represent what a backend reports about this machine."""
 
     available: bool
     reason: str = ""
@@ -65,8 +65,15 @@ class Presence:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a row. backends: of this row's required and optional ones, those that were asked. artifacts: the
-    folder of what the row leaves, if it leaves anything.
+    """Represent the outcome of a row.
+
+    Attributes:
+        row: the name of the row.
+        outcome: PASSED, FAILED, SKIPPED or UNASKED.
+        reason: the reason of the outcome.
+        seconds: the duration.
+        backends: the required and optional backends of the row that were asked, with their reports.
+        artifacts: the folder of the files that the row leaves, or empty.
     """
 
     row: str
@@ -81,7 +88,11 @@ class Result:
 
 
 def parse_row(entry: Mapping[str, Any]) -> Row:
-    """One row. Raises MatrixError if a field is unknown or missing, or a backend is both required and optional."""
+    """Return one row.
+
+    Raises:
+        MatrixError: a field is unknown or missing, or a backend is both required and optional.
+    """
     known = {field.name for field in fields(Row)}
     name = entry.get("name", "?")
     if unknown := sorted(set(entry) - known):
@@ -98,7 +109,11 @@ def parse_row(entry: Mapping[str, Any]) -> Row:
 
 
 def parse_matrix(text: str) -> list[Row]:
-    """All rows in order. Raises MatrixError for a bad row or two rows of one name."""
+    """Return all rows in order.
+
+    Raises:
+        MatrixError: a row is not valid, or two rows have one name.
+    """
     rows = [parse_row(entry) for entry in tomllib.loads(text).get("row", [])]
     names = [row.name for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -107,7 +122,13 @@ def parse_matrix(text: str) -> list[Row]:
 
 
 def select(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[Result]]:
-    """Rows to run, and results of those left out: by default the rows that need a special machine."""
+    """Return the rows to run, and results of the rows left out.
+
+    Without names, the rows that need a special machine are left out.
+
+    Raises:
+        MatrixError: a name is not known.
+    """
     if unknown := sorted(set(names) - {row.name for row in rows}):
         raise MatrixError(f"no row named {', '.join(unknown)}; rows: {', '.join(row.name for row in rows)}")
     if names:
@@ -120,48 +141,52 @@ def select(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[R
 
 
 def without_python(row: Row) -> Result:
-    """The result of a row whose interpreter is not installed."""
+    """Return the result of a row whose interpreter is not installed."""
     outcome = SKIPPED if row.may_skip else FAILED
     return Result(row.name, outcome, f"python{row.python} is not installed")
 
 
 def concerned(row: Row, probes: Mapping[str, Presence]) -> tuple[tuple[str, Presence], ...]:
-    """What the row's backends said; one that the registry does not know is absent."""
+    """Return the reports of the row's backends; a backend that the registry does not know is absent."""
     unknown = Presence(False, "not in the registry")
     return tuple((name, probes.get(name, unknown)) for name in (*row.required, *row.optional))
 
 
 def absent(row: Row, probes: Mapping[str, Presence]) -> str:
-    """Why required backends are absent; empty if all are there."""
+    """Return the reason why required backends are absent; empty if all are present."""
     told = dict(concerned(row, probes))
     gone = [f"{name} ({told[name].reason or 'no reason given'})" for name in row.required if not told[name].available]
     return f"required backends are absent: {', '.join(gone)}" if gone else ""
 
 
 def read_probes(output: str) -> dict[str, Presence]:
-    """The last line of what ASK printed. Raises ValueError if it is no such line."""
+    """Return the reports in the last line of the output of ASK.
+
+    Raises:
+        ValueError: the line has another form.
+    """
     found = json.loads(output.strip().splitlines()[-1])
     return {n: Presence(p["available"], p.get("reason", ""), p.get("version", "")) for n, p in found.items()}
 
 
 def requirement(row: Row) -> str:
-    """What pip installs for a row: the checkout with the row's extras."""
+    """Return what pip installs for a row: the checkout with the extras of the row."""
     return f".[{','.join(row.extras)}]" if row.extras else "."
 
 
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables of the tests: those of the caller, and the backends that must be there."""
+    """Return the environment variables of the tests: those of the caller, and the required backends."""
     return {**environment, REQUIRED_VARIABLE: ",".join(row.required)}
 
 
 def exit_status(results: Iterable[Result]) -> int:
-    """1 if a row failed or none passed: a run that tested nothing proves nothing."""
+    """Return 1 if a row failed or none passed, because a run that tested nothing proves nothing; else 0."""
     outcomes = [result.outcome for result in results]
     return 0 if PASSED in outcomes and FAILED not in outcomes else 1
 
 
 def render(results: Sequence[Result]) -> str:
-    """The table: row, result, seconds, backends present; then a line for each reason."""
+    """Return the table: row, result, seconds, backends present; then a line for each reason."""
     width = max([len(r.row) for r in results] + [3])
     lines = [f"{'row':{width}}  {'result':9}  {'seconds':>7}  backends"]
     for r in results:
@@ -177,7 +202,7 @@ def render(results: Sequence[Result]) -> str:
 
 
 def find_python(version: str, run: Callable[..., Any] = subprocess.run) -> str | None:
-    """An interpreter of this version that works: version managers leave stubs that do not."""
+    """Return a working interpreter of this version, or None; version managers leave stubs that do not work."""
     path = shutil.which(f"python{version}")
     if path is None:
         return None
@@ -187,7 +212,11 @@ def find_python(version: str, run: Callable[..., Any] = subprocess.run) -> str |
 
 
 def install(row: Row, python: str) -> Path:
-    """A fresh environment with what the row asks for; gives its interpreter. Raises CalledProcessError."""
+    """Make a fresh environment with what the row asks for, and return its interpreter.
+
+    Raises:
+        CalledProcessError: the installation failed.
+    """
     home = ENVIRONMENTS / row.name
     subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True)
     own = home / "bin" / "python"
@@ -210,7 +239,7 @@ def run_installed(row: Row, python: Path) -> Result:
 
 
 def command_of(row: Row, python: Path, artifacts: Path | None) -> list[str]:
-    """What an installed row runs: its own command, with an empty folder for what it leaves; else the tests."""
+    """Return the command of an installed row: its own command with an empty artifact folder, or the tests."""
     if artifacts is None:
         return [str(python), "-m", "pytest", "-n", "auto", *row.tests]
     shutil.rmtree(artifacts, ignore_errors=True)
@@ -219,7 +248,7 @@ def command_of(row: Row, python: Path, artifacts: Path | None) -> list[str]:
 
 
 def run_row(row: Row) -> Result:
-    """Everything for one row; no error leaves it, so that the other rows run too."""
+    """Run one row and return its result; no error leaves this function, so that the next rows run too."""
     print(f"== {row.name}: Python {row.python}, extras {', '.join(row.extras) or 'none'}", flush=True)
     start = time.monotonic()
     python = find_python(row.python)
@@ -233,7 +262,7 @@ def run_row(row: Row) -> Result:
 
 
 def list_rows(rows: Iterable[Row]) -> str:
-    """One line a row, for `--list`."""
+    """Return one line for each row, for `--list`."""
     return "\n".join(
         f"{row.name}: Python {row.python}, extras {', '.join(row.extras) or 'none'}, "
         f"requires {', '.join(row.required)}{f', needs {row.needs}' if row.needs else ''}"
@@ -242,6 +271,7 @@ def list_rows(rows: Iterable[Row]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the chosen rows, print the table, and return the exit status."""
     parser = argparse.ArgumentParser(description="Runs the rows of ci/matrix.toml.")
     parser.add_argument("--row", action="append", default=[], metavar="NAME", help="run this row; may be repeated")
     parser.add_argument("--list", action="store_true", help="list the rows and stop")

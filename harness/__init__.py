@@ -1,1 +1,1 @@
-"""The harness: executors, oracles, comparison."""
+"""This package judges compiled kernels: it runs them on executors and oracles and compares the results."""

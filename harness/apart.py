@@ -1,8 +1,8 @@
-"""Processes that import nothing from the folder they are started in, or that their script lies in.
+"""Start Python processes that import nothing from the current folder or from the folder of their script.
 
-It may be a stranger's, and `python FILE`, `python -c` and `python -m` look there first.
+Such a folder may belong to a stranger, and `python FILE`, `python -c` and `python -m` look for modules there first.
 
-Started as a script of its own, this runs another script so; it imports nothing of this project.
+If this file is run as a script, it runs another script in this way. It imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ALONE = "import sys; sys.path[:] = [p for p in sys.path if p]; "
-"""What a text for `python -c` begins with, whatever the version of that Python."""
+"""Start of a text for `python -c` that takes the current folder off the path. It works in every version of Python."""
 _SAFE = "PYTHONSAFEPATH"
 
 
 def script_command(python: str, path: str) -> list[str]:
-    """The command by which any Python runs a file so."""
+    """Return the command by which any Python interpreter runs a file without imports from the folder of the file."""
     return [python, os.path.abspath(__file__), path]
 
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Processes of Python that are started inside are such ones, as are those that they start."""
+    """Protect all Python processes that are started inside this context, and the processes that those start."""
     before = os.environ.get(_SAFE)
     os.environ[_SAFE] = "1"
     try:
@@ -38,7 +38,7 @@ def starting() -> Iterator[None]:
 
 
 def main() -> None:
-    """Take the folder of this file off the path, then run the script."""
+    """Take the folder of this file off the path, then run the script that the first argument names."""
     own = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if p and os.path.abspath(p) != own]
     del sys.argv[0]

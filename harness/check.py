@@ -1,6 +1,6 @@
-"""The check: recorded launches of a program, replayed on every executor, made into a report.
+"""This module replays the recorded launches of a program on every executor and makes a report of the comparisons.
 
-Invariant: each kernel specialisation has a row in both directions, whatever its launches came to.
+Invariant: each specialization of a kernel has a row for both directions, whatever became of its launches.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .replay import Case, Direction, Panel, replay
 from .report import REFERENCE, Finding, Report, Row, make_row
 
 Progress = Callable[[int, int, str], None]
-"""Called with the number of launches done, of all, and what is replayed now."""
+"""A function that is called with the number of launches done, the number of all launches, and the current one."""
 
 
 def specialisations(launches: Iterable[Captured]) -> dict[str, list[Captured]]:
-    """Launches by kernel; kernels of one name and different text are told apart by a number."""
+    """Group launches by kernel; a number tells kernels apart that have the same name and different text."""
     texts: dict[str, str] = {}
     found: dict[str, list[Captured]] = {}
     for launch in launches:
@@ -42,10 +42,19 @@ def check_launches(
     absent: Mapping[str, str] | None = None,
     progress: Progress = lambda done, total, text: None,
 ) -> Report:
-    """Replay launches and judge them.
+    """Replay launches, judge them, and return the report.
 
-    totals: launches of the program by (kernel name, kind), where it made more than were recorded. findings, error:
-    what was seen while the program ran. Raises nothing: what goes wrong is in the report.
+    Everything that goes wrong stands in the report, so this function raises nothing.
+
+    Args:
+        program: the name of the program, for the report.
+        launches: the recorded launches.
+        panel: the executors to replay on.
+        totals: the number of launches by (kernel name, kind), if the program made more than were recorded.
+        findings: problems that were seen while the program ran.
+        error: the exception that ended the program, as text.
+        absent: backends that cannot run on this machine, with the reason.
+        progress: is called before each launch and at the end.
     """
     report = Report(program, findings=list(findings), error=error, absent=absent or {})
     done = 0
@@ -65,7 +74,7 @@ def check_launches(
 
 
 class _Shared:
-    """A launch under an equal kernel, so that all launches of a specialisation are compiled once."""
+    """Represent a launch under an equal kernel object, so that all launches of a specialization are compiled once."""
 
     def __init__(self, launch: Captured, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -1,4 +1,4 @@
-"""Comparisons: does what an executor computed agree with the reference, array by array, within the measured bound?"""
+"""This module decides whether the arrays of an executor agree with those of the reference within the measured bound."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from .rounding import Precision, Sensitivity, difference
 
 Verdict = Literal["ok", "unsupported", "refused", "poisoned", "undecided", "trap", "disagree"]
 SEVERITY: tuple[Verdict, ...] = ("ok", "unsupported", "refused", "poisoned", "undecided", "trap", "disagree")
-"""From harmless to worst."""
+"""All verdicts, from harmless to worst."""
 
 FAILURES: frozenset[Verdict] = frozenset({"disagree", "trap"})
 OPEN: frozenset[Verdict] = frozenset({"undecided", "poisoned"})
-"""Verdicts that decide nothing; counted."""
+"""Verdicts that decide nothing. They are counted."""
 
 DECIDED: frozenset[Verdict] = frozenset({"ok", *FAILURES})
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One executor against the reference. error: largest difference over its bound, so at most 1 where they agree.
+    """Represent the comparison of one executor with the reference.
 
-    seconds: one launch, median of three where it is fast; None if not measured.
+    Attributes:
+        executor: the name of the executor.
+        verdict: the verdict on all arrays together.
+        reason: the cause of the verdict, for messages.
+        error: the largest difference divided by its bound, at most 1 if the results agree.
+        seconds: the time of one launch, the median of three if the launch is fast; None if it was not measured.
     """
 
     executor: str
@@ -37,20 +42,26 @@ class Comparison:
 
 
 def worst(verdicts: list[Verdict]) -> Verdict:
-    """The worst of some verdicts; ok if there are none."""
+    """Return the worst verdict of a list, or "ok" if the list is empty."""
     return max(verdicts, key=SEVERITY.index, default="ok")
 
 
 @dataclass(frozen=True)
 class Standard:
-    """What the reference computed, and how exact that is."""
+    """Represent the arrays that the reference computed, with the exactness of each.
+
+    Attributes:
+        arrays: the results of the reference, by name.
+        sensitivity: the effect of rounding on each array.
+        precision: the unit roundoff that bounds are computed with.
+    """
 
     arrays: Arrays
     sensitivity: Mapping[str, Sensitivity]
     precision: Precision
 
     def judge(self, executor: str, outcome: Outcome, seconds: float | None = None) -> Comparison:
-        """Compare one outcome."""
+        """Compare one outcome of an executor with the results of the reference."""
         if isinstance(outcome, Ok):
             return self._arrays(executor, outcome.arrays, seconds)
         if isinstance(outcome, Trap):
@@ -86,7 +97,7 @@ class Standard:
 
 
 def _place(known: np.ndarray, found: np.ndarray, executor: str) -> str:
-    """Where two arrays differ most, and by what."""
+    """Return the text that says where two arrays differ most and which values stand there."""
     a, b = known.astype(np.float64), found.astype(np.float64)
     with np.errstate(all="ignore"):
         gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))

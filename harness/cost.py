@@ -1,7 +1,8 @@
-"""What a launch would cost an oracle, found by one run on the reference; and the limits beyond which none is asked.
+"""This module estimates the cost of a launch for an oracle, and holds the limits above which no oracle is asked.
 
-Oracles execute the forward kernel statement by statement: JAX all iterations in lockstep, at about 170 µs a
-statement and 20 ns a statement and lane; dual numbers one iteration after the other, at about 2.5 µs a statement.
+The cost is found by one run on the reference. Oracles execute the forward kernel statement by statement. JAX executes
+all iterations in lockstep, at about 170 µs per statement and 20 ns per statement and lane. Dual numbers execute one
+iteration after the other, at about 2.5 µs per statement.
 """
 
 from __future__ import annotations
@@ -21,13 +22,21 @@ from .outcome import Arrays
 JAX_STATEMENTS = 10_000
 JAX_WORK = 50_000_000
 DUAL_WORK = 400_000
-"""Limits: statements executed, and statements times lanes. Each is a few seconds; JAX keeps 8 bytes a unit of work."""
+"""Limits on executed statements (JAX_STATEMENTS) and on statements times lanes (the other two).
+
+Each limit amounts to a few seconds. JAX keeps 8 bytes for each unit of work.
+"""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """statements: executed, once for all lanes that run in lockstep. lanes: of the widest task. serialises: lanes may
-    depend on each other, so that lockstep is no legal order and an oracle may have to run them one by one.
+    """Represent the work that a launch causes.
+
+    Attributes:
+        statements: the number of executed statements; a statement counts once for all lanes that run in lockstep.
+        lanes: the number of iterations of the widest task.
+        serialises: True if lanes may depend on each other. Then lockstep is no legal order, and an oracle may have to
+            run the lanes one by one.
     """
 
     statements: int
@@ -36,11 +45,11 @@ class Cost:
 
     @property
     def work(self) -> int:
-        """Statements times lanes."""
+        """Return the number of statements times lanes."""
         return self.statements * min(self.lanes, WIDTH)
 
     def jax_refusal(self) -> str | None:
-        """Why JAX is not asked, or None."""
+        """Return the reason why JAX is not asked, or None."""
         statements = self.work if self.serialises else self.statements
         if statements > JAX_STATEMENTS:
             how = " one lane after the other" if self.serialises else ""
@@ -50,13 +59,17 @@ class Cost:
         return None
 
     def dual_refusal(self) -> str | None:
-        """Why dual numbers are not asked, or None."""
+        """Return the reason why dual numbers are not asked, or None."""
         work = self.statements * max(1, min(self.lanes, WIDTH))
         return f"{work} steps, dual numbers are asked up to {DUAL_WORK}" if work > DUAL_WORK else None
 
 
 def measure(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Cost:
-    """Run a kernel of stage tasks on copies and count. Raises what the launch raises."""
+    """Run a kernel of stage `tasks` on copies of the arrays and count its statements and lanes.
+
+    Raises:
+        StackgradError: the launch failed.
+    """
     lanes = [1]
 
     def chunks(total: int, width: int) -> Iterator[tuple[int, int]]:
@@ -70,7 +83,10 @@ def measure(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> C
 
 
 def may_serialise(task: Task) -> bool:
-    """Whether lanes of a task may see what others do: by an atomic's old value, or by mixed accesses to one cell."""
+    """Return True if a lane of the task may see effects of another lane.
+
+    This can happen through the old value of an atomic, or through accesses of different kinds to one element.
+    """
     if not task.is_parallel:
         return False
     forms, used = IndexForms(task), used_values(walk_task(task))
@@ -90,10 +106,16 @@ _ORDERED = ("Store", "Atomic")
 
 
 def lanes_apart(a: tuple[Affine, ...], b: tuple[Affine, ...], task: Task) -> bool:
-    """Whether the cell of one access in one iteration is surely not that of the other in another iteration.
+    """Return True if two accesses in different iterations surely touch different elements.
 
-    Either every axis of the box decides an index alike in both, as in (i, j, 0) and (i, j, k); or some index is the
-    same in all iterations and different in the two, as in (s, i) and (s + 1, 0) for an argument s.
+    Either every axis of the box decides an index in the same way in both accesses, as in (i, j, 0) and (i, j, k). Or
+    some index is the same in all iterations and differs between the accesses, as in (s, i) and (s + 1, 0) for an
+    argument s.
+
+    Args:
+        a: the index forms of the first access.
+        b: the index forms of the second access.
+        task: the parallel task of both.
     """
     if is_own(tuple(x for x, y in zip(a, b) if x == y), task):
         return True

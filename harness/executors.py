@@ -1,8 +1,8 @@
-"""Executors: everything that can run a forward kernel and its gradient, behind one protocol.
+"""This module puts everything that can run a forward kernel and its gradient behind one protocol.
 
-All of them take the kernel of stage source. `forward` gives the final content of its arrays. `gradient` gives the
-adjoints of their initial content: an executor of ours runs the grad kernel on the final content, an oracle
-differentiates the forward kernel from the initial content, so the two share nothing but the question.
+All executors take the kernel of stage `source`. `forward` returns the final content of its arrays. `gradient` returns
+the adjoints of their initial content. A backend runs the grad kernel on the final content; an oracle differentiates the
+forward kernel from the initial content. So a backend and an oracle share nothing but the question.
 """
 
 from __future__ import annotations
@@ -33,37 +33,64 @@ from .settled import settled
 PRECISE = Options(debug=False, precise=True)
 CHECKED = Options(debug=True, precise=True)
 LIMITED_AS = {"cuda": "nvptx"}
-"""Backends whose holes are those of the code that they run."""
+"""Backends that have the limits of another backend, because they run its code."""
 
 _CHUNKS = 16
 
 
 class Executor(Protocol):
-    """One way to run kernels. seconds: the last launch took, without compiling; None if it is not measured."""
+    """Represent one way to run kernels.
+
+    Attributes:
+        name: the name in reports.
+        seconds: the time of the last launch without compilation; None if it is not measured.
+    """
 
     name: str
     seconds: float | None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Why it cannot run this kernel, or None."""
+        """Return the reason why this executor cannot run the kernel, or None."""
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
-        """The final content of the arrays the kernel uses; what is given stays as it is. Raises as a launch does."""
+        """Return the final content of the arrays that the kernel uses; the given arrays stay unchanged.
+
+        Raises:
+            StackgradError: the launch failed, as a launch of a user does.
+        """
 
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Adjoints of the initial content, by primal name. seeds: cotangents of the final content, likewise."""
+        """Return the adjoints of the initial content of the arrays, by the name of the primal array.
+
+        Args:
+            kernel: the forward kernel.
+            before: the initial content of the arrays.
+            after: their final content.
+            scalars: the scalar arguments.
+            draws: the source of random numbers.
+            seeds: the cotangents of the final content, by the name of the primal array.
+        """
 
 
 def lower_plainly(kernel: Kernel) -> Lowered:
-    """A forward kernel as it was written, split into tasks and otherwise untouched."""
+    """Return a forward kernel as it was written, split into tasks and not optimized."""
     return Lowered(run_passes(kernel, [("split_tasks", split_tasks)]))
 
 
 @dataclass
 class LaunchExecutor:
-    """A backend behind its launcher. lowering: of the gradient, empty for the default. lower: of forward kernels."""
+    """Represent a backend that runs kernels through its launcher.
+
+    Attributes:
+        name: the name in reports.
+        backend: the backend that compiles and runs.
+        lowering: the policy of the gradient; empty for the default policy.
+        lower: the function that lowers forward kernels.
+        options: the compile options.
+        seconds: the time of the last launch without compilation.
+    """
 
     name: str
     backend: Backend
@@ -74,11 +101,11 @@ class LaunchExecutor:
     _launchers: dict[tuple[int, str], tuple[Kernel, Launcher]] = field(default_factory=dict)
 
     def checked(self) -> LaunchExecutor:
-        """The same executor with index, assert and division checks in its kernels."""
+        """Return the same executor with index, assertion and division checks in its kernels."""
         return LaunchExecutor(self.name, self.backend, self.lowering, self.lower, CHECKED)
 
     def supports(self, kernel: Kernel) -> str | None:
-        """What backends/limits.py says of the backend."""
+        """Return the limit in backends/limits.py that the kernel exceeds, or None."""
         try:
             check(kernel, LIMITED_AS.get(self.backend.name, self.backend.name))
         except Unsupported as error:
@@ -86,7 +113,7 @@ class LaunchExecutor:
         return None
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
-        """The forward kernel, launched on copies."""
+        """Launch the forward kernel on copies of the arrays and return the copies."""
         launcher = self._launcher(kernel, "forward")
         memory = {name: arrays[name].copy() for name in used_arrays(launcher.kernel)}
         self._run(launcher, memory, scalars, draws)
@@ -95,8 +122,9 @@ class LaunchExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """The grad kernel, launched on the final content with the cotangents as adjoints; what the kernel overwrites
-        and its gradient reads is taken from the initial content.
+        """Launch the grad kernel on the final content, with the cotangents as adjoints.
+
+        Arrays that the kernel overwrites and its gradient reads are taken from the initial content.
         """
         launcher = self.grad_launcher(kernel)
         memory = {name: array.copy() for name, array in after.items()}
@@ -106,15 +134,21 @@ class LaunchExecutor:
         return {name: memory[name + GRAD] for name in with_gradient(kernel)}
 
     def grad_launcher(self, kernel: Kernel) -> Launcher:
-        """Launches the gradient of a kernel. Raises NotDifferentiable and Unsupported."""
+        """Return the launcher of the gradient of a kernel.
+
+        Raises:
+            NotDifferentiable: the kernel has no gradient.
+            Unsupported: the backend cannot run the gradient.
+        """
         return self._launcher(kernel, "reverse")
 
     def adstacks(self, kernel: Kernel) -> list[SlabUse]:
-        """What the last gradient of this kernel needed; empty if there was none."""
+        """Return the memory that the last gradient of the kernel used for adstacks; empty if there was none."""
         known = self._launchers.get((id(kernel), "reverse"))
         return known[1].usage() if known else []
 
     def _launcher(self, kernel: Kernel, direction: str) -> Launcher:
+        # The entry holds the kernel too, so that its id is not taken by a new object.
         known = self._launchers.get((id(kernel), direction))
         if known is None:
             lowered = self.lower(kernel) if direction == "forward" else self._reverse(kernel)
@@ -135,36 +169,45 @@ class LaunchExecutor:
 
 
 def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
-    """Chunks for `Order`: a few large ones, last first."""
+    """Return a few large chunks of iterations, last chunk first, for an `Order`."""
     size = max(1, min(width, -(-total // _CHUNKS)))
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
 
 def reference(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
-    """The interpreter, with a heap of its own."""
+    """Return an executor for the interpreter with a heap of its own.
+
+    Args:
+        name: the name in reports.
+        order: the order of iterations; None for the usual order.
+        lowering: the policy of the gradient; empty for the default policy.
+    """
     backend = ReferenceBackend() if order is None else ReferenceBackend(order)
     return LaunchExecutor(name, backend, lowering)
 
 
 def twin() -> LaunchExecutor:
-    """The interpreter on other code for the same kernel: forward without any optimisation, the classic gradient."""
+    """Return an interpreter that runs other code for the same kernel: not optimized, with the classic gradient."""
     return LaunchExecutor("classic", ReferenceBackend(), "classic", lower_plainly)
 
 
 def reordered() -> LaunchExecutor:
-    """The interpreter with the iterations of parallel tasks in another order."""
+    """Return an interpreter that runs the iterations of parallel tasks in another order."""
     return reference("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
 
 
 VARIANTS = {"cpu-masked": "cpu"}
-"""Other ways to run a backend, as executors of their own: the backend behind each."""
+"""Executors that run a backend in another way, with the name of the backend behind each."""
 
 EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu", "cuda-emulated-blocks": "cpu", "metal-emulated": ""}
-"""Executors without the device of their backend: what backend they need beside. They run where they are named."""
+"""Executors that do not need the device of their backend, with the backend that each needs in its place ("" for none).
+
+They run only if a caller names them.
+"""
 
 
 JUDGED = "vulkan-judged"
-"""Vulkan with every module before `spirv-val`, see judged_vulkan.py. It runs where it is named."""
+"""Name of the Vulkan executor that passes every module to `spirv-val` (see judged_vulkan.py). It runs only if named."""
 
 
 @cache
@@ -192,7 +235,11 @@ def _emulated(name: str) -> Backend:
 
 
 def backend_named(name: str) -> Backend:
-    """The backend of an executor; its launches are over when they return. Raises UnknownBackend."""
+    """Return the backend of an executor; a launch of this backend is complete when it returns.
+
+    Raises:
+        UnknownBackend: no executor has this name.
+    """
     if name in EMULATED:
         return _emulated(name)
     if name == JUDGED:
@@ -203,10 +250,17 @@ def backend_named(name: str) -> Backend:
 def present_backends(
     names: Iterable[str] | None = None, variants: bool = False
 ) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
-    """(an executor for each backend that can run here, the reference aside; why the others cannot, by name).
+    """Return an executor for each backend that can run on this machine, without the reference.
 
-    names: the backends wanted, those of EMULATED and JUDGED among them; None for all, with `variants` those of VARIANTS
-    too. Raises UnknownBackend.
+    Args:
+        names: the backends wanted, also those of EMULATED and JUDGED; None for all backends.
+        variants: if `names` is None, include the executors of VARIANTS.
+
+    Returns:
+        The executors, and for each absent backend the reason and the cure.
+
+    Raises:
+        UnknownBackend: a name is not known.
     """
     every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
     wanted = every if names is None else list(names)

@@ -1,4 +1,4 @@
-"""NaN and infinity in arrays that have a gradient: always a failure of a program, wherever it first shows."""
+"""This module finds NaN and infinity in arrays that have a gradient; they are always a failure of the program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from .report import Finding
 
 
 def is_finite(array: np.ndarray) -> bool:
-    """Whether an array holds no NaN and no infinity."""
+    """Return True if an array holds no NaN and no infinity."""
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
 def nonfinite(kernel: str, direction: str, array: str, content: np.ndarray, launch: int, before: bool) -> Finding:
-    """The finding for an array that a launch left so. before: it was not finite before the launch either."""
+    """Return the finding for an array in which a launch left NaN or infinity.
+
+    Args:
+        kernel: the name of the kernel.
+        direction: the direction of the launch.
+        array: the name of the array.
+        content: the values of the array.
+        launch: the number of the launch.
+        before: True if the array was not finite before the launch either.
+    """
     kind = "NaN" if np.isnan(content).any() else "infinity"
     what = "loss" if content.size == 1 else "gradient" if array.endswith(".grad") else "value"
     when = "already before" if before else "after"

@@ -1,7 +1,7 @@
-"""Arrays between walls: memory around them cannot be touched, or shows that it was.
+"""This module copies arrays into memory that shows or prevents accesses outside the arrays.
 
-An array ends where a page begins that nobody may touch, and the page before its own is closed too; an access there ends
-the process. Bytes between that page and the array hold a pattern, which `is_whole` looks at.
+An array ends where a closed page begins, and the page before its first page is closed too; an access to a closed page
+ends the process. The bytes between the first closed page and the array hold a pattern, which `is_whole` checks.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from ..backends.heap import PAGE
 from ..backends.host_memory import map_pages
 
 WALLED = sys.platform == "linux"
-"""Elsewhere arrays lie in ordinary memory, and only the pattern in front of them is looked at."""
+"""True if pages can be closed. On other systems arrays lie in ordinary memory, and only the pattern is checked."""
 
 PATTERN = 0xA5
 
 
 @dataclass
 class Guarded:
-    """Arrays by name, copies of what was given. They stay readable as long as this object lives."""
+    """Represent copies of arrays between closed pages, by name.
+
+    The copies stay readable as long as this object lives.
+    """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     _memory: list[tuple[mmap.mmap, int, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray]) -> Guarded:
-        """Copies of these arrays, each between walls of its own."""
+        """Return copies of the arrays, each between closed pages of its own."""
         made = cls()
         for name, array in arrays.items():
             made.arrays[name] = made._copy(array)
@@ -42,6 +45,7 @@ class Guarded:
         inner = -(-max(array.nbytes, 1) // PAGE) * PAGE
         memory = map_pages(inner + 2 * PAGE)
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        # The array ends exactly at the closed page behind it, so that the first byte after the array cannot be touched.
         start = PAGE + inner - array.nbytes
         memory[PAGE:start] = bytes([PATTERN]) * (start - PAGE)
         copy: np.ndarray = np.ndarray(array.shape, array.dtype, memory, start)
@@ -53,12 +57,12 @@ class Guarded:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was written in front of an array, as far as its page goes."""
+        """Return True if nothing was written between the first closed page and an array."""
         return all(not memory[low:high].strip(bytes([PATTERN])) for memory, low, high in self._memory)
 
 
 def _close(address: int) -> None:
-    """Nobody may touch the page from now on."""
+    """Forbid every access to a page from now on."""
     if WALLED:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

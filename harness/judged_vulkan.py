@@ -1,8 +1,8 @@
-"""The Vulkan backend under supervision: every module is judged by `spirv-val`, and what no barrier orders is reordered.
+"""This module runs the Vulkan backend, passes every module to `spirv-val`, and reorders dispatches where that is legal.
 
-Drivers are free to run dispatches at the same time unless a barrier stands between them; lavapipe runs them one after
-another, so a barrier that is missing would never show there. Here dispatches between two barriers are recorded last to
-first, as a driver may run them.
+Drivers may run dispatches at the same time unless a barrier stands between them. lavapipe runs them one after another,
+so a missing barrier would never show there. This backend records the dispatches between two barriers last to first, as
+a driver may run them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ CURE = "apt-get install spirv-tools"
 
 
 class MissingValidator(StackgradError):
-    """There is no `spirv-val` to judge modules with."""
+    """The program `spirv-val` is not installed, so modules cannot be judged."""
 
 
 class InvalidModule(InternalError):
-    """A module that `spirv-val` refuses."""
+    """A module of the compiler is refused by `spirv-val`."""
 
 
 def validate(code: bytes) -> str:
-    """What is wrong with a module, "" if it is valid. Raises MissingValidator."""
+    """Return the complaint of `spirv-val` about a module, or "" if the module is valid.
+
+    Raises:
+        MissingValidator: `spirv-val` is not installed.
+    """
     program = shutil.which(VALIDATOR)
     if program is None:
         raise MissingValidator(f"{VALIDATOR} is not installed; cure: {CURE}")
@@ -45,9 +49,9 @@ def validate(code: bytes) -> str:
 
 
 class Reordered:
-    """The functions of Vulkan, by which dispatches are recorded as late as may be, and last to first.
+    """Represent the functions of Vulkan, but record dispatches as late as possible and last to first.
 
-    Everything else that is recorded comes behind the dispatches before it.
+    Every other command is recorded behind the dispatches that came before it.
     """
 
     def __init__(self, functions: Any) -> None:
@@ -67,19 +71,19 @@ class Reordered:
         return recorded
 
     def vkCmdBindPipeline(self, buffer: Any, *args: Any) -> None:
-        """For the dispatches that follow."""
+        """Note the pipeline for the dispatches that follow."""
         self._bound[self._key(buffer)] = args
 
     def vkCmdDispatch(self, buffer: Any, *args: Any) -> None:
-        """Wait for a barrier."""
+        """Hold the dispatch back until the next barrier."""
         self._dispatch("vkCmdDispatch", buffer, args)
 
     def vkCmdDispatchIndirect(self, buffer: Any, *args: Any) -> None:
-        """Wait for a barrier."""
+        """Hold the dispatch back until the next barrier."""
         self._dispatch("vkCmdDispatchIndirect", buffer, args)
 
     def vkCmdPipelineBarrier(self, buffer: Any, *args: Any) -> None:
-        """What was recorded before comes before it."""
+        """Record the dispatches that wait, then the barrier."""
         self._flush(buffer)
         self._functions.vkCmdPipelineBarrier(buffer, *args)
 
@@ -97,10 +101,14 @@ class Reordered:
 
 
 class JudgedVulkan(VulkanBackend):
-    """Compiles what `spirv-val` accepts."""
+    """A Vulkan backend that compiles only modules that `spirv-val` accepts."""
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:  # type: ignore[override]
-        """Raises InvalidModule, and what the backend raises."""
+        """Compile a kernel and pass its module to `spirv-val`.
+
+        Raises:
+            InvalidModule: `spirv-val` refuses the module.
+        """
         device = self.device
         if not isinstance(device.vk, Reordered):
             device.vk = Reordered(device.vk)

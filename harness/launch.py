@@ -1,6 +1,6 @@
-"""A forward launch as plain data, and the kernels a replay of it runs.
+"""This module represents a forward launch as plain data and classifies the kernels that a replay runs.
 
-Invariant: nothing here changes a launch; what executors get are copies.
+Invariant: nothing in this module changes a launch; executors get copies.
 """
 
 from __future__ import annotations
@@ -22,27 +22,47 @@ GRAD = ".grad"
 
 
 class Captured(Protocol):
-    """One launch as it was recorded: see `stackgrad.capture.CapturedLaunch`."""
+    """Represent one launch as it was recorded; see `stackgrad.capture.CapturedLaunch`."""
 
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel:
+        """The kernel that was launched."""
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The direction of the launch, "forward" or "reverse"."""
+
     @property
-    def scalars(self) -> Scalars: ...
+    def scalars(self) -> Scalars:
+        """The scalar arguments, by name."""
+
     @property
-    def draws(self) -> Draws: ...
+    def draws(self) -> Draws:
+        """The source of random numbers of the launch."""
+
     @property
-    def before(self) -> Mapping[str, np.ndarray]: ...
+    def before(self) -> Mapping[str, np.ndarray]:
+        """The content of all arrays before the launch."""
+
     @property
-    def after(self) -> Mapping[str, np.ndarray]: ...
+    def after(self) -> Mapping[str, np.ndarray]:
+        """The content of all arrays after the launch."""
+
     @property
-    def error(self) -> str | None: ...
+    def error(self) -> str | None:
+        """The exception that the launch raised, as text, or None."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a kernel is launched with. arrays: every array it may use, by name, adjoints included."""
+    """Represent everything that a kernel is launched with.
+
+    Attributes:
+        kernel: the kernel.
+        arrays: every array that the kernel may use, by name, adjoint arrays included.
+        scalars: the scalar arguments, by name.
+        draws: the source of random numbers.
+    """
 
     kernel: Kernel
     arrays: Arrays
@@ -51,28 +71,32 @@ class Setting:
 
     @classmethod
     def of(cls, launch: Captured) -> Setting:
-        """Of a recorded launch."""
+        """Return the setting of a recorded launch."""
         return cls(launch.kernel, launch.before, launch.scalars, launch.draws)
 
 
 def widened(setting: Setting) -> Setting:
-    """The same launch in double precision. Raises Unsupported for a kernel that looks at the bits of reals."""
+    """Return the same launch in double precision.
+
+    Raises:
+        Unsupported: the kernel reads the bits of reals.
+    """
     arrays = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in setting.arrays.items()}
     return Setting(widen(setting.kernel), arrays, setting.scalars, setting.draws)
 
 
 def with_gradient(kernel: Kernel) -> tuple[str, ...]:
-    """Array parameters that have an adjoint array."""
+    """Return the names of the array parameters that have an adjoint array."""
     return tuple(p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
 
 def primals(kernel: Kernel) -> tuple[str, ...]:
-    """All array parameters."""
+    """Return the names of all array parameters."""
     return tuple(p.name for p in kernel.params if isinstance(p.type, ArrayType))
 
 
 def used_arrays(kernel: Kernel) -> tuple[str, ...]:
-    """Array parameters, and the adjoint arrays that statements use by the name `x.grad` alone."""
+    """Return the array parameters, and the adjoint arrays that statements use by the name `x.grad` only."""
     temps = {t.name for t in kernel.temps}
     kinds = (Load, Store, Atomic, Shape)
     mentioned = {s.array for s in walk_kernel(kernel) if isinstance(s, kinds)} - temps
@@ -80,12 +104,12 @@ def used_arrays(kernel: Kernel) -> tuple[str, ...]:
 
 
 def is_plain(kernel: Kernel) -> bool:
-    """Whether a kernel has no adstacks, and every array that it uses is a parameter: what an oracle can run."""
+    """Return True if an oracle can run the kernel: it has no adstacks, and every array that it uses is a parameter."""
     stacks = any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
     return not stacks and set(used_arrays(kernel)) <= set(primals(kernel))
 
 
 def is_forward(kernel: Kernel) -> bool:
-    """Whether a kernel is one that can be differentiated: plain, and no adjoint array among its parameters."""
+    """Return True if the kernel can be differentiated: it is plain and has no adjoint array among its parameters."""
     adjoints = {name + GRAD for name in with_gradient(kernel)}
     return is_plain(kernel) and not adjoints & set(used_arrays(kernel))

@@ -1,6 +1,6 @@
-"""The CPU backend with masked code for every task that can have it, however few iterations the task has.
+"""This module runs the CPU backend with masked code for every task that can have it, however few its iterations.
 
-A launch of a few iterations runs branching code otherwise, so that tests on small arrays would never see the other way.
+Usually a launch of a few iterations runs branching code, so tests on small arrays would never reach masked code.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from ..backends.cpu.backend import CpuBackend, CpuExecutable
 from ..compiler.ir.nodes import Kernel
 
 LANES = 8
-"""Few, so that small arrays fill some blocks and leave others in part."""
+"""Number of lanes of a block. It is small, so that small arrays fill some blocks and leave others in part."""
 
 
 class MaskedCpu(CpuBackend):
-    """Compiles for LANES lanes unless the options say for how many. Debug builds have branching code alone."""
+    """A CPU backend that compiles for LANES lanes unless the options set a number.
+
+    Debug builds have branching code only.
+    """
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
+        """Compile a kernel for LANES lanes unless the options set a number."""
         return super().compile(kernel, replace(options, lanes=options.lanes or LANES))

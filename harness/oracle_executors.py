@@ -1,7 +1,7 @@
-"""The independent judges: JAX as an executor, and dual numbers along one direction.
+"""This module makes oracles available as executors: JAX, and dual numbers along one direction.
 
-JAX is imported when it is first asked. Where it is absent, or a launch is too long for it, the dual numbers judge one
-random direction v of the initial content by  <cotangent, J v> = <gradient, v>.
+JAX is imported when it is first asked. If it is absent, or a launch is too long for it, dual numbers judge one random
+direction v of the initial content by  <cotangent, J v> = <gradient, v>.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .outcome import Arrays
 
 @dataclass
 class JaxExecutor:
-    """The forward kernel by eager JAX in float64, and its derivative by JAX's own rules."""
+    """An executor that runs the forward kernel in eager JAX in float64 and differentiates it by the rules of JAX."""
 
     name: str = "jax"
     seconds: float | None = None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Whether JAX is installed, and the kernel no gradient already."""
+        """Return the reason why JAX cannot run the kernel, or None (JAX is absent, or the kernel is a gradient)."""
         if find_spec("jax") is None:
             return "jax is not installed; cure: pip install 'stackgrad[harness]'"
         return None if is_plain(kernel) else "the kernel is a gradient already"
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
-        """The final content of all array parameters, reals in float64."""
+        """Return the final content of all array parameters, with reals in float64."""
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
@@ -45,7 +45,7 @@ class JaxExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """`jax.vjp` of the forward kernel at the initial content."""
+        """Return `jax.vjp` of the forward kernel at the initial content."""
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
@@ -60,7 +60,13 @@ def _chosen(kernel: Kernel, arrays: Arrays) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Direction:
-    """Both sides of the identity, and the sum of the magnitudes of their terms."""
+    """Represent both sides of the identity <seeds, J v> = <gradient, v>.
+
+    Attributes:
+        forward: the side <seeds, J v>, from dual numbers.
+        reverse: the side <gradient, v>.
+        size: the sum of the magnitudes of all terms of both sides.
+    """
 
     forward: float
     reverse: float
@@ -76,7 +82,20 @@ def along(
     gradient: Arrays,
     tangents: Mapping[str, np.ndarray],
 ) -> Direction:
-    """<seeds, J tangents> by dual numbers, and <gradient, tangents>. Raises what the launch raises."""
+    """Return <seeds, J tangents> by dual numbers and <gradient, tangents>.
+
+    Args:
+        kernel: the forward kernel.
+        before: the initial content of its arrays.
+        scalars: its scalar arguments.
+        draws: its source of random numbers.
+        seeds: the cotangents of the final content.
+        gradient: the adjoints of the initial content that are judged.
+        tangents: the direction, one array for each array with a gradient.
+
+    Raises:
+        StackgradError: the launch failed.
+    """
     from .oracles import dual
 
     _, moved = dual.jvp(lower_plainly(kernel).kernel, _chosen(kernel, before), scalars, tangents, draws)

@@ -1,7 +1,7 @@
-"""Outcomes: what became of one execution. Only `Ok` carries values, so nothing else can be compared by mistake.
+"""This module represents the outcome of one execution: a result, a trap, a refusal, or that nothing can be said.
 
-Invariant: an outcome that decides nothing (`Unsupported`, `Poisoned`, `Undecided`) says why, is counted, and is never
-reported as ok.
+Only `Ok` carries values, so no other outcome can be compared by mistake. Invariant: an outcome that decides nothing
+(`Unsupported`, `Poisoned`, `Undecided`) says why, is counted, and is never reported as ok.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Ok:
-    """It ran to its end. arrays: what it computed, by name."""
+    """The execution ran to its end; `arrays` holds its results by name."""
 
     arrays: Arrays = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Trap:
-    """It ended with an exception. kind: name of its class; two executions that trap agree if their kinds do."""
+    """The execution ended with an exception.
+
+    Two executions that trap agree if their kinds are equal.
+
+    Attributes:
+        kind: the name of the class of the exception.
+        message: the text of the exception.
+    """
 
     kind: str
     message: str
@@ -37,7 +44,7 @@ class Trap:
 
 @dataclass(frozen=True)
 class Unsupported:
-    """The executor declares that it cannot run this."""
+    """The executor declares that it cannot run the kernel."""
 
     reason: str
 
@@ -51,14 +58,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Poisoned:
-    """The result hangs on a discontinuity that lies within rounding, or at which conventions differ."""
+    """The result depends on a discontinuity that lies within rounding, or at which conventions differ."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Undecided:
-    """It was not run, or its result says nothing at this precision."""
+    """The execution was not run, or its result says nothing at this precision."""
 
     reason: str
 
@@ -67,7 +74,7 @@ Outcome = Ok | Trap | Unsupported | Refused | Poisoned | Undecided
 
 
 def attempt(run: Callable[[], Arrays]) -> Outcome:
-    """Run, and turn every exception into an outcome. An exception that nobody declared is a trap of its own kind."""
+    """Run a function and turn every exception into an outcome; an unexpected exception becomes a trap of its class."""
     try:
         return Ok(run())
     except NotDifferentiable as error:
@@ -79,7 +86,7 @@ def attempt(run: Callable[[], Arrays]) -> Outcome:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of a message that says something: place and reason, without the source line and the cure."""
+    """Return the line of a message that says most: place and reason, without the source line and the cure."""
     if isinstance(error, LocatedError):
         first = error.diagnostics[0]
         place = f"{first.span.render().splitlines()[0]}: " if first.span else ""

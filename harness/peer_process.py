@@ -1,10 +1,10 @@
-"""Runs Python texts that it is sent, one a line as a JSON string, and answers each with the last line it printed.
+"""Run Python texts that arrive on stdin, each a JSON string on a line, and answer with the last line that each printed.
 
-Started as a script of its own, it imports nothing of this project: a peer meets its own process alone. What a text or
-the peer's native code prints goes to stderr; answers have a descriptor of their own.
+If this file is run as a script, it imports nothing of this project: a peer meets only its own process. Output of a text
+or of native code of the peer goes to stderr; answers have a file descriptor of their own.
 
-The second argument names a package. It is imported once, and texts run in a fork of the process that did: where one
-ends its process, the next fork is there at once, and the answer says how the last one ended.
+The second argument names a package. It is imported once, and texts run in a fork of the process that imported it. If a
+text ends its process, the next fork is ready at once, and the answer says how the last fork ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from typing import Any, TextIO
 
 
 def answer(text: str, number: int, arguments: list[str]) -> str:
-    """The last line that the text prints; of one that raises, a JSON object that says what."""
+    """Return the last line that the text prints, or a JSON object with the exception that the text raises.
+
+    Args:
+        text: the Python program.
+        number: the number of the program, for its file name in tracebacks.
+        arguments: the command line arguments that the program sees.
+    """
     file = f"<program {number}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     sys.argv = [file, *arguments]
@@ -37,14 +43,17 @@ def answer(text: str, number: int, arguments: list[str]) -> str:
 
 
 def serve(answers: TextIO) -> None:
-    """Until the other end is closed."""
+    """Answer texts until the sender closes stdin."""
     for number, line in enumerate(sys.stdin):
         answers.write(answer(json.loads(line), number, sys.argv[1:2]) + "\n")
         answers.flush()
 
 
 def serve_in_forks(answers: TextIO) -> None:
-    """The same, each time from the beginning. One text is asked at a time, so none is lost with a fork that read it."""
+    """Answer texts in a forked process, and fork again each time that the text ends the process.
+
+    The sender asks one text at a time, so no text is lost with a fork that has read it.
+    """
     while True:
         child = os.fork()
         if child == 0:
@@ -59,8 +68,9 @@ def serve_in_forks(answers: TextIO) -> None:
 
 
 def main() -> None:
-    """Take answers off the standard output, then serve."""
+    """Keep answers apart from the standard output, then serve."""
     answers = os.fdopen(os.dup(1), "w")
+    # From now on, output to descriptor 1 goes to stderr and cannot mix with answers.
     os.dup2(2, 1)
     if len(sys.argv) < 3:
         return serve(answers)

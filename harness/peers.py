@@ -1,6 +1,7 @@
-"""Peers: other systems that run the same program from their own source text, each in a process that may crash.
+"""This module runs programs on peers: other systems that take the same program as source text, each in its own process.
 
-Invariant: nothing of a peer is imported here. A process that dies or hangs costs its case and is started again.
+Invariant: nothing of a peer is imported into this process. A process that dies or hangs costs its case and is started
+again.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ PEERS = tuple(name for name in DIALECTS if name != "stackgrad")
 SCRIPT = Path(__file__).with_name("peer_process.py")
 ARCH = "cpu"
 DIED, HUNG = "Crash", "Hang"
-"""Kinds of the traps that stand for the end of a process."""
+"""Kinds of the traps that stand for the end of a process and for a process that does not answer."""
 
 PYTHON = "STACKGRAD_PEER_PYTHON"
-"""Environment variable: the interpreter that has the peers, where this one has not."""
+"""Environment variable that names the interpreter in which the peers are installed, if this one does not have them."""
 
 _DECLARED = ("CompilationError", "SyntaxError", "TypeError", "NotImplementedError", "NameError", "AttributeError")
 """Endings of the names of exceptions by which a peer says that it does not take a program."""
@@ -48,26 +49,26 @@ _REFUSING = (
     "is unresolved after",
     "not allowed",
 )
-"""What its messages say, whatever the exception."""
+"""Words in messages by which a peer refuses a program, whatever the exception."""
 
 _OVERFLOWS = ("stack overflow", "adstack overflow")
-"""What they say where what a gradient saved found no room."""
+"""Words in messages by which a peer says that the saved values of a gradient did not fit."""
 
 OVERFLOW = "Overflow"
-"""Kind of the trap that stands for one of these."""
+"""Kind of the trap that stands for saved values that did not fit."""
 
 MANY = 40
-"""Programs that one start of a peer serves: what it keeps of each is gone with the next start."""
+"""Number of programs that one start of a peer serves. A new start frees what the peer kept of each program."""
 
 
 def peer_python() -> str:
-    """The interpreter of peers: the one that PYTHON names, or this one."""
+    """Return the interpreter of peers: the one that the variable PYTHON names, or this one."""
     return os.environ.get(PYTHON) or sys.executable
 
 
 @cache
 def installed(package: str, python: str) -> str | None:
-    """The version of a package that an interpreter has, or None; without importing it."""
+    """Return the version of a package in an interpreter, or None, without importing the package."""
     if python == sys.executable and not find_spec(package):
         return None
     ask = f"{ALONE}from importlib.metadata import version; print(version({package!r}))"
@@ -77,7 +78,12 @@ def installed(package: str, python: str) -> str | None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a peer made of a program. gradient: adjoints of the initial content by `x.grad`."""
+    """Represent the result of a program on a peer.
+
+    Attributes:
+        forward: the outcome of the program.
+        gradient: the outcome of its gradient, with adjoints of the initial content by `x.grad`.
+    """
 
     forward: Outcome
     gradient: Outcome
@@ -85,9 +91,14 @@ class Answer:
 
 @dataclass
 class Peer:
-    """A peer by the name of its dialect. limit: seconds for a program. command: of the process.
+    """Represent a peer and its process.
 
-    One start of the package serves programs that start it alike, MANY at most.
+    One start of the package serves at most MANY programs, all of which start the package in the same way.
+
+    Attributes:
+        name: the name of the dialect of the peer.
+        limit: the number of seconds that a program may take.
+        command: the command that starts the process.
     """
 
     name: str
@@ -99,7 +110,7 @@ class Peer:
 
     @property
     def absent(self) -> str | None:
-        """Why it cannot run here, or None."""
+        """Return the reason why the peer cannot run on this machine, or None."""
         package = DIALECTS[self.name].package
         if installed(package, self.command[0]):
             return None
@@ -107,7 +118,7 @@ class Peer:
         return f"{package} is not installed; cure: {cure}"
 
     def supports(self, program: Program) -> str | None:
-        """Why the dialect cannot say this program, or None."""
+        """Return the reason why the dialect of the peer cannot express this program, or None."""
         try:
             render_source(program, self.name)
         except NotInDialect as error:
@@ -115,12 +126,15 @@ class Peer:
         return None
 
     def run(self, program: Program) -> Answer:
-        """The program forward, then its gradient at the content that this left."""
+        """Run the program forward, then its gradient at the content that the forward run left."""
         return self.begin(program)()
 
     def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], Answer]:
-        """Start to run a program; what is returned waits for the answer. One at a time. gradient_alone: at the content
-        that the program starts with.
+        """Start to run a program and return a function that waits for the answer; only one program may run at a time.
+
+        Args:
+            program: the program.
+            gradient_alone: run only the gradient, at the content that the program starts with.
         """
         reason = self.supports(program)
         if reason is not None:
@@ -131,7 +145,7 @@ class Peer:
         return lambda: self._answered(program, gradient_alone)
 
     def _needs_start(self, program: Program) -> bool:
-        """Whether the package is to be started again before this program."""
+        """Return True if the package must be started again before this program."""
         line = start_line(program, self.name)
         alive = self._process is not None and self._process.poll() is None
         if alive and line == self._start and self._served < MANY:
@@ -145,7 +159,7 @@ class Peer:
         return found if isinstance(found, Answer) else read_answer(program, found, gradient_alone)
 
     def ask(self, text: str) -> Answer | dict[str, Any]:
-        """What the text prints; an Answer where the process did not live to say it."""
+        """Return the object that a text prints as JSON, or an Answer with a trap if the process ended before."""
         self._start = ""
         self._give(text)
         return self._take()
@@ -191,7 +205,7 @@ class Peer:
         return self._process
 
     def close(self) -> None:
-        """End the process; the next program starts another."""
+        """End the process; the next program starts another process."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # and the process that runs texts for it
@@ -206,7 +220,13 @@ class Peer:
 
 
 def read_answer(program: Program, found: Mapping[str, Any], gradient_alone: bool = False) -> Answer:
-    """The outcomes in what a rendered file prints."""
+    """Return the outcomes that stand in the output of a rendered file.
+
+    Args:
+        program: the program that was rendered.
+        found: the JSON object that the file printed.
+        gradient_alone: True if only the gradient was run.
+    """
     error = found.get("error")
     failed = None if error is None else _failure(error)
     forward, gradient = found.get("forward"), found.get("gradient")

@@ -1,10 +1,10 @@
-"""Plain data of strangers: JSON read by the types of frozen dataclasses, and nothing taken that they do not allow.
+"""This module reads JSON from untrusted sources into frozen dataclasses and refuses everything that their types forbid.
 
-A file of a corpus may come from anybody. What its objects, lists, numbers and words may be is derived from the
-annotations of the classes it stands for; a table says which words a field of text may hold, another one how large its
-numbers may be. Text without a row is refused, so a new field cannot be forgotten. Everything else (unknown keys, keys
-that come twice, other types, deep nesting, very many objects) is Malformed, with the place in the JSON, the reason and
-the cure.
+A file of a corpus may come from anybody. The annotations of the classes determine what the objects, lists, numbers and
+words of the file may be. One table says which words a field of text may hold, another table how large the numbers of a
+field may be. A field of text without a row is refused, so a new field cannot be forgotten. Everything else (unknown
+keys, keys that come twice, other types, deep nesting, very many objects) raises Malformed with the place in the JSON,
+the reason and the cure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ..compiler.ir.types import SCALARS, Scalar
 
 Key = tuple[str, str]
-"""A class and a field of it, by name."""
+"""The name of a class and the name of a field of that class."""
 LONGEST_NAME = 64
 LONGEST_TEXT = 1 << 20
 _HEX = re.compile(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}|-?inf|nan")
@@ -28,8 +28,12 @@ _SHOWN = 60
 
 
 class Malformed(ValueError):
-    """Data that is none of ours. reason: what is wrong; cure: what would be right. place: in the JSON, outermost last,
-    filled in on the way out.
+    """The data is not what this project writes.
+
+    Attributes:
+        reason: what is wrong.
+        cure: what would be right.
+        place: the path in the JSON, innermost part first; it is filled in while the exception passes outward.
     """
 
     def __init__(self, reason: str, cure: str) -> None:
@@ -43,7 +47,13 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True)
 class Words:
-    """The words that a field of text may hold. what: they are, for messages. clean: makes text harmless."""
+    """Represent the words that a field of text may hold.
+
+    Attributes:
+        what: a description of the words, for messages.
+        accepts: a function that returns a true value for a word that is allowed.
+        clean: a function that makes an allowed word harmless.
+    """
 
     what: str
     accepts: Callable[[str], Any]
@@ -51,29 +61,35 @@ class Words:
 
 
 def one_of(words: Iterable[str]) -> Words:
-    """A closed list."""
+    """Return the Words that allow exactly the given words."""
     known = frozenset(words)
     listed = ", ".join(map(repr, sorted(known)))
     return Words(f"one of {listed}" if len(listed) < 200 else f"one of {len(known)} known words", known.__contains__)
 
 
 def matching(what: str, pattern: str) -> Words:
-    """Short words of a form."""
+    """Return the Words that allow words of at most LONGEST_NAME characters that match a pattern."""
     return Words(what, re.compile(f"(?=.{{0,{LONGEST_NAME}}}\\Z)(?:{pattern})", re.ASCII).fullmatch)
 
 
 def without_controls(text: str) -> str:
-    """Text that a terminal or a page shows and does not obey: other characters than lines of text are spelled out."""
+    """Return text that a terminal or a page only shows; every character that is not printable is spelled out."""
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 TEXT = Words(f"at most {LONGEST_TEXT} characters", lambda text: len(text) <= LONGEST_TEXT, without_controls)
-"""What is only shown."""
+"""Words for text that is only shown."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The numbers that a field may hold. finite: also reals have an end."""
+    """Represent the numbers that a field may hold.
+
+    Attributes:
+        low: the least integer.
+        high: the greatest integer.
+        finite: True if reals must be finite.
+    """
 
     low: int = -(1 << 31)
     high: int = (1 << 31) - 1
@@ -82,7 +98,7 @@ class Limits:
 
 @dataclass
 class _Shape:
-    """What may stand in one place: the union of the alternatives of an annotation."""
+    """Represent what may stand in one place: the union of the alternatives of an annotation."""
 
     none: bool = False
     booleans: bool = False
@@ -113,8 +129,15 @@ class _Shape:
 
 
 class Schema:
-    """Reads data as classes. classes: those that data may name under "is"; none: data has the fields alone, and reals
-    are plain numbers. words, limits: by class and field. deepest, most: objects in each other, and in all.
+    """Read data as objects of classes.
+
+    Attributes:
+        words: the words that each field of text may hold, by class and field.
+        limits: the numbers that a field may hold, by class and field.
+        classes: the classes that data may name under "is". If there are none, data has the fields only, and reals are
+            plain numbers.
+        deepest: the largest number of objects nested in each other.
+        most: the largest number of values in all.
     """
 
     def __init__(
@@ -131,8 +154,10 @@ class Schema:
         self._known: dict[type, dict[str, tuple[_Shape, bool]]] = {}
 
     def shapes(self, cls: type) -> dict[str, tuple[_Shape, bool]]:
-        """Of each field of a class what it may hold, and whether it must be there. Raises KeyError for a field of text
-        without a row.
+        """Return for each field of a class what it may hold, and True if it must be present.
+
+        Raises:
+            KeyError: a field of text has no row in `words`.
         """
         if cls not in self._known:
             hints = get_type_hints(cls)
@@ -175,7 +200,11 @@ class Schema:
             made.classes |= found
 
     def parse(self, text: str, cls: type) -> Any:
-        """The object of this class that a JSON text holds. Raises Malformed."""
+        """Return the object of a class that a JSON text holds.
+
+        Raises:
+            Malformed: the text is not JSON, or holds something that the class does not allow.
+        """
         try:
             data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
         except Malformed:
@@ -187,19 +216,26 @@ class Schema:
         return self.read(data, cls)
 
     def read(self, data: Any, cls: type) -> Any:
-        """The object of this class that data of JSON stands for. Raises Malformed."""
+        """Return the object of a class that parsed JSON data stands for.
+
+        Raises:
+            Malformed: the data holds something that the class does not allow.
+        """
         return _Reader(self).read(_Shape(classes={cls.__name__: cls}), data, 0)
 
 
 class _Reader:
-    """One reading."""
+    """Read one piece of data and count the values that may still follow."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.left = schema.most
 
     def read(self, shape: _Shape, data: Any, depth: int) -> Any:
-        """What data stands for in a place. Few calls lie between an object and those in it: they bound nesting."""
+        """Return the object that data stands for in a place.
+
+        Few Python calls lie between an object and the objects in it, since Python's recursion limit bounds the nesting.
+        """
         kind = type(data)
         if kind in (list, tuple) and (shape.items or shape.fixed is not None):
             found: list[Any] = []
@@ -224,7 +260,7 @@ class _Reader:
         return shape.fixed
 
     def _is_plain(self, data: dict[str, Any]) -> bool:
-        """Whether an object stands for a real or a scalar type."""
+        """Return True if a JSON object stands for a real or a scalar type."""
         return bool(self.schema.classes) and data.keys() in ({"real"}, {"type"})
 
     def _plain(self, shape: _Shape, data: Any, depth: int) -> Any:
@@ -325,7 +361,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    """A value as messages show it: plain characters, and not many; of an integer as many digits as can be printed."""
+    """Return a value as messages show it: a few plain characters; for a huge integer only the number of its bits."""
     if type(value) is int and abs(value) >= 1 << 256:
         return f"an integer of {value.bit_length()} bits"
     text = ascii(value)

@@ -1,4 +1,4 @@
-"""The pytest plugin: tests of kernels on every backend, judged by every executor.
+"""This pytest plugin runs tests of kernels on every backend and judges them by every executor.
 
     pytest_plugins = ["stackgrad.harness.plugin"]        in the conftest.py at the root of the tests
 
@@ -6,11 +6,11 @@
     def test_step(backend, differential, gradcheck): ...
 
 `backends` makes one test for each name; `backend` starts the runtime on it. `differential` and `gradcheck` call a
-kernel and raise AssertionError, with a table, unless all executors agree on what it computed. `--backend NAME`
-(repeatable) restricts what runs; STACKGRAD_REQUIRED_BACKENDS="reference,cpu" names backends whose absence ends the
-run. A matrix of backends and outcomes ends it.
+kernel and raise AssertionError, with a table, unless all executors agree on the results. `--backend NAME` (repeatable)
+restricts which backends run. STACKGRAD_REQUIRED_BACKENDS="reference,cpu" names backends whose absence ends the run. A
+matrix of backends and outcomes stands at the end of the output.
 
-Nothing of the compiler is imported before a test needs it.
+No module of the compiler is imported before a test needs it.
 """
 
 from __future__ import annotations
@@ -35,31 +35,34 @@ MARKER = (
     " optional one is skipped, with the reason"
 )
 RECORDED = 2
-"""Launches of each kernel that a check judges, where what it calls launches more."""
+"""Number of launches of each kernel that a check judges, if the called function launches more."""
 
 Check = Callable[..., "list[Case]"]
-"""(callable that launches kernels, its arguments) -> what was compared. Raises AssertionError."""
+"""A function from a callable that launches kernels, and its arguments, to the cases that were compared.
+
+It raises AssertionError if executors disagree.
+"""
 
 
 # ---- choosing backends --------------------------------------------------------------------------------------
 
 
 def probes() -> Mapping[str, Probe]:
-    """Every backend with what it says of this machine."""
+    """Return every backend with what it reports about this machine."""
     from ..backends import registry
 
     return registry.probe_all()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--backend`, `--lowering`."""
+    """Add the options `--backend` and `--lowering`."""
     parser.addoption("--backend", action="append", default=[], metavar="NAME", help="run only these backends")
     text = "make gradients by this policy, where a test names none; all give one gradient"
     parser.addoption("--lowering", default="", metavar="NAME", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End the run if a backend that it was asked for is not here, or a policy is not known."""
+    """End the run if a required backend is absent or a policy is not known."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", "lowering(name): make the gradients of this test by this policy")
     required = [n.strip() for n in os.environ.get(REQUIRED, "").split(",") if n.strip()]
@@ -72,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _set_lowering(config: pytest.Config, name: str) -> None:
-    """The default policy of the run, put back at its end."""
+    """Set the default policy of the run, and restore the old policy at its end."""
     from ..compiler.ad.policies import POLICIES, set_default
 
     if name not in POLICIES:
@@ -87,7 +90,7 @@ def _set_lowering(config: pytest.Config, name: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_lowering(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test marked `lowering(name)` makes its gradients by that policy in every run."""
+    """Make the gradients of a test marked `lowering(name)` by that policy in every run."""
     marker = request.node.get_closest_marker("lowering")
     if marker is None:
         yield
@@ -102,7 +105,7 @@ def _own_lowering(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _absence(name: str) -> str:
-    """Why a backend cannot run here; empty if it can."""
+    """Return the reason why a backend cannot run on this machine; empty if it can."""
     known = probes()
     if name not in known:
         return f"backend {name}: there is none of this name; known: {', '.join(known)}"
@@ -111,7 +114,7 @@ def _absence(name: str) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each backend of the marker."""
+    """Make one test for each backend of the marker."""
     marker = metafunc.definition.get_closest_marker("backends")
     if marker is None:
         return
@@ -136,7 +139,7 @@ def _optional(marker: pytest.Mark) -> tuple[str, ...]:
 
 
 def _backend_of(item: pytest.Item) -> str:
-    """The backend that an item is about: of the marker, or the attribute `backend` of a collector's own item."""
+    """Return the backend of an item: that of the marker, or the attribute `backend` of an item of another collector."""
     if item.get_closest_marker("backends") is not None and isinstance(item, pytest.Function):
         return str(item.callspec.params["backend"])
     own = getattr(item, "backend", "")
@@ -144,7 +147,7 @@ def _backend_of(item: pytest.Item) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The property by which the matrix counts the reports of the item."""
+    """Add the property by which the matrix counts the reports of the item."""
     from .plugin_matrix import PROPERTY
 
     backend = _backend_of(item)
@@ -153,7 +156,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without the tests of backends that `--backend` leaves out."""
+    """Remove the tests of backends that `--backend` leaves out."""
     only = config.getoption("--backend")
     dropped = [item for item in items if only and (_backend_of(item) or only[0]) not in only]
     if dropped:
@@ -163,7 +166,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The matrix, if any test was about a backend."""
+    """Print the matrix if any test ran on a backend."""
     from .plugin_matrix import count, lines
 
     counts = count(terminalreporter.stats)
@@ -178,12 +181,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @dataclass(frozen=True)
 class Runtime:
-    """The backend that a test runs on."""
+    """Represent the backend that a test runs on."""
 
     name: str
 
     def init(self, **options: Any) -> None:
-        """Start the runtime afresh on this backend with the options of `sg.init`: fields of before are stale."""
+        """Start the runtime again on this backend with the options of `sg.init`; fields of the old one become stale."""
         from ..session import init
 
         init(arch=self.name, **options)
@@ -194,7 +197,7 @@ class Runtime:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    """The runtime, started on one backend of the marker `backends`; forgotten after the test."""
+    """Start the runtime on one backend of the marker `backends`, and reset it after the test."""
     marker = request.node.get_closest_marker("backends")
     if marker is None:
         pytest.fail("`backend` needs @pytest.mark.backends(...) on the test", pytrace=False)
@@ -213,13 +216,13 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Runtime]:
 
 @pytest.fixture
 def extra_executors() -> Sequence[Executor]:
-    """Override this to have executors of your own compared by `differential` and `gradcheck`."""
+    """Return further executors for `differential` and `gradcheck`; override this fixture to add some."""
     return ()
 
 
 @pytest.fixture
 def executor_panel(request: pytest.FixtureRequest, extra_executors: Sequence[Executor]) -> OpenPanel:
-    """The executors of `differential` and `gradcheck`: every backend that is here, as far as `--backend` allows."""
+    """Return the executors of `differential` and `gradcheck`: all backends that can run and that `--backend` allows."""
     from .executors import present_backends
     from .plugin_checks import OpenPanel
 
@@ -230,8 +233,10 @@ def executor_panel(request: pytest.FixtureRequest, extra_executors: Sequence[Exe
 
 @pytest.fixture
 def differential(executor_panel: OpenPanel) -> Check:
-    """`differential(kernel, *args)`: call, then compare what it computed with every executor, within the bounds of
-    rounding that are measured for it; in double precision too. Returns the cases.
+    """Return a function `differential(kernel, *args)` that compares the values of a call on every executor.
+
+    Results must agree within the bound of rounding that is measured for the call, also in double precision. The
+    function returns the cases.
     """
     from .plugin_checks import value_cases
 
@@ -245,8 +250,10 @@ def differential(executor_panel: OpenPanel) -> Check:
 
 @pytest.fixture
 def gradcheck(executor_panel: OpenPanel) -> Check:
-    """`gradcheck(kernel, *args)`: as `differential`, and the adjoints too, for random cotangents of all that has a
-    gradient: both lowerings, every backend, JAX, dual numbers, and the order of the Taylor remainder.
+    """Return a function `gradcheck(kernel, *args)` that compares values and adjoints of a call on every executor.
+
+    Adjoints start from random cotangents of all arrays that have a gradient. They are judged by both lowerings, every
+    backend, JAX, dual numbers, and the order of the Taylor remainder.
     """
     from .plugin_checks import gradient_cases
 
@@ -259,7 +266,7 @@ def gradcheck(executor_panel: OpenPanel) -> Check:
 
 
 def _recorded(run: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> list[Captured]:
-    """Forward launches that a call makes."""
+    """Return the forward launches that a call makes."""
     from ..capture import capture
 
     __tracebackhide__ = True

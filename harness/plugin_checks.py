@@ -1,7 +1,7 @@
-"""What `differential` and `gradcheck` judge: recorded launches against every executor, and the table that says how.
+"""This module judges recorded launches for `differential` and `gradcheck`, and prints the table of verdicts.
 
-Invariant: a check passes only if somebody decided. `differential` needs one executor beside the reference, `gradcheck`
-one judge that has no part in the compiler: JAX, dual numbers or the Taylor remainder.
+Invariant: a check passes only if some executor decided. `differential` needs one executor beside the reference,
+`gradcheck` one judge that has no part in the compiler: JAX, dual numbers or the Taylor remainder.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from .replay import Case, Panel, Replay
 from .rounding import generator, narrowest, signs
 
 LEAST_ORDER = 1.5
-"""Of the Taylor remainder: 2 if the gradient is right, 1 if it is wrong."""
+"""Least accepted order of the Taylor remainder, which is 2 for a right gradient and 1 for a wrong one."""
 
 ORACLES = ("jax", "dual", "taylor")
 
 
 @dataclass
 class OpenPanel(Panel):
-    """A panel with executors of the user's own, which run as the backends do."""
+    """A panel with executors of the user, which run as the backends do."""
 
     extra: Sequence[Executor] = ()
 
     @property
     def judged(self) -> tuple[Executor, ...]:  # type: ignore[override]
-        """Executors that are compared in every precision."""
+        """Return the executors that are compared in every precision."""
         return *super().judged, *self.extra
 
 
 class ThoroughReplay(Replay):
-    """A replay whose gradient is judged by all oracles, not by the first that can be asked."""
+    """A replay whose gradient is judged by all oracles, not only by the first that can be asked."""
 
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: Cost | None
@@ -54,7 +54,10 @@ class ThoroughReplay(Replay):
         return [*found, self._taylor(standard, seeds)]
 
     def _taylor(self, standard: Standard, seeds: Arrays) -> Comparison:
-        """Of f(x) = <seeds, final content from the initial content x>, along one random direction."""
+        """Judge the gradient by the Taylor remainder of a scalar function along one random direction.
+
+        The function is f(x) = <seeds, final content from the initial content x>.
+        """
         arrays, direction = (
             self.setting.arrays,
             {n: signs(generator("taylor", n), self.setting.arrays[n].shape) for n in self.names},
@@ -86,7 +89,10 @@ def _dot(a: Arrays, b: Arrays) -> float:
 
 
 def _replays(launch: Captured, panel: Panel) -> Iterator[ThoroughReplay | Case]:
-    """One replay in double precision, one in the kernel's own; a case where the first cannot be had."""
+    """Yield a replay in double precision and a replay in the precision of the kernel.
+
+    If the kernel cannot be widened, a case that says so stands in place of the first replay.
+    """
     own = Setting.of(launch)
     try:
         wide = replace(widened(own), kernel=panel.widen(own.kernel))
@@ -99,12 +105,12 @@ def _replays(launch: Captured, panel: Panel) -> Iterator[ThoroughReplay | Case]:
 
 
 def value_cases(launch: Captured, panel: Panel) -> list[Case]:
-    """The forward cases of a forward launch."""
+    """Return the forward cases of a forward launch."""
     return [r if isinstance(r, Case) else next(r.cases()) for r in _replays(launch, panel)]
 
 
 def gradient_cases(launch: Captured, panel: Panel) -> list[Case]:
-    """The forward and reverse cases of a forward launch; reverse ones where the forward kernel ran."""
+    """Return the forward cases of a forward launch, and the reverse cases if the forward kernel ran."""
     return [c for r in _replays(launch, panel) for c in ([r] if isinstance(r, Case) else r.cases())]
 
 
@@ -112,7 +118,12 @@ def gradient_cases(launch: Captured, panel: Panel) -> list[Case]:
 
 
 def failures(cases: Sequence[Case], gradient: bool) -> list[str]:
-    """Every reason why these cases, all of one launch, are no pass; empty if they are one."""
+    """Return every reason why the cases of one launch do not pass; empty if they pass.
+
+    Args:
+        cases: all cases of the launch.
+        gradient: True if an oracle must have decided about the gradient.
+    """
     found = [f"{column(c)}: {c.reference}: {c.reason}" for c in cases if c.reference not in ("ok", "unsupported")]
     for case in cases:
         found += [f"{column(case)}: {c.executor}: {c.reason}" for c in case.comparisons if c.verdict in FAILURES]
@@ -129,7 +140,7 @@ def _decides(case: Case, gradient: bool) -> bool:
 
 
 def remarks(cases: Sequence[Case]) -> list[str]:
-    """What is neither right nor wrong: declared limits, results that hang on rounding."""
+    """Return the remarks that are neither right nor wrong: declared limits, and results that depend on rounding."""
     found = [f"{column(c)}: {c.reason}" for c in cases if c.reference == "unsupported"]
     for case in cases:
         open_ = [c for c in case.comparisons if c.verdict not in FAILURES and c.reason]
@@ -138,12 +149,15 @@ def remarks(cases: Sequence[Case]) -> list[str]:
 
 
 def column(case: Case) -> str:
-    """What a case is about: values or gradient, in which precision."""
+    """Return the heading of a case: values or gradient, with the precision."""
     return f"{'values' if case.direction == 'forward' else 'gradient'} {case.precision}"
 
 
 def table(cases: Sequence[Case]) -> str:
-    """Executor × what was compared. An error is the largest difference over the bound, at most 1 where they agree."""
+    """Return a table of executors against precisions and directions.
+
+    An error is the largest difference divided by its bound, so it is at most 1 if the executors agree.
+    """
     columns = list(dict.fromkeys(column(c) for c in cases))
     names = list(dict.fromkeys(("reference", *(c.executor for case in cases for c in case.comparisons))))
     rows = [["executor", *columns]] + [[name, *(_cell(cases, name, col) for col in columns)] for name in names]
@@ -163,6 +177,6 @@ def _cell(cases: Sequence[Case], name: str, col: str) -> str:
 
 
 def explain(cases: Sequence[Case], wrong: Sequence[str]) -> str:
-    """The message of a failed check."""
+    """Return the message of a failed check."""
     kernels = dict.fromkeys(case.kernel.name for case in cases)
     return "\n".join([f"kernel {', '.join(kernels)}:", *wrong, "", table(cases)])

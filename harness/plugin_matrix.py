@@ -1,4 +1,7 @@
-"""The matrix backend × outcome at the end of a test run, from properties of reports, which cross processes."""
+"""This module makes the table of backends and outcomes that stands at the end of a test run.
+
+It reads properties of test reports, because these travel from worker processes to the main process.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import Any
 from ..backends.base import Probe
 
 PROPERTY = "backend"
-"""Name of the property that a report carries; also shown in JUnit files."""
+"""Name of the property of a test report that holds the backend. JUnit files show it too."""
 
 OUTCOMES = ("passed", "failed", "skipped")
 _COUNTED = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped"}
 
 
 def count(stats: Mapping[str, Iterable[Any]]) -> dict[str, Counter[str]]:
-    """Outcomes by backend; an error around a test counts as a failure."""
+    """Return the number of each outcome by backend; an error in a fixture counts as a failure."""
     found: dict[str, Counter[str]] = {}
     for kind, outcome in _COUNTED.items():
         for report in stats.get(kind, ()):
@@ -27,7 +30,7 @@ def count(stats: Mapping[str, Iterable[Any]]) -> dict[str, Counter[str]]:
 
 
 def lines(counts: Mapping[str, Counter[str]], probes: Mapping[str, Probe]) -> list[str]:
-    """The matrix, one line a backend, with the reason why one is absent."""
+    """Return the table, one line for each backend, with the reason why a backend is absent."""
     out = [f"{'':12}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)]
     for name, probe in probes.items():
         numbers = "".join(f"{counts[name][outcome]:>10}" for outcome in OUTCOMES) if name in counts else ""

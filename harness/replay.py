@@ -1,9 +1,9 @@
-"""Replays: one recorded launch on every executor, forward and reverse, in double and in its own precision.
+"""This module replays one recorded launch on every executor, forward and reverse, in double and in its own precision.
 
-The widened kernel (double precision throughout) is where JAX judges and bounds are tight; the kernel's own precision
-is where the backends run the code that the program ran. A forward launch also gives a gradient test: random cotangents
-for the final content, our grad kernel at the final content against JAX's vjp from the initial content. A recorded
-reverse launch is repeated as it was, adjoints included, so that what the program itself obtained is judged too.
+In the widened kernel (double precision throughout) JAX judges and bounds are tight. In the kernel's own precision the
+backends run the code that the program ran. A forward launch also gives a gradient test: for random cotangents of the
+final content, the grad kernel at the final content is compared with the vjp of JAX from the initial content. A recorded
+reverse launch is repeated as it was, adjoints included, so that the result of the program itself is judged too.
 """
 
 from __future__ import annotations
@@ -31,16 +31,24 @@ from .outcome import Arrays, Ok, Outcome, Poisoned, Refused, Trap, Undecided, Un
 from .rounding import Precision, generator, moved, moved_scalars, narrowest, nudged, sensitivity, signs
 
 FAST = 0.05
-"""Launches below this many seconds are timed three times."""
+"""Launches that take fewer seconds than this limit are timed three times."""
 
 Direction = Literal["forward", "reverse"]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One launch in one direction and precision. reference: "ok", or what the reference itself came to; reason: why.
+    """Represent one launch in one direction and precision.
 
-    seconds: one launch on the reference. adstacks: of the reference's gradient.
+    Attributes:
+        kernel: the kernel.
+        direction: "forward" or "reverse".
+        precision: the label of the precision, such as "f64" or "exact".
+        reference: "ok", or the verdict on the reference itself.
+        reason: the cause of the verdict on the reference.
+        comparisons: the comparisons of all executors with the reference.
+        seconds: the time of one launch on the reference.
+        adstacks: the adstack memory of the gradient on the reference.
     """
 
     kernel: Kernel
@@ -54,7 +62,7 @@ class Case:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the reference's and of all comparisons'; an executor that declares a limit harms nothing."""
+        """Return the worst verdict of the reference and all comparisons; a declared limit does no harm."""
         if self.reference != "ok":
             return self.reference
         return worst([c.verdict for c in self.comparisons if c.verdict != "unsupported"])
@@ -62,7 +70,7 @@ class Case:
 
 @dataclass
 class Panel:
-    """The executors of a check. Kernels are lowered and compiled once per panel."""
+    """Represent the executors of a check. Kernels are lowered and compiled once per panel."""
 
     backends: Sequence[LaunchExecutor]
     reference: LaunchExecutor = field(default_factory=reference)
@@ -73,11 +81,15 @@ class Panel:
 
     @property
     def judged(self) -> tuple[LaunchExecutor, ...]:
-        """Executors that are compared in every precision."""
+        """Return the executors that are compared in every precision."""
         return self.twin, *self.backends
 
     def widen(self, kernel: Kernel) -> Kernel:
-        """The kernel in double precision: the same object for the same kernel. Raises Unsupported."""
+        """Return the kernel in double precision, as the same object for the same kernel.
+
+        Raises:
+            Unsupported: the kernel reads the bits of reals.
+        """
         if id(kernel) not in self._wide:
             wide = widen(kernel)
             self._wide[id(kernel)] = kernel, kernel if wide == kernel else wide
@@ -85,7 +97,7 @@ class Panel:
 
 
 def replay(launch: Captured, panel: Panel) -> Iterator[Case]:
-    """All cases of one recorded launch."""
+    """Yield all cases of one recorded launch."""
     own = Setting.of(launch)
     label = str(narrowest(own.kernel) or "exact")
     if launch.kind == "reverse":
@@ -103,9 +115,12 @@ def replay(launch: Captured, panel: Panel) -> Iterator[Case]:
 
 
 class Replay:
-    """One launch in one precision. after: what the program obtained; None in another precision than its own.
+    """Represent the replay of one launch in one precision.
 
-    source: the kernel to report, where `setting` holds a twin of it.
+    Attributes:
+        setting: the launch in this precision.
+        after: the results of the program; None if the precision is not the program's own.
+        source: the kernel to report if `setting` holds a widened copy of it.
     """
 
     def __init__(
@@ -126,7 +141,7 @@ class Replay:
         return self.label in ("f64", "exact")
 
     def cases(self) -> Iterator[Case]:
-        """The forward case, and the gradient test if the forward kernel ran."""
+        """Yield the forward case, and the gradient test if the forward kernel ran."""
         outcome, seconds = timed(self.panel.reference, lambda: self._forward(self.panel.reference, self.setting))
         if not isinstance(outcome, Ok):
             yield self._stopped("forward", outcome, self._traps(outcome))
@@ -150,7 +165,7 @@ class Replay:
         return Case(self.source, "forward", self.label, "ok", "", tuple(found), seconds)
 
     def _traps(self, expected: Outcome) -> list[Comparison]:
-        """Backends with checks on, where the reference trapped: they must trap in the same way."""
+        """Compare the traps of backends with checks on with the trap of the reference; their kinds must be equal."""
         found = []
         for executor in self.panel.backends if isinstance(expected, Trap) else ():
             outcome = attempt(partial(self._forward, executor.checked(), self.setting))
@@ -165,7 +180,7 @@ class Replay:
         return executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, seeds)
 
     def _gradient_from(self, executor: LaunchExecutor, at: Setting, seeds: Arrays) -> Arrays:
-        """Forward and gradient by one executor."""
+        """Run a kernel forward and its gradient, both on one executor."""
         return self._gradient(executor, at, self._forward(executor, at), seeds)
 
     def _gradient_case(self, final: Ok, cost: Cost | None) -> Case:
@@ -191,7 +206,7 @@ class Replay:
         return Case(self.source, "reverse", self.label, "ok", "", tuple(found), seconds, stacks)
 
     def reverse_as_run(self) -> Case:
-        """A recorded reverse launch, from the adjoints that the program had."""
+        """Return the case of a recorded reverse launch, from the adjoints that the program had."""
         assert self.after is not None
         arrays, ours, u = self.setting.arrays, self.panel.reference, self.precision.u
         seeds = {name: arrays[name + GRAD] for name in self.names if name + GRAD in arrays}
@@ -214,7 +229,10 @@ class Replay:
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: Cost | None
     ) -> list[Comparison]:
-        """JAX's comparison; where JAX cannot be asked or has conventions of its own, that of dual numbers too."""
+        """Return the comparison of JAX, and that of dual numbers if JAX cannot decide.
+
+        JAX cannot decide if it cannot be asked, or if it has a convention of its own at a kink.
+        """
         if jax.verdict == "disagree" and self._at_kink(standard, seeds):
             jax = replace(jax, verdict="poisoned", reason="at a kink, where JAX has conventions of its own")
         if jax.verdict not in ("unsupported", "poisoned"):
@@ -226,7 +244,7 @@ class Replay:
         return [replace(jax, verdict="unsupported"), along_one]
 
     def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
-        """Whether the gradient jumps within rounding of this state, also where values are zero or equal."""
+        """Return True if the gradient jumps within rounding of this state, also at values that are zero or equal."""
         for side in (1.0, -1.0):
             there = replace(self.setting, arrays=nudged(self.setting.arrays, self.precision.u, "kink", side))
             outcome = attempt(partial(self._gradient_from, self.panel.reference, there, seeds))
@@ -238,7 +256,7 @@ class Replay:
         return False
 
     def _directional(self, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome]) -> Comparison:
-        """<seeds, J v> against <gradient, v> along one random direction v."""
+        """Compare <seeds, J v> with <gradient, v> along one random direction v."""
         at = self.setting
         tangents = {n: signs(generator("tangent", n), at.arrays[n].shape) for n in self.names}
         try:
@@ -262,7 +280,7 @@ class Replay:
         ]
 
     def _seeds(self) -> dict[str, np.ndarray]:
-        """Cotangents of magnitude 0.5 to 1.5 and random sign for every array with a gradient."""
+        """Return cotangents of magnitude 0.5 to 1.5 and random sign for every array with a gradient."""
         found = {}
         for name in self.names:
             random = generator("cotangent", self.kernel.name, name)
@@ -272,7 +290,7 @@ class Replay:
         return found
 
     def _standard(self, base: Arrays, reruns: Sequence[Outcome], floors: Arrays | None = None) -> Standard:
-        """A rerun that did not end as the reference did poisons everything."""
+        """Return the standard for comparisons; a rerun that ended differently from the reference poisons all arrays."""
         known = sensitivity(base, [r.arrays for r in reruns if isinstance(r, Ok)], floors)
         if not all(isinstance(r, Ok) for r in reruns):
             known = {name: replace(s, poisoned=True) for name, s in known.items()}
@@ -290,7 +308,7 @@ class Replay:
         return standard.judge(executor.name, outcome, seconds)
 
     def _cost(self) -> Cost | None:
-        """Of the forward kernel as an oracle runs it; None if it cannot be run so."""
+        """Return the cost of the forward kernel for an oracle; None if no oracle can run it."""
         at = self.setting
         if not self._is_double or not is_plain(self.kernel):
             return None
@@ -300,7 +318,7 @@ class Replay:
             return None
 
     def _stopped(self, direction: Direction, outcome: Outcome, found: Sequence[Comparison] = ()) -> Case:
-        """A case that ends with the reference."""
+        """Return the case of a launch that the reference did not finish."""
         if isinstance(outcome, Trap):
             return Case(self.source, direction, self.label, "trap", str(outcome), tuple(found))
         assert isinstance(outcome, Unsupported | Refused | Poisoned | Undecided)
@@ -309,7 +327,7 @@ class Replay:
 
 
 def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float | None]:
-    """(outcome, seconds of a launch): fast launches of backends run three times, and the median counts."""
+    """Return the outcome of a launch and its seconds; a fast launch of a backend is timed as the median of three."""
     outcome = attempt(run)
     measured = [executor.seconds]
     if isinstance(outcome, Ok) and isinstance(executor, LaunchExecutor) and (executor.seconds or 0.0) < FAST:
@@ -321,5 +339,5 @@ def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float
 
 
 def is_failure(case: Case) -> bool:
-    """Whether a case fails a check by itself."""
+    """Return True if the case alone makes the check fail."""
     return case.verdict in FAILURES

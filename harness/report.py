@@ -1,6 +1,6 @@
-"""What a check found: one row per kernel and direction, the findings, and whether all of it passes.
+"""This module represents the report of a check: a row per kernel and direction, the findings, and the verdict.
 
-Invariant: a comparison is counted once, under its verdict; what decided nothing is never among the ok.
+Invariant: a comparison is counted once, under its verdict; a comparison that decided nothing is never counted as ok.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .compare import DECIDED, FAILURES, OPEN, Comparison, Verdict, worst
 from .replay import Case, Direction
 
 MOST_OPEN = 0.2
-"""The largest share of comparisons that may decide nothing."""
+"""Largest share of comparisons that may decide nothing."""
 
 REFERENCE = "reference"
 _DECISIVE = DECIDED | OPEN
@@ -25,7 +25,13 @@ _DECISIVE = DECIDED | OPEN
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong that no comparison shows. kernel, array: what it is about; empty if it is about the program."""
+    """Represent a fault that no comparison shows.
+
+    Attributes:
+        text: the message.
+        kernel: the kernel concerned; empty if the fault concerns the program.
+        array: the array concerned, or empty.
+    """
 
     text: str
     kernel: str = ""
@@ -34,7 +40,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Cell:
-    """One executor on one row. error: largest difference over its bound. seconds: of a launch, in own precision."""
+    """Represent the verdict on one executor in one row.
+
+    Attributes:
+        verdict: the worst verdict.
+        error: the largest difference divided by its bound.
+        seconds: the time of a launch in the kernel's own precision.
+        reasons: the causes of the verdict.
+    """
 
     verdict: Verdict
     error: float = 0.0
@@ -44,10 +57,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One kernel in one direction. launches: how often the program launched it so. cases: how many were compared,
-    each launch once a precision.
+    """Represent one kernel in one direction.
 
-    precisions: those it was compared in. adstack_bytes: adstack memory that its gradient needs, all tasks.
+    Attributes:
+        kernel: the name of the kernel.
+        direction: "forward" or "reverse".
+        verdict: the worst verdict of all cases.
+        cells: the verdict on each executor, by name.
+        precisions: the precisions in which cases were compared.
+        launches: how often the program launched the kernel in this direction.
+        cases: the number of cases; each launch counts once per precision.
+        adstack_bytes: the adstack memory of the gradient in bytes, all tasks together.
+        adstacks: a text about each slab of each task.
+        reasons: the causes of the verdict.
     """
 
     kernel: str
@@ -63,13 +85,23 @@ class Row:
 
     @property
     def error(self) -> float:
-        """The largest difference over its bound, all executors."""
+        """Return the largest difference divided by its bound, over all executors."""
         return max((cell.error for cell in self.cells.values()), default=0.0)
 
 
 @dataclass
 class Report:
-    """A check of one program. error: how the program itself ended, if it raised. absent: backends that are not here."""
+    """Represent the check of one program.
+
+    Attributes:
+        program: the name of the program.
+        rows: one row per kernel and direction.
+        findings: faults that no comparison shows.
+        counts: the number of comparisons by verdict.
+        executors: the names of all executors.
+        absent: backends that cannot run on this machine, with the reason.
+        error: the exception that ended the program, or None.
+    """
 
     program: str
     rows: list[Row] = field(default_factory=list)
@@ -81,13 +113,13 @@ class Report:
 
     @property
     def open_share(self) -> float:
-        """Share of comparisons that decided nothing, declared limits aside."""
+        """Return the share of comparisons that decided nothing; declared limits do not count."""
         decisive = sum(self.counts[v] for v in _DECISIVE)
         return sum(self.counts[v] for v in OPEN) / decisive if decisive else 0.0
 
     @property
     def failures(self) -> list[str]:
-        """Every reason why the check fails, one a line; empty if it passes."""
+        """Return every reason why the check fails, one per line; empty if it passes."""
         found = [f"the program failed: {self.error}"] if self.error else []
         found += [finding.text for finding in self.findings]
         for row in (r for r in self.rows if r.verdict in FAILURES):
@@ -101,11 +133,11 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether the program is right as far as the check can see."""
+        """Return True if the check found no failure."""
         return not self.failures
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for `json.dump`; infinite errors are null."""
+        """Return plain data for `json.dump`; infinite errors become null."""
         return {
             "program": self.program,
             "passed": self.passed,
@@ -136,7 +168,13 @@ def _number(value: float) -> float | None:
 
 
 def make_row(name: str, cases: Sequence[Case], launches: int) -> Row:
-    """The row of all cases of one kernel and direction; there is at least one."""
+    """Return the row for all cases of one kernel and direction.
+
+    Args:
+        name: the name of the kernel.
+        cases: at least one case.
+        launches: how often the program launched the kernel in this direction.
+    """
     decisive = [c for c in cases if c.verdict != "unsupported"] or list(cases)
     verdict = worst([c.verdict for c in decisive])
     stacks = next((c.adstacks for c in reversed(cases) if c.adstacks), ())
@@ -161,7 +199,7 @@ def _stack_text(use: SlabUse) -> str:
 
 
 def _reasons(case: Case) -> list[str]:
-    """Why a case has its verdict."""
+    """Return the reasons why a case has its verdict."""
     found = [case.reason] if case.reason and case.verdict == case.reference else []
     return found + [f"{case.precision}: {c.reason}" for c in case.comparisons if c.verdict == case.verdict and c.reason]
 
@@ -181,7 +219,10 @@ def _reference_cell(cases: Sequence[Case]) -> Cell:
 
 
 def _cell(pairs: Sequence[tuple[str, Comparison]]) -> Cell:
-    """Limits of an executor show only where they left it nothing to do; times are those of the last precision."""
+    """Return the cell of one executor, from pairs of precision and comparison.
+
+    Declared limits count only if no comparison was possible. Times are those of the last precision.
+    """
     decisive = [(p, c) for p, c in pairs if c.verdict != "unsupported"] or pairs
     verdict = worst([c.verdict for _, c in decisive])
     reasons = [f"{p}: {c.reason}" for p, c in pairs if c.verdict == verdict and c.reason]

@@ -1,22 +1,25 @@
-"""How far two right executions of one kernel may differ: a bound that is measured, with constants that never change.
+"""Compute how far two right executions of one kernel may differ: a measured bound with fixed constants.
 
-The model. Let u be the unit roundoff of the narrowest real type that occurs in the kernel. The reference is run again
+The model: let u be the unit roundoff of the narrowest real type that occurs in the kernel. The reference is run again
 
-  * twice with every real input x, scalar or element, moved to x (1 ± 2u), with a random sign each: one unit in the
-    last place, so that the move does not round away (zeros stay);
+  * twice with every real input x, scalar or element, moved to x (1 ± 2u), each with a random sign. This is one unit in
+    the last place, so that the move does not round away (zeros stay);
   * once with the iterations of parallel tasks in another order, so that sums add up in another order.
 
-delta is the largest change of an element of an array in these runs, `size` the largest magnitude in it (for an
-adjoint, of the cotangent given too, as adjoints are added to it). Two executions agree if in every element
+`delta` is the largest change of an element of an array in these runs. `size` is the largest magnitude in the array (for
+an adjoint, also that of the given cotangent, because adjoints are added to it). Two executions agree if in every
+element
 
     |a - b| <= 64 delta + 64 u size + 64 (least subnormal),
 
-NaN meets NaN and an infinity the same infinity; of integers |a - b| <= 64 delta, so where rounding changes none they
-are equal. If delta exceeds 1e-3 size (64 u size in half precision, where that is more) the array decides nothing:
-*undecided*. If a NaN or an infinity comes or
-goes in these runs the array is *poisoned*. The first 64 stands for the roundings inside the kernel, of which the runs
-see those of the inputs only, the second for at most 64 roundings of the result; a wrong derivative is off by the size
-of a contribution, in double precision 1e12 times the bound.
+and NaN stands only where NaN stands, an infinity only where the same infinity stands. For integers the bound is |a - b|
+<= 64 delta, so they must be equal where rounding changes none of them. If delta exceeds 1e-3 size (64 u size in half
+precision, where that is more), the array decides nothing: it is *undecided*. If a NaN or an infinity appears or
+disappears in these runs, the array is *poisoned*.
+
+The first 64 stands for the roundings inside the kernel, of which the runs see only those of the inputs. The second 64
+stands for at most 64 roundings of the result. A wrong derivative is off by the size of a contribution, which in double
+precision is 1e12 times the bound.
 """
 
 from __future__ import annotations
@@ -35,17 +38,17 @@ from ..compiler.ir.walk import results, walk_kernel
 from .outcome import Arrays
 
 SAFETY = 64.0
-"""Both constants of the bound."""
+"""The factor 64, both constants of the bound."""
 
 DECIDABLE = 1e-3
-"""The largest share of an array's size that rounding may move before a comparison says nothing."""
+"""Largest share of the size of an array that rounding may move before a comparison says nothing."""
 
 DIGITS = {16: 11, 32: 24, 64: 53}
 SUBNORMAL = {16: 2.0**-24, 32: 2.0**-149, 64: 2.0**-1074}
 
 
 def narrowest(kernel: Kernel) -> Scalar | None:
-    """The narrowest real type of a value, array or scalar of the kernel; None if there is no real."""
+    """Return the narrowest real type of a value, array or scalar of the kernel; None if the kernel has no real."""
     types = [t.dtype for t in kernel.array_types().values()] + list(kernel.scalar_types().values())
     types += [v.type for stmt in walk_kernel(kernel) for v in results(stmt)]
     return min((t for t in types if t.is_real), key=lambda t: t.bits, default=None)
@@ -53,14 +56,19 @@ def narrowest(kernel: Kernel) -> Scalar | None:
 
 @dataclass(frozen=True)
 class Precision:
-    """u: unit roundoff. least: the least subnormal."""
+    """Represent the rounding of a real type.
+
+    Attributes:
+        u: the unit roundoff.
+        least: the least subnormal number.
+    """
 
     u: float
     least: float
 
     @classmethod
     def of(cls, kernel: Kernel) -> Precision:
-        """Of the narrowest real type of a kernel; exact for a kernel without reals."""
+        """Return the precision of the narrowest real type of a kernel; zeros for a kernel without reals."""
         dtype = narrowest(kernel)
         return cls(2.0 ** -DIGITS[dtype.bits], SUBNORMAL[dtype.bits]) if dtype else cls(0.0, 0.0)
 
@@ -69,17 +77,23 @@ class Precision:
 
 
 def generator(*names: object) -> np.random.Generator:
-    """Random numbers that depend on these names alone, so that a check gives the same result every time."""
+    """Return a random generator that depends only on the given names, so that a check always gives the same result."""
     return np.random.default_rng(zlib.crc32(repr(names).encode()))
 
 
 def signs(random: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
-    """Plus and minus ones."""
+    """Return an array of random signs, 1.0 and -1.0."""
     return random.integers(0, 2, tuple(shape)) * 2.0 - 1.0
 
 
 def moved(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
-    """The arrays with every real element x at x (1 ± 2u), rounded to its type; others are the same objects."""
+    """Return the arrays with every real element x at x (1 ± 2u), rounded to its type; others are the same objects.
+
+    Args:
+        arrays: arrays by name.
+        u: the unit roundoff.
+        seed: determines the signs, together with the name of each array.
+    """
     out = dict(arrays)
     for name, array in arrays.items():
         if array.dtype.kind == "f":
@@ -90,7 +104,7 @@ def moved(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
 
 
 def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> dict[str, Any]:
-    """The real scalars of a kernel likewise."""
+    """Return the scalars of a kernel with every real scalar x at x (1 ± 2u)."""
     reals = {name for name, t in kernel.scalar_types().items() if t.is_real}
     return {
         name: value * (1.0 + 2.0 * u * float(signs(generator(seed, name), ()))) if name in reals else value
@@ -99,8 +113,16 @@ def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> d
 
 
 def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
-    """Every real element moved by side · (4u to 16u) · (the largest in its array), random signs and lengths: zeros move
-    too, and elements that tie move apart, also those of two arrays.
+    """Return the arrays with every real element moved by a few roundings of the largest element.
+
+    The move is side · (4u to 16u) · (the largest magnitude in the array), with random signs and lengths. So zeros move
+    too, and equal elements move apart, also those of two arrays.
+
+    Args:
+        arrays: arrays by name.
+        u: the unit roundoff.
+        seed: determines signs and lengths, together with the name of each array.
+        side: 1.0 or -1.0; the two values move elements in opposite directions.
     """
     out = dict(arrays)
     for name, array in arrays.items():
@@ -122,9 +144,13 @@ def _largest(array: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What rounding may do to one array. delta, size: see the module. poisoned: NaN or infinities came or went.
+    """Represent the effect of rounding on one array.
 
-    exact: an array of integers or booleans, in which nothing is rounded that the runs do not show.
+    Attributes:
+        delta: the largest change in the runs that the module describes.
+        size: the largest magnitude.
+        poisoned: True if a NaN or an infinity appeared or disappeared.
+        exact: True for integers and booleans, in which all rounding shows in the runs.
     """
 
     delta: float = 0.0
@@ -133,17 +159,23 @@ class Sensitivity:
     exact: bool = False
 
     def decides(self, precision: Precision) -> bool:
-        """Whether a comparison of this array can say anything."""
+        """Return True if a comparison of this array can say anything."""
         return not self.poisoned and self.delta <= max(DECIDABLE, SAFETY * precision.u) * self.size
 
     def bound(self, precision: Precision) -> float:
-        """The largest difference between two right executions."""
+        """Return the largest difference between two right executions."""
         rounded = 0.0 if self.exact else precision.u * self.size + precision.least
         return SAFETY * (self.delta + rounded)
 
 
 def sensitivity(base: Arrays, reruns: Iterable[Arrays], floors: Arrays | None = None) -> dict[str, Sensitivity]:
-    """Of every array of `base`, given the same arrays of the reruns. floors: arrays whose size counts too."""
+    """Return the sensitivity of every array of `base`.
+
+    Args:
+        base: the results of the reference.
+        reruns: the results of the further runs, with the same names.
+        floors: arrays whose magnitudes count for the size too, by name.
+    """
     found = {name: Sensitivity(size=_largest(array), exact=array.dtype.kind != "f") for name, array in base.items()}
     for name, floor in (floors or {}).items():
         found[name] = replace(found[name], size=max(found[name].size, _largest(floor)))
@@ -159,7 +191,7 @@ def _wider(known: Sensitivity, base: np.ndarray, rerun: np.ndarray) -> Sensitivi
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> tuple[float, bool]:
-    """(largest |a - b| over elements finite in both, whether NaN and infinities stand at the same places)."""
+    """Return the largest |a - b| over elements finite in both, and True if other elements are equal or both NaN."""
     x, y = (np.asarray(v).astype(np.float64) for v in (a, b))
     finite = np.isfinite(x) & np.isfinite(y)
     alike = bool(np.array_equal(x[~finite], y[~finite], equal_nan=True))

@@ -1,6 +1,6 @@
-"""A backend whose launches are over when they return, made of one whose launches may still be in flight then.
+"""This module makes a backend whose launches are complete when they return from one whose launches are asynchronous.
 
-Whoever judges a launch looks at its memory at once, and wants its errors from it, not from the next one.
+A judge of a launch reads its memory at once and wants the errors of this launch from it, not from the next launch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..compiler.ir.nodes import Kernel
 
 @dataclass(eq=False)
 class SettledExecutable:
-    """A compiled kernel, waited for."""
+    """A compiled kernel that waits for the end of each launch."""
 
     executable: Executable
     wait: Callable[[], None]
@@ -25,17 +25,24 @@ class SettledExecutable:
 
     @property
     def growths(self) -> int:
+        """Return how often a launch of this kernel made the adstack heap larger."""
         return self.executable.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute once. Raises all that goes wrong in it."""
+        """Execute the kernel once and wait for its end; raise every error of the launch."""
         self.executable.run(arrays, scalars, sizes, draws)
         self.wait()
 
 
 @dataclass(eq=False)
 class Settled:
-    """The backend, waited for. wait: for everything in flight; raises what went wrong there."""
+    """A backend that waits for the end of each launch.
+
+    Attributes:
+        backend: the backend that compiles and runs.
+        wait: waits for everything in flight, and raises the errors of it.
+        name: the name of the backend.
+    """
 
     backend: Backend
     wait: Callable[[], None]
@@ -45,26 +52,30 @@ class Settled:
         self.name = self.backend.name
 
     def probe(self) -> Probe:
-        """That of the backend."""
+        """Return the probe of the backend."""
         return self.backend.probe()
 
     def compile(self, kernel: Kernel, options: Options) -> SettledExecutable:
-        """Raises Unsupported as the backend does."""
+        """Compile a kernel on the backend.
+
+        Raises:
+            Unsupported: the backend cannot run the kernel.
+        """
         return SettledExecutable(self.backend.compile(kernel, options), self.wait)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
-        """Those of the backend."""
+        """Return the iterations that the backend runs at once in a task."""
         return self.backend.rows_in_flight(kernel, task, sizes, options)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """That of the backend."""
+        """Return the heap report of the backend."""
         return self.backend.heap_report()
 
     def reset(self) -> None:
-        """Of the backend."""
+        """Reset the backend."""
         self.backend.reset()
 
 
 def settled(backend: Backend) -> Backend:
-    """The backend itself if its launches are over when they return."""
+    """Return a backend whose launches are complete when they return; the given one if its launches already are."""
     return Settled(backend, backend.wait) if isinstance(backend, Remote) else backend

@@ -1,4 +1,4 @@
-"""The benchmark suite. Importing it fails if a kernel in `workloads` is measured by no benchmark."""
+"""This package is the benchmark suite; its import fails if a kernel in `workloads` is measured by no benchmark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Compile time by phase: tracing, each pass of the pipeline, code generation, LLVM.
+"""Measure compile time by phase: tracing, each pass of the pipeline, code generation, LLVM.
 
-The inputs of a pass are those it gets in the pipeline of the version that is measured; a pass that occurs several times
+The inputs of a pass are those that it gets in the pipeline of the measured version. A pass that occurs several times
 counts with all its occurrences. A phase that a version does not have is skipped. Nothing is launched.
 """
 
@@ -25,7 +25,7 @@ from .common import Bench, start
 from .workloads import WORKLOADS
 
 KERNELS = ("three_fields", "sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker")
-"""The first kernel of each workload. Append only."""
+"""Workloads whose first kernel is measured. Append only."""
 
 PASSES = (
     "split_tasks",
@@ -43,21 +43,24 @@ PASSES = (
     "serialise_products",
     "drop_checks",
 )
-"""Names of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""
+"""Names of passes of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""
 
 PRODUCTS = ("forward", "reverse", "counting")
-"""What is handed to a backend. Append only."""
+"""Kernels that are handed to a backend. Append only."""
 
 Step = Callable[[], object]
 
 
 class Compile(Bench):
-    """Base: kernels are traced under a runtime that compiles nothing by itself. Sizes do not matter."""
+    """Prepare benchmarks of compilation: the runtime traces kernels and compiles nothing by itself.
+
+    Sizes of the workloads do not matter.
+    """
 
     repeat = (5, 15, 2.0)
 
     def trace(self, workload: str) -> None:
-        """Leave the Python function and the traced kernel in `self`."""
+        """Keep the Python function and the traced kernel in `self`."""
         start("reference")
         kernel = WORKLOADS[workload].build("small").kernels[0]
         self.function: Callable[..., object] = kernel.__wrapped__
@@ -65,70 +68,70 @@ class Compile(Bench):
 
 
 class Whole(Compile):
-    """The path of a kernel from Python to what a backend gets."""
+    """Measure the path of a kernel from Python to what a backend gets."""
 
     workloads = KERNELS
     params = (KERNELS,)
     param_names = ("workload",)
 
     def setup(self, workload: str) -> None:
-        """Traced."""
+        """Trace and lower the kernel."""
         self.trace(workload)
         self.grad = driver.prepare_reverse(self.source).kernel
         self.text = print_kernel(self.grad)
 
     def time_trace(self, workload: str) -> None:
-        """Python to IR."""
+        """Trace Python to IR."""
         trace_function(self.function)
 
     def time_forward(self, workload: str) -> None:
-        """IR to the kernel that is launched."""
+        """Lower IR to the kernel that is launched."""
         driver.prepare_forward(self.source)
 
     def time_reverse(self, workload: str) -> None:
-        """IR to the gradient and its counting kernel."""
+        """Lower IR to the gradient and its counting kernel."""
         driver.prepare_reverse(self.source)
 
     def time_verify(self, workload: str) -> None:
-        """The verifier on the gradient; it runs after every pass in debug mode."""
+        """Verify the gradient; the verifier runs after every pass in debug mode."""
         verify(self.grad, "adjoint")
 
     def time_print(self, workload: str) -> None:
-        """The gradient as text."""
+        """Print the gradient as text."""
         print_kernel(self.grad)
 
     def time_parse(self, workload: str) -> None:
-        """The gradient from text."""
+        """Parse the gradient from text."""
         parse_kernel(self.text)
 
 
 class Passes(Compile):
-    """One pass, in all its places in the pipeline of the gradient."""
+    """Measure one pass, in all its places in the pipeline of the gradient."""
 
     workloads = KERNELS
     params = (KERNELS, PASSES)
     param_names = ("workload", "pass")
 
     def setup(self, workload: str, name: str) -> None:
-        """The pass and its inputs."""
+        """Find the inputs of the pass."""
         self.trace(workload)
         self.steps = steps(self.source, name)
 
     def time_pass(self, workload: str, name: str) -> None:
-        """The sum over its occurrences."""
+        """Run all occurrences of the pass."""
         for step in self.steps:
             step()
 
 
 class Native(Compile):
-    """From the lowered kernel to machine code of this CPU."""
+    """Measure the path from the lowered kernel to machine code of this CPU."""
 
     workloads = KERNELS
     params = (KERNELS, PRODUCTS)
     param_names = ("workload", "product")
 
     def setup(self, workload: str, product: str) -> None:
-        """Lowered; one other kernel was compiled, so that LLVM is loaded."""
+        """Lower the kernel, and compile another kernel so that LLVM is loaded."""
         self.trace(workload)
         self.kernel = lowered(self.source, product)
         self.backend = registry.get("cpu")
@@ -136,22 +139,26 @@ class Native(Compile):
         self.backend.compile(driver.prepare_forward(self.source).kernel, self.options)
 
     def time_generate(self, workload: str, product: str) -> None:
-        """To LLVM IR."""
+        """Generate LLVM IR."""
         generate(self.kernel, self.options, CPU)
 
     def time_compile(self, workload: str, product: str) -> None:
-        """To code that can be called; LLVM IR is made in it too."""
+        """Compile to code that can be called; this includes the generation of LLVM IR."""
         self.backend.compile(self.kernel, self.options)
 
     def track_statements(self, workload: str, product: str) -> int:
-        """Statements of the lowered kernel: an exact number."""
+        """Count the statements of the lowered kernel, an exact number."""
         return sum(1 for _ in walk_kernel(self.kernel))
 
     track_statements.unit = "statements"  # type: ignore[attr-defined]
 
 
 def steps(source: Kernel, name: str) -> list[Step]:
-    """The calls of a pass that `prepare_reverse` makes. Raises NotImplementedError if it makes none."""
+    """Return the calls of a pass that `prepare_reverse` makes.
+
+    Raises:
+        NotImplementedError: it makes none.
+    """
     passes = dict([*driver.BEFORE_REVERSE, *driver.TIDY])
     passes["reverse"] = reverse
     found: list[Step] = []
@@ -172,7 +179,11 @@ def steps(source: Kernel, name: str) -> list[Step]:
 
 
 def lowered(source: Kernel, product: str) -> Kernel:
-    """What a backend is given. Raises NotImplementedError where nothing is counted."""
+    """Return a kernel that a backend is given.
+
+    Raises:
+        NotImplementedError: the gradient needs no counting kernel.
+    """
     if product == "forward":
         return driver.prepare_forward(source).kernel
     reverse = driver.prepare_reverse(source)

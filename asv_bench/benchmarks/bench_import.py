@@ -1,7 +1,7 @@
-"""What a program pays before its first kernel: `import stackgrad`, and the start of a backend, in a fresh process.
+"""Measure what a program pays before its first kernel: `import stackgrad` and the start of a backend.
 
-The start of the interpreter is not in it; `bench_control.Processes` has that, and the import of NumPy. The import must
-stay free of NumPy and of code generators.
+Each sample runs in a fresh process. The start of the interpreter is not included; `bench_control.Processes` measures
+that, and the import of NumPy. The import must stay free of NumPy and of code generators.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ COUNT = "import sys; before = len(sys.modules); import stackgrad; print(len(sys.
 
 
 class Import:
-    """Each sample is in an interpreter of its own."""
+    """Measure imports, each sample in its own interpreter."""
 
     repeat = (3, 10, 6.0)
     rounds = 2
     number = 1
 
     def timeraw_import(self) -> str:
-        """`import stackgrad` alone."""
+        """Import stackgrad only."""
         return "import stackgrad"
 
     def timeraw_init_reference(self) -> str:
-        """Import and start the interpreter backend."""
+        """Import stackgrad and start the interpreter backend."""
         return "import stackgrad as sg\nsg.init(arch='reference')"
 
     def timeraw_init_cpu(self) -> str:
-        """Import and start the CPU backend, which loads LLVM."""
+        """Import stackgrad and start the CPU backend, which loads LLVM."""
         return "import stackgrad as sg\nsg.init(arch='cpu')"
 
     def track_modules(self) -> int:
-        """Modules that `import stackgrad` loads."""
+        """Count the modules that `import stackgrad` loads."""
         run = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
         return int(run.stdout)
 

@@ -1,8 +1,8 @@
-"""Other systems on the same work, in the same run: forward and gradient of the sine recurrence, on the CPU.
+"""Measure other systems on the same work in the same run: forward and gradient of the sine recurrence, on the CPU.
 
-A peer that is not installed is skipped; README.md says how to add some. Each runs in a process of its own, as all
-benchmarks do. The work is that of `workloads.sin_recurrence`, full size, but for JAX the trip count is a constant
-(it cannot differentiate a loop whose length it does not know). Results are checked against each other in `setup`.
+A peer that is not installed is skipped; README.md says how to add some. Each runs in its own process, as all benchmarks
+do. The work is that of `workloads.sin_recurrence` in full size, but for JAX the trip count is a constant, because JAX
+cannot differentiate a loop whose length it does not know. Results are checked against each other in `setup`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ PEERS = ("stackgrad", "jax", "quadrants", "taichi")
 """Systems by the name of their package. Append only."""
 
 Pair = tuple[Callable[[], Any], Callable[[], Any], Callable[[], np.ndarray]]
-"""Forward, gradient, and the gradient as an array (n,) after it ran."""
+"""Forward, gradient, and a function that returns the gradient as an array (n,) after it ran."""
 
 
 class Recurrence(Bench):
-    """One launch: 2^17 elements, 64 steps, single precision."""
+    """Measure one launch: 2^17 elements, 64 steps, single precision."""
 
     params = (PEERS,)
     param_names = ("peer",)
 
     def setup(self, peer: str) -> None:
-        """Compiled, run once, and right."""
+        """Compile and run the system once, and check its gradient."""
         if importlib.util.find_spec(peer) is None:
             raise NotImplementedError(f"{peer} is not installed")
         size, trips = WORKLOADS["sin_recurrence"].sizes["full"]
@@ -42,22 +42,22 @@ class Recurrence(Bench):
         np.testing.assert_allclose(result(), expected(x, trips), rtol=1e-3)
 
     def time_forward(self, peer: str) -> None:
-        """All elements."""
+        """Run forward for all elements."""
         self.forward()
 
     def time_gradient(self, peer: str) -> None:
-        """Derivative of the sum of the results, at all elements. JAX runs forward again inside."""
+        """Compute the derivative of the sum of the results at all elements. JAX runs forward again inside."""
         self.gradient()
 
     def track_ratio(self, peer: str) -> float:
-        """Median over interleaved pairs of time of gradient over time of forward."""
+        """Return the median over interleaved pairs of the time of gradient over the time of forward."""
         return median_ratio(self.gradient, self.forward)
 
     track_ratio.unit = "gradient/forward"  # type: ignore[attr-defined]
 
 
 def expected(x: np.ndarray, trips: int) -> np.ndarray:
-    """The product of 0.95 cos v over all steps, in double precision."""
+    """Return the product of 0.95 cos v over all steps, in double precision."""
     v, slope = x.astype(np.float64), np.ones(len(x))
     for _ in range(trips):
         slope *= 0.95 * np.cos(v)
@@ -66,7 +66,7 @@ def expected(x: np.ndarray, trips: int) -> np.ndarray:
 
 
 def of_stackgrad(x: np.ndarray, trips: int) -> Pair:
-    """This project."""
+    """Return the functions of this project."""
     start("cpu")
     program = WORKLOADS["sin_recurrence"].build("full")
     (source,) = program.inputs
@@ -79,7 +79,7 @@ def of_stackgrad(x: np.ndarray, trips: int) -> Pair:
 
 
 def of_jax(x: np.ndarray, trips: int) -> Pair:
-    """One compiled function each; vmap is implicit, every operation is by element."""
+    """Return one compiled function each; vmap is implicit, because every operation is elementwise."""
     jax = importlib.import_module("jax")
     jax.config.update("jax_platforms", "cpu")
 
@@ -96,7 +96,7 @@ def of_jax(x: np.ndarray, trips: int) -> Pair:
 
 
 def of_dialect(name: str, **options: Any) -> Callable[[np.ndarray, int], Pair]:
-    """Systems of our dialect of kernels."""
+    """Return a maker for a system with the dialect of kernels that stackgrad shares."""
 
     def make(x: np.ndarray, trips: int) -> Pair:
         peer = importlib.import_module(name)
@@ -136,4 +136,4 @@ MAKERS: dict[str, Callable[[np.ndarray, int], Pair]] = {
     "quadrants": of_dialect("quadrants", ad_stack_experimental_enabled=True),
     "taichi": of_dialect("taichi", ad_stack_size=128),  # not found by itself; 64 steps push 66 values
 }
-"""One row for each of PEERS."""
+"""One maker for each of PEERS."""

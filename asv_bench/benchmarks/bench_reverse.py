@@ -1,4 +1,7 @@
-"""Throughput: the time of a forward and of a reverse sweep, and their ratio, which no change of machine moves much."""
+"""Measure throughput: the time of a forward and of a reverse sweep, and their ratio.
+
+The ratio hardly depends on the machine.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from .common import ARCHES, Bench, median_ratio, started
 
 
 class Sweeps(Bench):
-    """One launch each, of loops whose trip counts are data."""
+    """Measure one launch each, of loops whose trip counts are data."""
 
     workloads = (
         "sin_recurrence",
@@ -21,19 +24,19 @@ class Sweeps(Bench):
     param_names = ("arch", "workload")
 
     def setup(self, arch: str, workload: str) -> None:
-        """Compiled, sized, allocated."""
+        """Compile, size and allocate the workload."""
         self.program = started(arch, workload, "full")
 
     def time_forward(self, arch: str, workload: str) -> None:
-        """The kernel; all launches of `walker`."""
+        """Launch the kernel; for `walker`, run all launches."""
         self.program.forward()
 
     def time_reverse(self, arch: str, workload: str) -> None:
-        """The gradient alone; for `walker`, whose tape records the launches, forward and gradient."""
+        """Launch the gradient only; for `walker`, whose tape records the launches, forward and gradient."""
         self.program.reverse()
 
     def track_ratio(self, arch: str, workload: str) -> float:
-        """Median over interleaved pairs of time of reverse over time of forward."""
+        """Return the median over interleaved pairs of the time of reverse over the time of forward."""
         return median_ratio(self.program.reverse, self.program.forward)
 
     track_ratio.unit = "reverse/forward"  # type: ignore[attr-defined]

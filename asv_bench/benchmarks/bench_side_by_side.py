@@ -1,6 +1,6 @@
-"""The works of `python -m stackgrad.harness.bench`, alone, by commit. Peers run beside them there, not here.
+"""Measure the works of `python -m stackgrad.harness.bench` by commit, without the peers that run beside them there.
 
-Two threads, as there. Versions that have no such works are skipped.
+Two threads are used, as in that command. Versions without these works are skipped.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ COLUMNS = (
     "cold_compile: forward",
     "cold_compile: grad",
 )
-"""Work and column. Append only."""
+"""Names of work and column. Append only."""
 
 
 class SideBySide(Bench):
-    """One column of one work: the median of seven samples."""
+    """Measure one column of one work: the median of seven samples."""
 
     params = (COLUMNS,)
     param_names = ("column",)
     timeout = 300
 
     def setup(self, column: str) -> None:
-        """Compiled, launched once, the gradient checked."""
+        """Compile the work, launch it once, and check its gradient."""
         work, _, name = column.partition(": ")
         try:
             from stackgrad.harness.bench.works import WORKS
@@ -62,7 +62,7 @@ class SideBySide(Bench):
         self.timed: Any = WORKS[work](sg)[name]
 
     def track_figure(self, column: str) -> float:
-        """Seconds a call and unit of work; of a column that is no time, its figure."""
+        """Return the seconds per call and unit of work, or the figure of a column that is no time."""
         timed = self.timed
         if timed.figure is not None:
             return float(timed.figure())
@@ -73,14 +73,14 @@ class SideBySide(Bench):
 
 
 class SecondProcess(Bench):
-    """A process that finds compiled code on disk: the work `warm_cache`, the median of seven processes."""
+    """Measure a process that finds compiled code on disk: the work `warm_cache`, the median of seven processes."""
 
     params = (("forward", "grad"),)
     param_names = ("direction",)
     timeout = 300
 
     def setup(self, direction: str) -> None:
-        """The works are there."""
+        """Check that this version has the works."""
         try:
             from stackgrad.harness.bench.run import measure
         except ImportError as absent:
@@ -88,7 +88,7 @@ class SecondProcess(Bench):
         self.measure: Any = measure
 
     def track_first_launch(self, direction: str) -> float:
-        """Milliseconds of the first launch."""
+        """Return the milliseconds of the first launch."""
         keep, os.environ["STACKGRAD_CACHE"] = os.environ.get("STACKGRAD_CACHE", ""), "1"
         try:
             found = self.measure("warm_cache", ["stackgrad"], {"stackgrad": sys.executable}, 2, SAMPLES)
@@ -100,7 +100,7 @@ class SecondProcess(Bench):
 
 
 def _seconds(timed: Any) -> float:
-    """Duration of a call, divided by its units of work; of as many calls as take some milliseconds."""
+    """Return the duration of a call divided by its units of work, over as many calls as take some milliseconds."""
     if timed.pause:
         time.sleep(timed.pause)
     begin, calls = time.perf_counter(), 0

@@ -1,8 +1,8 @@
-"""What every benchmark shares: a fresh runtime, absent backends skipped with the reason, medians of interleaved runs.
+"""This module contains what all benchmarks share: a fresh runtime, skipped backends, medians of interleaved runs.
 
-Rules. Parameters are literals: they never depend on the version that is measured, or results could not be compared
-across commits. The first value of each parameter is the cheapest. Whatever is compiled, allocated or counted at the
-first call happens in `setup`, outside the timed part, unless that is what is measured.
+Rules: parameters are literals. They never depend on the measured version, or results could not be compared across
+commits. The first value of each parameter is the cheapest. Everything that is compiled, allocated or counted at the
+first call happens in `setup`, outside the timed part, unless it is what is measured.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from .workloads import WORKLOADS, Program
 os.environ["STACKGRAD_CACHE"] = "0"  # compilation is measured, and nothing of it comes from disk
 
 ARCHES = ("cpu", "cuda")
-"""Backends to measure, by name. Append only; one that cannot run here is skipped."""
+"""Backends to measure, by name. Append only; a backend that cannot run on the machine is skipped."""
 
 SLABS = ("real", "integer", "flag")
 DIRECTIONS = ("forward", "reverse")
 
 BATCH = 1000
-"""Launches in one timed call: a single one takes a few microseconds, less than a timer and a cold cache blur."""
+"""Number of launches in one timed call.
+
+A single launch takes a few microseconds, which a timer and a cold cache blur.
+"""
 
 USED: set[str] = set()
 """Names of workloads that some benchmark measures."""
@@ -36,8 +39,10 @@ USED: set[str] = set()
 class Bench:
     """Base of all benchmarks that launch kernels: the runtime is fresh before, and nothing is left after.
 
-    workloads: the names in `workloads.WORKLOADS` that the class measures. Subclasses take parameters as asv gives
-    them, in the order of `param_names`; the first is the backend.
+    Subclasses take parameters as asv passes them, in the order of `param_names`; the first parameter is the backend.
+
+    Attributes:
+        workloads: the names in `workloads.WORKLOADS` that the class measures.
     """
 
     workloads: ClassVar[tuple[str, ...]] = ()
@@ -54,12 +59,16 @@ class Bench:
         USED.update(cls.workloads)
 
     def teardown(self, *parameters: Any) -> None:
-        """Stop the runtime: fields, kernels and adstack memory go."""
+        """Stop the runtime, which frees fields, kernels and adstack memory."""
         sg.reset()
 
 
 def start(arch: str) -> None:
-    """A fresh runtime on this backend. Raises NotImplementedError, which asv takes for a skip, with the reason."""
+    """Start a fresh runtime on a backend.
+
+    Raises:
+        NotImplementedError: the backend is absent; asv takes this exception for a skip, with the reason.
+    """
     try:
         sg.init(arch=arch, default_fp=sg.f32, default_ip=sg.i32, random_seed=0)
     except DeviceError as absent:
@@ -69,7 +78,7 @@ def start(arch: str) -> None:
 
 
 def started(arch: str, workload: str, size: str) -> Program:
-    """A workload under a fresh runtime, launched forward and in reverse once: compiled, sized, allocated."""
+    """Return a workload under a fresh runtime, launched forward and in reverse once: compiled, sized, allocated."""
     start(arch)
     program = WORKLOADS[workload].build(size)
     program.forward()
@@ -78,14 +87,14 @@ def started(arch: str, workload: str, size: str) -> Program:
 
 
 def repeated(call: Callable[[], Any], times: int = BATCH) -> None:
-    """Call so many times, then wait for the device."""
+    """Call a function `times` times, then wait for the device."""
     for _ in range(times):
         call()
     sg.sync()
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Duration of one call with everything it started."""
+    """Return the duration of one call and of everything that it started."""
     begin = time.perf_counter()
     call()
     sg.sync()
@@ -93,9 +102,10 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def median_ratio(numerator: Callable[[], Any], denominator: Callable[[], Any], budget: float = 1.5) -> float:
-    """Median over pairs of calls of the ratio of their durations, at least five pairs and about `budget` seconds.
+    """Return the median over pairs of calls of the ratio of their durations.
 
-    Both calls of a pair run one right after the other, so a slow phase of the machine divides out.
+    At least five pairs run, for about `budget` seconds. Both calls of a pair run one right after the other, so a slow
+    phase of the machine divides out.
     """
     ratios: list[float] = []
     end = time.perf_counter() + budget

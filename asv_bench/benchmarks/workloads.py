@@ -1,9 +1,9 @@
-"""Every kernel that a benchmark runs, by name, with its sizes. Append only.
+"""This module contains every kernel that a benchmark runs, by name, with its sizes. Append only.
 
-A kernel or a size that changes gets a new name: results under the old one would no longer compare. Values and adjoints
-stay clear of subnormal numbers, on which processors are many times slower. Kernels keep to
-what the dialect has had from the beginning, so that old versions can be measured too. Inputs are drawn from fixed
-seeds. Single precision, unless a workload says otherwise.
+A kernel or a size that changes gets a new name: results under the old name could no longer be compared. Values and
+adjoints stay clear of subnormal numbers, on which processors are many times slower. Kernels use only what the dialect
+has had from the beginning, so that old versions can be measured too. Inputs are drawn from fixed seeds. All workloads
+are in single precision, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ import stackgrad as sg
 
 @dataclass(frozen=True)
 class Program:
-    """A workload in memory.
+    """Represent a workload in memory.
 
-    kernels: what it launches. inputs, outputs: fields with a gradient. forward: one launch, or one pass of a program of
-    many. reverse: seeds the gradients of the outputs with 1 and runs the gradient. bound: the trip count of the loop,
-    if that is one number in a field. tape: bytes that the tape saved in the last reverse pass, if there is one.
+    Attributes:
+        kernels: the kernels that it launches.
+        inputs: input fields with a gradient.
+        outputs: output fields with a gradient.
+        forward: makes one launch, or one pass of a program of many launches.
+        reverse: seeds the gradients of the outputs with 1 and runs the gradient.
+        bound: the trip count of the loop, if it is one number in a field.
+        tape: returns the bytes that the tape saved in the last reverse pass, if there is a tape.
     """
 
     kernels: tuple[sg.Kernel, ...]
@@ -37,14 +42,20 @@ class Program:
 
 @dataclass(frozen=True)
 class Workload:
-    """make: gives the program, from the values of one size. sizes: by name; "small" is for tests and overheads."""
+    """Represent a named workload.
+
+    Attributes:
+        name: its name.
+        make: returns the program, from the values of one size.
+        sizes: sizes by name; "small" is for tests and overheads.
+    """
 
     name: str
     make: Callable[..., Any]
     sizes: Mapping[str, tuple[int, ...]]
 
     def build(self, size: str) -> Program:
-        """The program in this size, under the present runtime."""
+        """Return the program in this size, under the present runtime."""
         return self.make(*self.sizes[size])
 
 
@@ -71,7 +82,7 @@ def of_kernel(
     *args: Any,
     bound: sg.Field | None = None,
 ) -> Program:
-    """The program that launches one kernel with these arguments."""
+    """Return the program that launches one kernel with these arguments."""
 
     def reverse() -> None:
         for field in outputs:
@@ -82,7 +93,7 @@ def of_kernel(
 
 
 def real(shape: Any, values: np.ndarray | None = None) -> sg.Field:
-    """A field with a gradient, filled if values are given."""
+    """Return a field with a gradient, filled if values are given."""
     field = sg.field(sg.f32, shape, needs_grad=True)
     if values is not None:
         field.from_numpy(values.astype(np.float32))
@@ -90,7 +101,7 @@ def real(shape: Any, values: np.ndarray | None = None) -> sg.Field:
 
 
 def whole(values: np.ndarray) -> sg.Field:
-    """A field of 32-bit integers."""
+    """Return a field of 32-bit integers."""
     field = sg.field(sg.i32, values.shape)
     field.from_numpy(values.astype(np.int32))
     return field
@@ -101,7 +112,7 @@ def whole(values: np.ndarray) -> sg.Field:
 
 @workload(small=(), full=())
 def empty() -> Program:
-    """No statement, no argument, no field: what a launch costs by itself. It has no gradient."""
+    """Return a kernel without statement, argument and field: the cost of a launch itself. It has no gradient."""
 
     @sg.kernel
     def empty() -> None:
@@ -112,7 +123,7 @@ def empty() -> Program:
 
 @workload(small=(), full=())
 def one_scalar() -> Program:
-    """y = a x, a scalar argument."""
+    """Return y = a x with a scalar argument."""
     x, y = real(1, np.array([0.5])), real(1)
 
     @sg.kernel
@@ -125,7 +136,7 @@ def one_scalar() -> Program:
 
 @workload(small=(4,), full=(4,))
 def three_fields(n: int) -> Program:
-    """z = x y, element by element."""
+    """Return z = x y, element by element."""
     rng = np.random.default_rng(1)
     x, y, z = real(n, rng.uniform(-1, 1, n)), real(n, rng.uniform(-1, 1, n)), real(n)
 
@@ -139,7 +150,10 @@ def three_fields(n: int) -> Program:
 
 @workload(small=(4, 3), full=(4, 3))
 def tiny_loop(n: int, trips: int) -> Program:
-    """The sine recurrence over a few elements: its gradient has an adstack, whose depth is counted and then known."""
+    """Return the sine recurrence over a few elements.
+
+    Its gradient has an adstack, whose depth is counted once and then known.
+    """
     return sin_recurrence(n, trips)
 
 
@@ -148,7 +162,7 @@ def tiny_loop(n: int, trips: int) -> Program:
 
 @workload(small=(64, 8), full=(1 << 17, 64))
 def sin_recurrence(n: int, trips: int) -> Program:
-    """v = 0.95 sin v + 0.01, a number of times that a field says: one value saved per step."""
+    """Return v = 0.95 sin v + 0.01, repeated as often as a field says: one value is saved per step."""
     x, y, bound = real(n, np.random.default_rng(2).uniform(-1, 1, n)), real(n), whole(np.array(trips))
 
     @sg.kernel
@@ -164,7 +178,7 @@ def sin_recurrence(n: int, trips: int) -> Program:
 
 @workload(small=(96, 3, 4), full=(1 << 17, 9, 12))
 def gated_nested(n: int, outer: int, inner: int) -> Program:
-    """Two nested loops with three carried values behind a gate that one element in thirteen passes."""
+    """Return two nested loops with three carried values behind a gate that one element in thirteen passes."""
     rng = np.random.default_rng(3)
     x, y = real((n, 3), rng.uniform(-1, 1, (n, 3))), real(n)
     gate, rows, columns = whole(np.arange(n) % 13 == 5), whole(np.array(outer)), whole(rng.integers(1, inner + 1, n))
@@ -190,7 +204,10 @@ def gated_nested(n: int, outer: int, inner: int) -> Program:
 
 @workload(small=(48, 3), full=(1 << 16, 16))
 def csr_gather(n: int, degree: int) -> Program:
-    """A sparse matrix times sin x, rows of 0 to 2 * degree entries: loads through indices, scattered atomics back."""
+    """Return a sparse matrix times sin x, with rows of 0 to 2 * degree entries.
+
+    It loads through indices, and its gradient adds with scattered atomics.
+    """
     rng = np.random.default_rng(4)
     starts = np.concatenate([[0], np.cumsum(rng.integers(0, 2 * degree + 1, n))])
     entries = int(starts[-1])
@@ -210,7 +227,7 @@ def csr_gather(n: int, degree: int) -> Program:
 
 @workload(small=(24,), full=(1024,))
 def triangular(n: int) -> Program:
-    """y[i] from x[0..i], by a recurrence that is not linear: i values saved in row i."""
+    """Return y[i] from x[0..i], by a recurrence that is not linear: i values are saved in row i."""
     x, y = real(n, np.random.default_rng(5).uniform(0.2, 0.9, n)), real(n)
 
     @sg.kernel
@@ -226,7 +243,10 @@ def triangular(n: int) -> Program:
 
 @workload(small=(16, 20), full=(1 << 15, 64))
 def ring_buffer(n: int, trips: int) -> Program:
-    """Sixteen carried values in a local vector indexed by the step: three elements are read, one is overwritten."""
+    """Return sixteen carried values in a local vector indexed by the step.
+
+    Each step reads three elements and overwrites one.
+    """
     rng = np.random.default_rng(8)
     x, y, bound = real((n, 16), rng.uniform(0.1, 0.9, (n, 16))), real(n), whole(np.array(trips))
 
@@ -245,7 +265,7 @@ def ring_buffer(n: int, trips: int) -> Program:
 
 @workload(small=(16, 5, 3), full=(1 << 16, 16, 8))
 def invariant_nested(n: int, outer: int, inner: int) -> Program:
-    """A value made in an outer loop and read in an inner one, which a while loop counts: nothing need be saved."""
+    """Return a value made in an outer while loop and read in an inner loop: nothing need be saved."""
     rng = np.random.default_rng(9)
     x, y, a = real(n, rng.uniform(0.1, 0.9, n)), real(n), real(outer, rng.uniform(0.1, 0.9, outer))
     rows = whole(np.array(outer))
@@ -270,7 +290,7 @@ def invariant_nested(n: int, outer: int, inner: int) -> Program:
 
 @workload(small=(3, 6), full=(24, 64))
 def walker(boxes: int, steps: int) -> Program:
-    """A strip of boxes of masses and springs that falls onto the ground, step by step, under a tape."""
+    """Return a strip of boxes of masses and springs that falls onto the ground, step by step, under a tape."""
     points, springs = _strip(boxes)
     n, m, shape = len(points), len(springs), (steps + 1, len(points))
     graph = tuple(whole(a) for a in _neighbours(n, springs))
@@ -301,7 +321,10 @@ def walker(boxes: int, steps: int) -> Program:
 
 
 def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tuple[sg.Field, ...]) -> sg.Kernel:
-    """Row t + 1 of positions and speeds from row t: springs with damping and muscles, gravity, a ground that holds."""
+    """Return the kernel that computes row t + 1 of positions and speeds from row t.
+
+    The forces are springs with damping and muscles, gravity, and a ground that holds.
+    """
     px, py, vx, vy = state
     muscle, rest = springs
     start, other, number = graph
@@ -333,7 +356,7 @@ def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tup
 
 
 def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Two rows of masses a tenth apart: positions (n, 2), and the springs as pairs of masses."""
+    """Return two rows of masses a tenth apart: positions (n, 2), and the springs as pairs of masses."""
     row = boxes + 1
     points = np.array([(0.1 * k, 0.1 * level) for level in (0, 1) for k in range(row)])
     springs = [(k, row + k) for k in range(row)]
@@ -343,7 +366,10 @@ def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
 
 
 def _neighbours(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number."""
+    """Return the neighbors of each mass.
+
+    These are row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number.
+    """
     rows: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     for s, (a, b) in enumerate(springs):
         rows[a].append((b, s))

@@ -1,5 +1,5 @@
-"""Benchmarks that anyone can run: `python -m stackgrad.harness.bench [WORK ...] [--peers quadrants,jax]`.
+"""This package contains benchmarks: `python -m stackgrad.harness.bench [WORK ...] [--peers quadrants,jax]`.
 
-Every library runs the same kernels in a process of its own; samples are taken in turns, so that all see the same
-machine. Figures are medians.
+Every library runs the same kernels in its own process. Samples are taken in turns, so that all libraries see the same
+state of the machine. Figures are medians.
 """

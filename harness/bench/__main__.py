@@ -1,5 +1,8 @@
-"""`python -m stackgrad.harness.bench [WORK ...] [--peers NAMES] [--repeat N] [--threads N] [--arch ARCH]
-[--shrink N] [--json FILE]`. The works of archs cuda and vulkan are others, see device_works.py."""
+"""Measure works on several libraries: `python -m stackgrad.harness.bench [WORK ...] [OPTION ...]`.
+
+Options: [--peers NAMES] [--repeat N] [--threads N] [--arch ARCH] [--shrink N] [--json FILE]. The archs cuda and vulkan
+have their own works, see device_works.py.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ assert cache_works and index_works, "they enter their works"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure and print a table; gives the exit status."""
+    """Measure the chosen works, print a table, and return the exit status."""
     given = _arguments(arguments)
     works = WORKS if given.arch == "cpu" else DEVICE_WORKS
     unknown = [name for name in given.works if name not in works]
@@ -67,7 +70,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def rows(work: str, figures: Figures) -> list[str]:
-    """The lines of a work: each column, each library, and by what factor we are faster."""
+    """Return the lines of a work: each column, each library, and the factor by which stackgrad is faster."""
     lines = []
     for column, by_library in figures.items():
         ours = by_library.get(OURS, Column()).median
@@ -83,7 +86,7 @@ def rows(work: str, figures: Figures) -> list[str]:
 
 
 def plain(results: dict[str, Figures]) -> dict[str, object]:
-    """All samples as plain data."""
+    """Return all samples as plain data."""
     return {
         work: {column: {name: vars(found) for name, found in by.items()} for column, by in figures.items()}
         for work, figures in results.items()

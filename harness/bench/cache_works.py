@@ -1,5 +1,6 @@
-"""Works whose arrays lie in the cache, so that what code does to reach an element is what it takes; see works.py, whose
-rules hold here. They enter its table.
+"""This module contains works whose arrays fit in the cache, so that the time is that of the code around each access.
+
+The rules of works.py hold in this module too, and its works enter the table of works.py.
 """
 
 # mypy: disable-error-code="valid-type, index"
@@ -15,7 +16,7 @@ else:  # in the process of a library, which imports files
 
 
 def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what: str) -> dict[str, Timed]:
-    """A kernel in f32 and in f64. make: gives it, where its results and its inputs are, and the right gradient."""
+    """Time a kernel in f32 and in f64; `make` returns the kernel, its result, its input, and the right gradient."""
     found: dict[str, Timed] = {}
     for name in ("f32", "f64"):
         kernel, result, source, wanted = make(getattr(ti, name))
@@ -29,7 +30,7 @@ def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what
 
 @work
 def gather(ti: Any) -> dict[str, Timed]:
-    """2^14 elements read where an array of indices says."""
+    """Read 2^14 elements at the places that an array of indices names."""
     size = 1 << 14
     where = np.random.default_rng(3).integers(0, size, size)
     index = whole(ti, size, where)
@@ -49,7 +50,7 @@ def gather(ti: Any) -> dict[str, Timed]:
 
 @work
 def rows(ti: Any) -> dict[str, Timed]:
-    """Sums of 512 rows of 512 elements."""
+    """Sum up 512 rows of 512 elements."""
     size = 512
 
     def make(kind: Any) -> tuple[Any, Any, Any, np.ndarray]:

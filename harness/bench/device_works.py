@@ -1,7 +1,7 @@
-"""The kernels that are timed on a GPU, in the dialect that the libraries share; see works.py, whose rules hold here.
+"""This module contains the works that are timed on a GPU, in the dialect that all libraries share.
 
-Launches are queued many at a time and waited for once, so that a figure is what a launch adds to a program that does
-not wait. Memory is what the adstacks hold after the work has run.
+The rules of works.py hold in this module too. Many launches are queued and waited for once, so that a figure is the
+time that a launch adds to a program that does not wait. Memory is what the adstacks hold after the work has run.
 """
 
 # mypy: disable-error-code="valid-type, index"
@@ -21,12 +21,13 @@ else:  # in the process of a library, which imports files
     from works import Timed, Work, agree, many_tasks, real, sines, whole
 
 QUEUED = 200
-"""Launches that are queued before the device is waited for."""
+"""Number of launches that are queued before the device is waited for."""
 
 SHRINK = "BENCH_SHRINK"
-"""A variable: by what sizes are divided."""
+"""Environment variable that holds the number by which sizes are divided."""
 
 DEVICE_WORKS: dict[str, Work] = {}
+"""Works for GPUs by name."""
 
 
 def device_work(function: Work) -> Work:
@@ -36,12 +37,12 @@ def device_work(function: Work) -> Work:
 
 
 def shrunk(size: int) -> int:
-    """A number of elements, as many times fewer as the variable says."""
+    """Return the number of elements divided by the number in the variable SHRINK, at least 1."""
     return max(size // int(os.environ.get(SHRINK, "1")), 1)
 
 
 def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> Timed:
-    """What one of many launches adds, in microseconds."""
+    """Return the time that one of many launches adds, in microseconds."""
 
     def run() -> None:
         for _ in range(number):
@@ -52,7 +53,7 @@ def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> Timed:
 
 
 def held(ti: Any) -> dict[str, Timed]:
-    """Bytes of real adstack slots, where the library tells."""
+    """Return the bytes of real adstack slots, if the library reports them."""
     if not hasattr(ti, "adstack_report"):
         return {}
     return {"heap": Timed(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}
@@ -63,7 +64,7 @@ def held(ti: Any) -> dict[str, Timed]:
 
 @device_work
 def device_launch(ti: Any) -> dict[str, Timed]:
-    """A kernel without a loop; gradients of 16 short loops, their bound constant, in a field, in an ndarray."""
+    """Launch a kernel without a loop, and gradients of 16 short loops: bound constant, in a field, in an ndarray."""
     y, bounds = real(ti, ()), ti.ndarray(ti.i32, (16,))
     bounds.from_numpy(np.full(16, 8, np.int32))
 
@@ -118,7 +119,7 @@ def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
 
 @device_work
 def device_sweep(ti: Any) -> dict[str, Timed]:
-    """2^20 elements, 64 steps each; the bound is one number in a field."""
+    """Run 64 steps on each of 2^20 elements; the bound is one number in a field."""
     size = shrunk(1 << 20)
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
     x, y, n = real(ti, size, x0), real(ti, size), whole(ti, (), np.array(64))
@@ -140,7 +141,7 @@ def device_sweep(ti: Any) -> dict[str, Timed]:
 
 @device_work
 def device_gated(ti: Any) -> dict[str, Timed]:
-    """2^20 elements of which 5 % are active, 32 steps each."""
+    """Run 32 steps on the active 5 % of 2^20 elements."""
     size = shrunk(1 << 20)
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
@@ -164,7 +165,7 @@ def device_gated(ti: Any) -> dict[str, Timed]:
 
 @device_work
 def device_grid(ti: Any) -> dict[str, Timed]:
-    """604,000 cells of which 7.8 % have mass, six carried numbers, 27 steps."""
+    """Run 27 steps with six carried numbers on the 7.8 % of 604,000 cells that have mass."""
     size, steps = shrunk(604_000), 27
     rng = np.random.default_rng(6)
     a0, on = rng.uniform(0, 1, size), rng.random(size) < 0.078
@@ -196,7 +197,7 @@ def device_grid(ti: Any) -> dict[str, Timed]:
 
 
 def _grid(a: np.ndarray, steps: int) -> np.ndarray:
-    """What `grid_op` stores, in f64."""
+    """Return the results of `grid_op` in f64."""
     p, q, r, s, t, u = a, 0.5 * a, 0.1 + 0 * a, 0.2 + 0 * a, 0.3 + 0 * a, 0.4 + 0 * a
     for _ in range(steps):
         w = np.sin(p) * 0.9 + q * r
@@ -213,7 +214,10 @@ def _grid(a: np.ndarray, steps: int) -> np.ndarray:
 
 @device_work
 def device_loss(ti: Any) -> dict[str, Timed]:
-    """A loss over 2^24 elements, as part of the bandwidth of a copy: bytes that must be moved by its time."""
+    """Compute a loss over 2^24 elements, also as a share of the bandwidth of a copy.
+
+    The share is the number of bytes that must be moved divided by the time.
+    """
     size = shrunk(1 << 24)
     x0 = np.random.default_rng(7).uniform(-1, 1, size)
     x, loss = real(ti, size, x0), real(ti, ())
@@ -250,7 +254,10 @@ def _seconds(ti: Any, call: Callable[[], Any], number: int = 20) -> float:
 
 
 def _usual(run: Callable[[], Any]) -> float:
-    """Seconds of a call: the median of 7, behind a tenth of a second of them, for an idle GPU lowers its clock."""
+    """Return the seconds of a call: the median of 7, after a tenth of a second of calls.
+
+    The calls before are needed because an idle GPU lowers its clock.
+    """
     begin = time.perf_counter()
     while time.perf_counter() - begin < 0.1:
         run()
@@ -263,7 +270,11 @@ def _usual(run: Callable[[], Any]) -> float:
 
 
 def _copy_bandwidth(size: int) -> float:
-    """Bytes a second, read and written, of a copy of so many bytes by the driver. Raises OSError if CUDA has none."""
+    """Return the bytes per second, read and written, of a copy of `size` bytes by the driver.
+
+    Raises:
+        OSError: there is no CUDA driver or device.
+    """
     cuda = ctypes.CDLL("libcuda.so.1")
     with _context(cuda):
         source, target = ctypes.c_uint64(), ctypes.c_uint64()
@@ -284,7 +295,7 @@ def _copy_bandwidth(size: int) -> float:
 
 @contextmanager
 def _context(cuda: Any) -> Iterator[None]:
-    """The context that is current, or, where the library uses CUDA not at all, that of the first device."""
+    """Use the current CUDA context, or that of the first device if the library does not use CUDA."""
     current, device = ctypes.c_void_p(), ctypes.c_int()
     if not cuda.cuCtxGetCurrent(ctypes.byref(current)) and current.value:
         yield
@@ -303,6 +314,6 @@ def _context(cuda: Any) -> Iterator[None]:
 
 @device_work
 def device_tasks(ti: Any) -> dict[str, Timed]:
-    """Eight tasks, five carried variables each, 600 bounds in a field that does not change."""
+    """Run eight tasks with five carried variables each; 600 bounds lie in a field that does not change."""
     timed = many_tasks(ti)
     return {name: queued(ti, one.call) for name, one in timed.items()}

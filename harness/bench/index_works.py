@@ -1,6 +1,6 @@
-"""Kernels whose indices are compared with extents, beside the same without (`--peers unchecked`): what checks cost.
+"""This module contains works whose indices are checked; with `--peers unchecked` they show what checks cost.
 
-Rules are those of works.py: this file imports NumPy alone.
+The rules of works.py hold: this file imports only NumPy.
 """
 
 # mypy: disable-error-code="valid-type, index"
@@ -15,14 +15,14 @@ else:  # in the process of a library, which imports files
 
 
 def _reals(ti: Any, t: Any, values: np.ndarray) -> Any:
-    """A field of a type with a gradient."""
+    """Return a field of a real type with a gradient."""
     made = ti.field(t, shape=values.shape, needs_grad=True)
     made.from_numpy(values)
     return made
 
 
 def _gather(ti: Any, size: int, bits: int) -> dict[str, Timed]:
-    """y[i] = 2 x[idx[i]] over indices in no order."""
+    """Compute y[i] = 2 x[idx[i]] for indices in random order."""
     t, kind = (ti.f64, np.float64) if bits == 64 else (ti.f32, np.float32)
     rng = np.random.default_rng(6)
     where = rng.integers(0, size, size)
@@ -44,13 +44,13 @@ def _gather(ti: Any, size: int, bits: int) -> dict[str, Timed]:
 
 @work
 def gather_from_memory(ti: Any) -> dict[str, Timed]:
-    """2^22 elements of f64, read by an index in a field."""
+    """Read 2^22 elements of f64 at indices from a field."""
     return _gather(ti, 1 << 22, 64)
 
 
 @work
 def stencil(ti: Any) -> dict[str, Timed]:
-    """A step of diffusion on 1024 x 1024, interior points alone."""
+    """Compute a diffusion step on the interior points of a grid of 1024 x 1024."""
     size = 1024
     x0 = np.random.default_rng(7).random((size, size))
     x, y = real(ti, (size, size), x0), real(ti, (size, size))
@@ -70,7 +70,7 @@ def stencil(ti: Any) -> dict[str, Timed]:
 
 @work
 def mpm(ti: Any) -> dict[str, Timed]:
-    """Particles to grid and back in two dimensions: 2^14 particles on a grid of 128 x 128, quadratic weights."""
+    """Transfer 2^14 particles to a grid of 128 x 128 and back, in two dimensions with quadratic weights."""
     count, size = 1 << 14, 128
     rng = np.random.default_rng(8)
     p = _reals(ti, ti.f32, (rng.random((count, 2)) * 0.8 + 0.1).astype(np.float32))

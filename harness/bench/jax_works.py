@@ -1,6 +1,6 @@
-"""Works as JAX programs, for the columns that JAX can show. Imported in the process of JAX alone.
+"""This module contains works as JAX programs, for the columns that JAX can show.
 
-Each takes `works.Timed`.
+Only the process of JAX imports it. Each work takes `works.Timed` as its argument.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 NAMES = ("sweep", "device_sweep")
-"""Works that there are. JAX itself is imported by those that run them."""
+"""Names of the works in this module. JAX itself is imported only by works that run."""
 
 
 def _sweep() -> tuple[Callable[[], Any], Callable[[], Any], int]:
-    """2^20 elements, 64 steps each: a loop over arrays, fused by XLA. (forward, gradient, steps)."""
+    """Return a forward function, its gradient, and the number of steps, for 64 steps on each of 2^20 elements.
+
+    The steps are a loop over arrays, fused by XLA.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -30,7 +33,7 @@ def _sweep() -> tuple[Callable[[], Any], Callable[[], Any], int]:
 
 
 def sweep(timed: Callable[..., Any]) -> dict[str, Any]:
-    """One launch at a time."""
+    """Time one launch at a time."""
     forward, grad, each = _sweep()
     forward().block_until_ready(), grad().block_until_ready()
     return {
@@ -40,7 +43,7 @@ def sweep(timed: Callable[..., Any]) -> dict[str, Any]:
 
 
 def device_sweep(timed: Callable[..., Any]) -> dict[str, Any]:
-    """Twenty launches queued."""
+    """Time twenty queued launches."""
     forward, grad, _ = _sweep()
 
     def queued(call: Callable[[], Any]) -> Any:
@@ -51,3 +54,4 @@ def device_sweep(timed: Callable[..., Any]) -> dict[str, Any]:
 
 
 WORKS: dict[str, Callable[[Callable[..., Any]], dict[str, Any]]] = {"sweep": sweep, "device_sweep": device_sweep}
+"""Works of JAX by name."""

@@ -1,7 +1,8 @@
-"""One library in a process of its own: runs a work and answers each line with samples of all its columns.
+"""Run one library in its own process: run a work and answer each line with a sample of a column.
 
-Started as a script; beside the works it imports the library alone. Arguments: library, work, threads, arch. A line on
-standard input asks for one sample of a column, its name; the answer is one JSON number, or an object that says why not.
+This file is started as a script; beside the works it imports only the library. Arguments: library, work, threads, arch.
+A line on standard input names a column and asks for one sample; the answer is one JSON number, or an object with an
+error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _SCALE = {"µs": 1e6, "ms": 1e3, "ns/step": 1e9, "kB": 1.0}
 
 
 def library(name: str, work: str, threads: int, arch: str) -> Any:
-    """The library, ready. Compiled code is read from disk by the work that is about that, and by no other."""
+    """Return the initialized library.
+
+    Compiled code is read from disk only for the work that measures this.
+    """
     ti = importlib.import_module("stackgrad" if name == UNCHECKED else name)
     keep = work == "warm_cache"
     settings: dict[str, Any] = {"cpu_max_num_threads": threads, "offline_cache": keep, "default_fp": ti.f32}
@@ -31,18 +35,18 @@ def library(name: str, work: str, threads: int, arch: str) -> Any:
 
 
 UNCHECKED = "unchecked"
-"""The library that looks at no index: what checks cost is the distance to it."""
+"""Name of stackgrad without index checks; the difference to stackgrad is the cost of the checks."""
 
 _OWN: dict[str, dict[str, Any]] = {
     "quadrants": {"ad_stack_experimental_enabled": True},
     "taichi": {"ad_stack_size": 128},
     UNCHECKED: {"bounds": "off"},
 }
-"""What a library must be told to differentiate dynamic loops."""
+"""Settings that a library needs to differentiate dynamic loops."""
 
 
 def sample(timed: Any) -> float:
-    """One figure of a column, in its unit."""
+    """Return one figure of a column, in its unit."""
     if timed.figure is not None:
         return float(timed.figure())
     number = timed.number or calls_of(timed)
@@ -55,7 +59,7 @@ def sample(timed: Any) -> float:
 
 
 def calls_of(timed: Any) -> int:
-    """Calls that fill a sample, found once what a library makes in its first calls is made."""
+    """Return the number of calls that fill a sample, found after the first calls have prepared everything."""
     known = _CALLS.get(id(timed))
     if known is None:
         _calls_in(timed, 4 * _SAMPLE_SECONDS)
@@ -74,20 +78,21 @@ def _calls_in(timed: Any, seconds: float) -> int:
 _CALLS: dict[int, int] = {}
 
 BUSY = (0.3, 0.1)
-"""Seconds for which a GPU is kept busy before the first sample of a column, and before each later one: an idle one
-lowers its clock, an H200 from 1,980 to 345 MHz, and takes its time to raise it. Launches of next to nothing keep no GPU
-busy, so where they are the work it is taken as it is.
+"""Seconds for which a GPU is kept busy before the first sample of a column, and before each later sample.
+
+An idle GPU lowers its clock, an H200 from 1,980 to 345 MHz, and takes time to raise it. Launches that do almost nothing
+keep no GPU busy, so a work of such launches is measured as it is.
 """
 
 
 def warmed(timed: Any, is_first: bool) -> None:
-    """Have a GPU at it before it is timed."""
+    """Keep a GPU busy before a column is timed."""
     if timed.figure is None:
         _calls_in(timed, BUSY[0] if is_first else BUSY[1])
 
 
 def serve(name: str, work: str, threads: int, arch: str) -> None:
-    """Set up, say which columns there are, and answer until the other end is closed."""
+    """Prepare the work, report its columns, and answer until the sender closes standard input."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

@@ -1,4 +1,4 @@
-"""Takes samples of every library in turns, and gives medians."""
+"""This module takes samples of every library in turns and computes medians."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOME = Path(__file__).parent
 
 @dataclass
 class Column:
-    """Samples of one column of one library; why there are none."""
+    """Represent the samples of one column of one library, or the reason why there are none."""
 
     unit: str = ""
     samples: list[float] = field(default_factory=list)
@@ -29,12 +29,12 @@ class Column:
 
     @property
     def median(self) -> float | None:
-        """The middle sample; None if there is none."""
+        """Return the median of the samples, or None if there are none."""
         return median(self.samples) if self.samples else None
 
 
 class Worker:
-    """A process that runs one work with one library."""
+    """Represent a process that runs one work with one library."""
 
     def __init__(self, python: str, library: str, work: str, threads: int, arch: str, cache: str) -> None:
         environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": arch}
@@ -59,7 +59,7 @@ class Worker:
         return json.loads(line) if line else {"error": f"the process ended ({self.process.wait()})"}
 
     def sample(self, column: str) -> object:
-        """One figure, or an object that says why there is none."""
+        """Return one figure, or an object with an error."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(column + "\n")
@@ -76,13 +76,22 @@ class Worker:
 
 
 Figures = dict[str, dict[str, Column]]
-"""By column, by library."""
+"""Samples by column and by library."""
 
 
 def measure(
     work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str = "cpu"
 ) -> Figures:
-    """Samples of all columns of a work, libraries in turns."""
+    """Return samples of all columns of a work, with libraries in turns.
+
+    Args:
+        work: the name of the work.
+        libraries: the names of the libraries.
+        pythons: the interpreter of each library.
+        threads: the number of threads that a library may use.
+        repeat: the number of samples per column.
+        arch: "cpu", "cuda" or "vulkan".
+    """
     if work in FRESH:
         return _measure_fresh(work, libraries, pythons, threads, repeat, arch)
     workers = {name: Worker(pythons[name], name, work, threads, arch, "") for name in libraries}
@@ -98,7 +107,7 @@ def measure(
 def _measure_fresh(
     work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str
 ) -> Figures:
-    """Each sample in a new process; what is about compiled code on disk runs once before."""
+    """Take each sample in a new process; the first process of each library only fills the cache on disk."""
     found: Figures = {}
     for name in libraries:
         cache = tempfile.mkdtemp()
@@ -111,7 +120,7 @@ def _measure_fresh(
 
 
 def _take(found: Figures, name: str, worker: Worker) -> None:
-    """One sample of each column. What cannot be run stands in the table with its reason."""
+    """Take one sample of each column; a work that cannot be run stands in the table with its reason."""
     if worker.problem:
         found.setdefault("", {})[name] = Column(problem=worker.problem)
     for column, unit in worker.columns.items():
@@ -126,7 +135,7 @@ def _take(found: Figures, name: str, worker: Worker) -> None:
 
 
 def machine(arch: str = "cpu") -> str:
-    """The processor and how many of it this process may use; for a GPU that before them."""
+    """Return the processor and the number of cores that this process may use, after the GPU if there is one."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -140,7 +149,7 @@ def machine(arch: str = "cpu") -> str:
 
 
 def _card() -> str:
-    """The first GPU and its driver, as its tool names them."""
+    """Return the first GPU and its driver, as nvidia-smi names them."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
@@ -149,7 +158,7 @@ def _card() -> str:
 
 
 def _vulkan() -> str:
-    """The Vulkan device that we would choose."""
+    """Return the Vulkan device that stackgrad would choose."""
     from ...backends import registry
 
     return registry.get("vulkan").probe().version or "no Vulkan device"

@@ -1,8 +1,8 @@
-"""The kernels that are timed, written in the dialect that stackgrad, Quadrants and Taichi share.
+"""This module contains the kernels that are timed, in the dialect that stackgrad, Quadrants and Taichi share.
 
-A work is a function of a library; it makes fields, compiles by a first launch, checks the gradient where there is one
-and gives what is to be timed, by the name of a column. This file is run by processes that know nothing of the project:
-it imports NumPy alone. Annotations of kernels are evaluated where they stand: they belong to the library.
+A work is a function of a library. It makes fields, compiles by a first launch, checks the gradient if there is one, and
+returns what is timed, by the name of a column. This file is run by processes that know nothing of the project, so it
+imports only NumPy. Annotations of kernels are evaluated in place, because they belong to the library.
 """
 
 # mypy: disable-error-code="valid-type, index"
@@ -19,8 +19,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Timed:
-    """Something to time. unit: of the figure. each: how many units of work a call does. pause: seconds of sleep before
-    each call. number: calls a sample, 0 to choose. figure: what is read instead of a clock.
+    """Represent something to time.
+
+    Attributes:
+        call: the function to time.
+        unit: the unit of the figure.
+        each: the number of units of work that a call does.
+        pause: seconds of sleep before each call.
+        number: the number of calls per sample; 0 to choose automatically.
+        figure: a function that is read in place of a clock, or None.
     """
 
     call: Callable[[], Any]
@@ -34,7 +41,7 @@ class Timed:
 Work = Callable[[Any], dict[str, Timed]]
 WORKS: dict[str, Work] = {}
 FRESH: set[str] = set()
-"""Works that are run once a process."""
+"""Works that are run once per process."""
 
 
 def work(function: Work) -> Work:
@@ -44,13 +51,13 @@ def work(function: Work) -> Work:
 
 
 def fresh(function: Work) -> Work:
-    """Enter a function in WORKS that is run once a process."""
+    """Enter a function in WORKS that is run once per process."""
     FRESH.add(function.__name__)
     return work(function)
 
 
 def real(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
-    """A field of f32 with a gradient."""
+    """Return a field of f32 with a gradient."""
     made = ti.field(ti.f32, shape=shape, needs_grad=True)
     if values is not None:
         made.from_numpy(values.astype(np.float32))
@@ -58,14 +65,14 @@ def real(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
 
 
 def whole(ti: Any, shape: Any, values: np.ndarray) -> Any:
-    """A field of i32."""
+    """Return a field of i32."""
     made = ti.field(ti.i32, shape=shape)
     made.from_numpy(np.asarray(values, np.int32))
     return made
 
 
 def synced(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
-    """The call, and what is left of it on the device."""
+    """Return a function that makes the call and waits for the device."""
 
     def run() -> None:
         call()
@@ -75,13 +82,13 @@ def synced(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
 
 
 def agree(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
-    """Raise ArithmeticError if a gradient is wrong: a wrong one is not timed."""
+    """Raise ArithmeticError if a gradient is wrong, because a wrong gradient is not timed."""
     if not np.allclose(found, wanted, rtol=2e-3, atol=1e-5):
         raise ArithmeticError(f"{what}: the gradient is wrong: {found[:4]} instead of {wanted[:4]}")
 
 
 def sines(x: np.ndarray, trips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(values, derivatives) of v = sin(v)*0.95 + 0.01, `trips` times, in f64."""
+    """Return (values, derivatives) of v = sin(v)*0.95 + 0.01, `trips` times, in f64."""
     v, d = x.astype(np.float64), np.ones(x.shape)
     for k in range(int(trips.max(initial=0))):
         live = trips > k
@@ -95,7 +102,7 @@ def sines(x: np.ndarray, trips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @work
 def launch(ti: Any) -> dict[str, Timed]:
-    """A kernel without a loop."""
+    """Launch a kernel without a loop."""
     y = real(ti, ())
 
     @ti.kernel
@@ -121,7 +128,7 @@ def launch(ti: Any) -> dict[str, Timed]:
 
 @work
 def small_loop(ti: Any) -> dict[str, Timed]:
-    """A parallel loop over 16 elements, the inner bound in a field."""
+    """Run a parallel loop over 16 elements whose inner bound lies in a field."""
     x0 = np.linspace(-1, 1, 16)
     x, y, n = real(ti, 16, x0), real(ti, 16), whole(ti, (), np.array(8))
 
@@ -142,7 +149,7 @@ def small_loop(ti: Any) -> dict[str, Timed]:
 
 @work
 def small_loop_arrays(ti: Any) -> dict[str, Timed]:
-    """The same, everything in ndarrays."""
+    """Run a parallel loop over 16 elements with all data in ndarrays."""
     real_array, whole_array = ti.types.ndarray(ti.f32, 1), ti.types.ndarray(ti.i32, 1)
 
     @ti.kernel
@@ -191,7 +198,7 @@ def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> di
 
 @work
 def sweep(ti: Any) -> dict[str, Timed]:
-    """2^20 elements, 64 steps each; the bound is one number in a field."""
+    """Run 64 steps on each of 2^20 elements; the bound is one number in a field."""
     size = 1 << 20
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
     x, y, n = real(ti, size, x0), real(ti, size), whole(ti, (), np.array(64))
@@ -217,21 +224,21 @@ def sweep(ti: Any) -> dict[str, Timed]:
 
 @work
 def varied_sweep(ti: Any) -> dict[str, Timed]:
-    """2^20 elements, trip counts uniform in 1..64; per useful step."""
+    """Run 1 to 64 steps, uniformly distributed, on each of 2^20 elements; the figure is per useful step."""
     trips = np.random.default_rng(2).integers(1, 65, 1 << 20)
     return _sweep(ti, trips, int(trips.sum()))
 
 
 @work
 def skewed_sweep(ti: Any) -> dict[str, Timed]:
-    """2^20 elements, one in fifty has 64 steps and the others 2; per useful step."""
+    """Run 64 steps on one in fifty of 2^20 elements and 2 on the rest; the figure is per useful step."""
     trips = np.where(np.random.default_rng(3).random(1 << 20) < 0.02, 64, 2)
     return _sweep(ti, trips, int(trips.sum()))
 
 
 @work
 def gated(ti: Any) -> dict[str, Timed]:
-    """2^20 elements of which 5 % are active, 32 steps each."""
+    """Run 32 steps on the active 5 % of 2^20 elements."""
     size = 1 << 20
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
@@ -266,7 +273,7 @@ def gated(ti: Any) -> dict[str, Timed]:
 
 @work
 def long_row(ti: Any) -> dict[str, Timed]:
-    """One row of 100,000 steps among 1,000 of one step: bytes of adstack memory for reals."""
+    """Run one row of 100,000 steps among 1,000 rows of one step; measure the adstack memory for reals."""
     trips = np.ones(1001, np.int64)
     trips[500] = 100_000
     timed = _sweep(ti, trips, int(trips.sum()))
@@ -289,7 +296,7 @@ _TASK = """
 
 @work
 def many_tasks(ti: Any) -> dict[str, Timed]:
-    """Eight tasks, five carried variables each, 600 bounds in a field that does not change."""
+    """Run eight tasks with five carried variables each; 600 bounds lie in a field that does not change."""
     rng = np.random.default_rng(5)
     space = {
         "ti": ti,
@@ -304,7 +311,10 @@ def many_tasks(ti: Any) -> dict[str, Timed]:
 
 
 def defined(text: str, name: str, space: dict[str, Any]) -> Any:
-    """What a text defines; in a file, since libraries read the source of a kernel, the same one in every process."""
+    """Return what a text defines, from a file, since libraries read the source of a kernel.
+
+    The file is the same in every process.
+    """
     place = Path(tempfile.gettempdir()) / f"bench_{name}_{crc32(text.encode()):08x}.py"
     place.write_text(text)
     spec = spec_from_file_location(f"bench_{name}", place)
@@ -319,7 +329,7 @@ def defined(text: str, name: str, space: dict[str, Any]) -> Any:
 
 
 def _nest() -> str:
-    """20 carried variables in three nested loops whose bounds are in a field."""
+    """Return a kernel with 20 carried variables in three nested loops whose bounds lie in a field."""
     names = [f"v{k}" for k in range(20)]
     lines = ["@ti.kernel", "def nest() -> None:", "    for i in range(8):"]
     lines += [f"        {v} = x[i] + 0.0{k + 1:02d}" for k, v in enumerate(names)]
@@ -339,9 +349,9 @@ def small() -> None:
 
 @fresh
 def cold_compile(ti: Any) -> dict[str, Timed]:
-    """20 carried variables in three nested dynamic loops: the first launch, and the first gradient.
+    """Compile 20 carried variables in three nested dynamic loops: the first launch, and the first gradient.
 
-    Another kernel was launched before: what a library loads for its first one is not in the figures.
+    Another kernel was launched before, so that the figures do not contain what a library loads for its first kernel.
     """
     space = {"ti": ti, "x": real(ti, 8, np.full(8, 0.3)), "y": real(ti, 8), "n": whole(ti, 8, np.full(8, 2))}
     nest, small = (defined(text, name, space) for text, name in ((_nest(), "nest"), (_SMALL, "small")))
@@ -352,5 +362,5 @@ def cold_compile(ti: Any) -> dict[str, Timed]:
 
 @fresh
 def warm_cache(ti: Any) -> dict[str, Timed]:
-    """The same in a second process, compiled code on disk: the first launch, which traces, then the first gradient."""
+    """Compile that kernel in a second process with compiled code on disk: the first launch, then the first gradient."""
     return cold_compile(ti)

@@ -1,7 +1,7 @@
-"""Running error bounds: two executors agree if they differ by no more than what rounding can explain.
+"""This package computes running error bounds; two executors agree if rounding can explain their difference.
 
-`run_bounded` executes a kernel on the reference with an error beside each value; `judge` compares results within
-these errors. docs/error_bounds.md has the model.
+`run_bounded` executes a kernel on the reference with an error beside each value; `judge` compares results within these
+errors. docs/error_bounds.md describes the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Handlers of control flow: an uncertain decision poisons, every other one is the reference's."""
+"""This module executes control flow in a bounded run: uncertain decisions poison, certain ones follow the reference."""
 
 from __future__ import annotations
 

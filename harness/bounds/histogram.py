@@ -1,4 +1,4 @@
-"""How many cases bounds decide, by how long the loops run: errors grow with trips, so long runs decide less."""
+"""This module tabulates how many cases error bounds decide, by trip count; errors grow with trips."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 
 COLUMNS = ("agree", "disagree", "undecided", "poisoned")
+"""Outcomes of a case, in the order of the columns."""
 _BAR = 30
 
 
 def histogram(results: Iterable[tuple[int, str]]) -> str:
-    """A table of outcomes by trip count, in powers of two; printed, and given back.
+    """Print and return a table of outcomes by trip count, in powers of two.
 
-    results: (trips, outcome) of each case; outcome is a state of `judge.Verdict`, or "poisoned".
+    Args:
+        results: (trips, outcome) of each case; the outcome is a state of `judge.Verdict`, or "poisoned".
     """
     buckets: dict[int, Counter[str]] = {}
     for trips, outcome in results:

@@ -1,4 +1,4 @@
-"""Bounded runs: a kernel executed once on the reference, with a bound on the error of every element it leaves."""
+"""This module executes a kernel once on the reference and bounds the error of every element of the results."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ from .machine import BoundedChunk, BoundedMachine, BoundedProgram, error
 from .roundoff import FORMATS, SLACK, ZERO
 
 HANDLERS = (values, places, control)
-"""The modules that fill the table BOUNDED; imported for that."""
+"""Modules that fill the table BOUNDED. They are imported for this effect."""
 
 Errors = Mapping[str, "np.ndarray | float"]
-"""Bounds by array name (same shape, f64) or by scalar name; what is absent is exact."""
+"""Bounds by array name (same shape, f64) or by scalar name; an input without a bound is exact."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """The outcome of a bounded run.
+    """Represent the outcome of a bounded run.
 
-    arrays: the final content of every array given, as the reference computes it. errors: f64, of the same shapes; every
-    permitted executor ends within them. poisoned: why the errors mean nothing, or None; they are infinite then.
-    trips: loop bodies started, once for all lanes of a chunk. executed: statements, likewise.
+    Attributes:
+        arrays: the final content of every given array, as the reference computes it.
+        errors: f64 arrays of the same shapes; every permitted executor ends within them.
+        poisoned: the reason why the errors mean nothing (they are infinite then), or None.
+        trips: the number of loop bodies that were started; a body counts once for all lanes of a chunk.
+        executed: the number of executed statements, counted in the same way.
     """
 
     arrays: dict[str, np.ndarray]
@@ -54,11 +57,12 @@ def run_bounded(
     precise: bool = True,
     fuel: int = FUEL,
 ) -> Bounded:
-    """Execute a kernel of stage tasks, structured or adjoint on copies of the arrays.
+    """Execute a kernel of stage tasks, structured or adjoint on copies of the arrays, and bound its errors.
 
-    errors: of the inputs, such as those of the forward run that a gradient starts from. precise: whether executors
-    round add, sub, mul, div, sqrt and inv as IEEE says; if not they may contract, or compute in higher precision, and
-    the bound is one on the distance from the exact result too. Raises what a launch on the reference raises.
+    `errors` bounds the errors of inputs, such as those of the forward run that a gradient starts from. `precise` says
+    that executors round add, sub, mul, div, sqrt and inv as IEEE says. Otherwise they may contract or compute in higher
+    precision, and the bound also covers the distance from the exact result. The function raises what a launch on the
+    reference raises.
     """
     program = kernel if isinstance(kernel, BoundedProgram) else BoundedProgram(kernel)
     copies = {name: np.array(array, order="C") for name, array in arrays.items()}
@@ -83,7 +87,7 @@ def run_bounded(
 
 
 def _array_errors(arrays: Arrays, errors: Errors) -> dict[str, np.ndarray]:
-    """The machine's own copies; arrays without error are left out."""
+    """Return copies of the bounds of arrays, flat; arrays without an error are left out."""
     found = {}
     for name in arrays:
         e = np.array(np.broadcast_to(errors.get(name, 0.0), arrays[name].shape), np.float64).reshape(-1)
@@ -100,7 +104,7 @@ def _final(machine: BoundedMachine, name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _execute(machine: BoundedMachine) -> None:
-    """The tasks in order, as the reference launches them."""
+    """Run the tasks in order, as the reference launches them."""
     for position, task in enumerate(machine.program.kernel.tasks):
         if task.is_parallel:
             _run_parallel(machine, position, task)
@@ -109,7 +113,7 @@ def _execute(machine: BoundedMachine) -> None:
 
 
 def _run_chunk(machine: BoundedMachine, task: Task, chunk: BoundedChunk) -> bool:
-    """Execute the body for a chunk; whether a lane returned."""
+    """Execute the body of a task for a chunk of lanes. Return True if a lane returned from the kernel."""
     machine.chunk = chunk
     frame = Frame(chunk.width)
     points = np.unravel_index(np.arange(chunk.start, chunk.start + chunk.width), chunk.extents) if task.indices else ()
@@ -133,7 +137,7 @@ def _run_parallel(machine: BoundedMachine, position: int, task: Task) -> None:
 
 
 def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """First point and extents of a parallel task, computed by one lane."""
+    """Return the first point and the extents of a parallel task, computed by one lane."""
     machine.chunk = BoundedChunk(position, 0, 1)
     frame = Frame(1)
     machine.run(task.bounds, frame)
@@ -145,7 +149,7 @@ def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int,
 
 
 def _close_books(machine: BoundedMachine) -> None:
-    """After all iterations of a task: what their order may have changed."""
+    """Note, after all iterations of a task, what their order may have changed."""
     for name, books in machine.ledgers.items():
         memory: Memory = machine.memory[name]
         element = books.conflict()
@@ -160,6 +164,6 @@ def _close_books(machine: BoundedMachine) -> None:
 
 
 def _note(machine: BoundedMachine, name: str, elements: np.ndarray, e: np.ndarray) -> None:
-    """Overwrite errors of memory."""
+    """Overwrite the errors of some elements of an array."""
     if elements.size and (name in machine.errors or e.any()):
         machine.errors.setdefault(name, np.zeros(machine.memory[name].flat.size))[elements] = e

@@ -1,8 +1,9 @@
-"""The judge: do two results agree within their bounds, and does agreeing say anything?
+"""This module decides whether two results agree within their error bounds, and whether agreement proves anything.
 
-An element agrees if the two differ by no more than the sum of their bounds, and disagrees otherwise: that is proof,
-however wide the bound. Agreement within a bound wider than a thousandth of the value proves nothing: undecided. A
-value much smaller than its neighbours, zero above all, counts as a thousandth of the greatest of its array.
+An element agrees if the two values differ by no more than the sum of their bounds. Otherwise it disagrees, and this is
+a proof, however wide the bound is. Agreement within a bound wider than a thousandth of the value proves nothing: the
+element is undecided. A value much smaller than the greatest of its array, above all zero, counts as a thousandth of the
+greatest.
 """
 
 from __future__ import annotations
@@ -16,14 +17,22 @@ import numpy as np
 from ..outcome import Arrays
 
 DECIDABLE = 1e-3
-"""The widest bound that decides, as a share of the value; and the least value that counts, as a share of its array."""
+"""Widest bound that decides, as a share of the value; also the least value that counts, as a share of the greatest."""
 
 State = Literal["agree", "disagree", "undecided"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """On one array. worst: the largest difference over its bound. undecided: elements whose bound is too wide."""
+    """Represent the verdict on one array.
+
+    Attributes:
+        state: "agree", "disagree" or "undecided".
+        reason: the element that decided, for messages.
+        worst: the largest difference divided by its bound.
+        elements: the number of elements.
+        undecided: the number of elements whose bound is too wide.
+    """
 
     state: State
     reason: str = ""
@@ -33,10 +42,13 @@ class Verdict:
 
 
 def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) -> dict[str, Verdict]:
-    """Verdicts on the arrays that both have.
+    """Return the verdict on each array that both results have.
 
-    a: of a bounded run, with its errors. b: of any executor of the same kernel; or of a bounded run of a kernel that
-    means the same, with its errors as `others`.
+    Args:
+        a: the arrays of a bounded run.
+        b: the arrays of any executor of the same kernel, or of a bounded run of a kernel that means the same.
+        errors: the bounds of `a`.
+        others: the bounds of `b`, if it is a bounded run too.
     """
     extra: Arrays = others or {}
     return {
@@ -47,13 +59,13 @@ def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) ->
 
 
 def overall(verdicts: Mapping[str, Verdict]) -> State:
-    """The worst state of some verdicts."""
+    """Return the worst state of some verdicts."""
     states = {v.state for v in verdicts.values()}
     return "disagree" if "disagree" in states else "undecided" if "undecided" in states else "agree"
 
 
 def undecided(a: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Elements of which the bound is too wide to say anything."""
+    """Return a mask of the elements whose bound is too wide to say anything."""
     size = np.abs(a.astype(np.float64))
     finite = np.isfinite(size)
     most = float(size[finite].max(initial=0.0))

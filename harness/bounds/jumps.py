@@ -1,4 +1,4 @@
-"""Rows of BOUNDS for operations that jump, compare or decide: certain over the whole interval, or infinite error."""
+"""This module bounds operations that jump, compare or decide: no error if the interval is certain, else infinite."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .rules import BOUNDS, DOUBLE, INF, ZERO, Arguments, Rule, Spread, join, quo
 
 
 def ends(x: Vector, e: Vector) -> tuple[Vector, Vector]:
-    """Both ends of the interval, rounded outwards; x itself where it is exact."""
+    """Return both ends of the interval x ± e, rounded outwards; an exact x is both ends."""
     width = np.where(e > 0, e + np.abs(x) * DOUBLE, ZERO)
     return x - width, x + width
 
 
 def stepped(step: Callable[[Vector], Vector], x: Vector, e: Vector) -> Vector:
-    """0 where a monotone step function is constant over the interval, else infinite."""
+    """Return 0 where a monotone step function is constant over the interval x ± e, else infinity."""
     low, high = ends(x, e)
     return np.where((e == 0) | (step(low) == step(high)), ZERO, INF)
 
@@ -30,21 +30,21 @@ def _step(function: Callable[[Vector], Vector]) -> Spread:
 
 
 def _quotient_ends(x: Arguments, e: Arguments, share: float) -> Vector:
-    """Whether floor(x/y) is the same all over, the quotient off by `share` of itself besides."""
+    """Return True where floor(x/y) is constant over the intervals, with a further error of `share` of the quotient."""
     q = x[0] / x[1]
     width = quotient(x, e, q, 0.0) + np.abs(q) * share
     return np.floor(q - width) == np.floor(q + width)
 
 
 def _floor_division(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """floor of the rounded quotient; a quotient that is exact is not rounded."""
+    """Bound the floor of the rounded quotient; a quotient that is exact is not rounded."""
     whole = (e[0] == 0) & (e[1] == 0) & (r * x[1] == x[0])
     pole = (x[1] == 0) & (e[1] == 0) & (np.abs(x[0]) > e[0])
     return np.where(whole | pole | _quotient_ends(x, e, 2 * u), ZERO, INF)
 
 
 def _modulo(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """x - k·y with k = floor(x/y) certain."""
+    """Bound x - k·y, if k = floor(x/y) is certain."""
     k = np.abs(np.rint((x[0] - r) / x[1])) if e[1] is not ZERO else ZERO
     exact = (e[0] == 0) & (e[1] == 0)
     return np.where(exact, ZERO, np.where(_quotient_ends(x, e, DOUBLE), e[0] + k * e[1], INF))
@@ -82,13 +82,16 @@ BOUNDS["frexp_exponent"] = Rule(_whole_exponent, "discrete")
 
 
 def _comparison(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """Uncertain if the operands are no further apart than their errors."""
+    """Return an infinite error where the operands differ by no more than the sum of their errors."""
     width = e[0] + e[1]
     return np.where((width > 0) & ~(np.abs(x[0] - x[1]) > width), INF, ZERO)
 
 
 def _settled_by(value: bool) -> Callable[[Arguments, Arguments, Vector], Vector]:
-    """A boolean operand that is certainly `value` decides; of integers every operand counts."""
+    """Return the bound of a logical operation that a boolean operand with certain value `value` decides.
+
+    For integers every operand counts.
+    """
 
     def discrete(x: Arguments, e: Arguments, r: Vector) -> Vector:
         joined = join(e)

@@ -1,15 +1,15 @@
-"""Iterations that meet at an element: what the order of a parallel task may change.
+"""This module notes which iterations meet at an element, and bounds what the order of a parallel task may change.
 
-Additions of many iterations to one element may come in any order. With n terms of total size M, the content of the
-element before among them, every order stays within g·M of the exact sum, g = n·u/(1 - n·u): two orders differ by
-2·g·M at most, beside the errors of the terms. Many stores and nothing else leave one of the values stored (`stores`).
-Everything else that depends on the order poisons: an element that several iterations touch, one of them writing, and
-one of them storing something else than the others, loading, exchanging, multiplying, or using the old value that its
-atomic found.
+Additions of many iterations to one element may come in any order. Take n terms of total size M, counting the earlier
+content of the element as a term. Then every order stays within g·M of the exact sum, g = n·u/(1 - n·u), so two orders
+differ by at most 2·g·M, beside the errors of the terms. If there are many stores and nothing else, the element ends
+with one of the stored values (see `stores`). Everything else that depends on the order poisons: several iterations
+touch an element, one of them writes it, and one of them stores something else than the others, loads, exchanges,
+multiplies, or uses the old value that its atomic found.
 
-Adjoints are different. The reverse of a store takes the adjoint of the element and leaves a zero; where several
-iterations do that to one element, as several stored to it, the first one takes all. Any other use of an adjoint without
-atomics by several iterations is a mistake of the compiler and not of the program: it is left to the comparison.
+Adjoints are different. The reverse of a store takes the adjoint of the element and leaves a zero. If several iterations
+do that to one element, because several stored to it, the first one takes all. Any other use of an adjoint without
+atomics by several iterations is a mistake of the compiler, not of the program, so it is left to the comparison.
 """
 
 from __future__ import annotations
@@ -32,14 +32,22 @@ _COMMUTING = ("add", "min", "max", "bit_and", "bit_or", "bit_xor")
 
 
 class Use(IntFlag):
-    """What was done to an element. READ: its content before was used, or another value was put in its place."""
+    """Represent what was done to an element.
+
+    READ means that the earlier content was used, or that another value was put in its place.
+    """
 
     READ, STORED, UPDATED = 1, 2, 4
 
 
 @dataclass(frozen=True)
 class Books:
-    """What is to be noted of one array. sums: atomic additions of reals. takes: only who takes adjoints."""
+    """Represent what is noted about one array.
+
+    Attributes:
+        sums: True if atomic additions of reals are noted.
+        takes: True if only the iterations that take adjoints are noted.
+    """
 
     sums: bool = False
     takes: bool = False
@@ -47,8 +55,11 @@ class Books:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a task must keep books on, by array. ordered: atomics whose effect or old value depends on the order, by
-    result id.
+    """Represent what a task must note, by array.
+
+    Attributes:
+        kept: the notes that each array needs.
+        ordered: result ids of atomics whose effect or old value depends on the order of iterations.
     """
 
     kept: Mapping[str, Books] = field(default_factory=dict)
@@ -62,8 +73,10 @@ class _Uses:
     plain: list[Load | Store] = field(default_factory=list)
 
     def stores_meet(self, own: tuple[Value, ...]) -> bool:
-        """Whether several iterations may touch one element that one of them stores to, as far as it is easily told: not
-        if every index of the task stands at the same place in all accesses.
+        """Return True if several iterations may touch one element that one of them stores to.
+
+        The test is simple: the answer is False only if every index of the task stands at the same place in all
+        accesses.
         """
         if not any(isinstance(s, Store) for s in self.plain):
             return False
@@ -72,7 +85,13 @@ class _Uses:
 
 
 def plan_task(kernel: Kernel, task: Task, used: set[int]) -> Plan:
-    """used: ids of values that somebody reads. A serial task has one order."""
+    """Return what must be noted in a task; nothing for a serial task, which has only one order.
+
+    Args:
+        kernel: the kernel.
+        task: one of its tasks.
+        used: ids of values that some statement reads.
+    """
     if not task.is_parallel:
         return Plan()
     types, uses = kernel.array_types(), _uses(walk(task.body))
@@ -110,7 +129,12 @@ def _uses(statements: Iterable[Stmt]) -> Mapping[str, _Uses]:
 
 
 class Ledger:
-    """Books on one array during one task. owner: the only iteration that touched an element, or nobody, or many."""
+    """Represent the notes on one array during one task.
+
+    Attributes:
+        owner: for each element the only iteration that touched it, or a number for nobody or for many.
+        uses: for each element what was done to it, as bits of `Use`.
+    """
 
     def __init__(self, content: Vector, errors: Vector | None, books: Books) -> None:
         size = content.size
@@ -125,30 +149,31 @@ class Ledger:
             self.mass = np.abs(content.astype(np.float64)) + base
 
     def touch(self, index: Vector, iterations: Vector, use: Use) -> None:
-        """Every lane touches one element."""
+        """Note that every lane touches one element."""
         before = self.owner[index]
         self.owner[index] = iterations
+        # Two lanes of this call met if the write of one was overwritten by the other; earlier calls show in `before`.
         crowd = (self.owner[index] != iterations) | (before != _NOBODY) & (before != iterations)
         if crowd.any():
             self.owner[index[crowd]] = _MANY
         self.uses[index] |= np.uint8(use)
 
     def add(self, index: Vector, size: Vector, e: Vector) -> None:
-        """Terms of at most this size, with these errors, one a lane."""
+        """Note one added term per lane, with its largest magnitude and its error."""
         assert self.terms is not None
         np.add.at(self.terms, index, 1.0)
         np.add.at(self.mass, index, size + e)
         np.add.at(self.spread, index, e)
 
     def store(self, index: Vector, value: Vector, e: Vector, content: Vector) -> None:
-        """Every lane has stored a value; the elements hold this content now."""
+        """Note that every lane has stored a value, and that the elements now hold this content."""
         self.stores.note(index, value, e)
         if self.terms is not None:
             e = last_of(index, e)
             self.terms[index], self.spread[index], self.mass[index] = 0.0, e, np.abs(content.astype(np.float64)) + e
 
     def conflict(self) -> int | None:
-        """An element whose content, or what somebody found there, depends on the order of iterations."""
+        """Return an element whose content, or a value read from it, depends on the order of iterations, or None."""
         many, stored, read = self.owner == _MANY, self._was(Use.STORED), self._was(Use.READ)
         if self.takes:
             bad = many & stored & read & self.stores.nothing()
@@ -161,12 +186,17 @@ class Ledger:
         return (self.uses & np.uint8(use)) != 0
 
     def stored(self, content: Vector) -> tuple[Vector, Vector]:
-        """Elements that many iterations stored to, and their errors."""
+        """Return the elements that many iterations stored to, and their errors."""
         shared = np.flatnonzero((self.owner == _MANY) & self._was(Use.STORED) & (not self.takes))
         return shared, self.stores.errors(content, shared)
 
     def summed(self, u: float, most: float) -> tuple[Vector, Vector]:
-        """Elements that many iterations added to, and their errors. most: the greatest finite number."""
+        """Return the elements that many iterations added to, and their errors.
+
+        Args:
+            u: the unit roundoff of the type of the array.
+            most: the greatest finite number of the type.
+        """
         shared = np.flatnonzero(self.owner == _MANY)
         if self.terms is None:
             return shared[:0], shared[:0].astype(np.float64)
@@ -177,5 +207,5 @@ class Ledger:
 
 
 def last_of(index: Vector, e: Vector) -> Vector:
-    """What stays of the errors of all lanes in the one element that they share."""
+    """Return the errors that remain; if all lanes share one element, the error of the last lane."""
     return e[-1] if index.ndim == 0 and e.ndim else e

@@ -1,11 +1,11 @@
-"""The reference machine with an error beside each value: state of a bounded launch.
+"""This module extends the machine of the reference by an error beside each value.
 
-The error of value %k lives under the key ~k in the dictionary of the same frame, so narrowing, merging and gathering
-of lanes are those of the reference. An error is one f64 a lane, or 0-d; `ZERO`, told by identity, says that every
-executor has exactly this value in all lanes. The error of an integer or a boolean is 0 (certain) or infinite
-(uncertain). A value that is NaN or infinite under a finite error is that in every executor.
+The error of value %k lies under the key ~k in the dictionary of the same frame, so narrowing, merging and gathering of
+lanes are those of the reference. An error is one f64 per lane, or a 0-d value. `ZERO`, recognized by identity, says
+that every executor has exactly this value in all lanes. The error of an integer or a boolean is 0 (certain) or infinite
+(uncertain). A value that is NaN or infinite and has a finite error is NaN or infinite in every executor.
 
-Once poisoned, the machine goes on as the plain reference: values stay right, errors are void.
+Once poisoned, the machine continues as the plain reference: values stay right, errors are void.
 """
 
 from __future__ import annotations
@@ -36,7 +36,13 @@ BOUNDED: Table[type[Stmt], Handler] = Table("bounds.run", STATEMENTS.values())
 
 
 class BoundedProgram(Program):
-    """What is looked up in a kernel once. decisive: values that end a `while`; stops: locals that end a loop."""
+    """A kernel with facts that are looked up once per kernel.
+
+    Attributes:
+        decisive: ids of the values that end a `while`.
+        stops: names of the locals that end a loop.
+        plans: what each task must note about the order of iterations.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -48,7 +54,7 @@ class BoundedProgram(Program):
 
 @dataclass
 class BoundedChunk(Chunk):
-    """Errors of what the lanes of a chunk own; absent where all are zero."""
+    """A chunk with the errors of what its lanes own; an entry is absent if all its errors are zero."""
 
     local_errors: dict[str, Local] = field(default_factory=dict)
     row_errors: dict[str, Rows] = field(default_factory=dict)
@@ -57,9 +63,16 @@ class BoundedChunk(Chunk):
 
 @dataclass
 class BoundedMachine(Machine):
-    """errors: of memory, by array, flat; absent where all are zero. trips: loop bodies started, once for all lanes.
+    """The state of a bounded launch.
 
-    precise: executors do not contract and approximate nothing that IEEE defines. scalar_errors: of arguments.
+    Attributes:
+        errors: errors of memory, by array, flat; absent where all are zero.
+        scalar_errors: errors of scalar arguments.
+        precise: True if executors do not contract and approximate nothing that IEEE defines.
+        poisoned: the reason why errors mean nothing, or None.
+        trips: the number of loop bodies that were started, once for all lanes.
+        table: the handlers of statements.
+        ledgers: the notes on arrays in the current task.
     """
 
     errors: dict[str, Vector] = field(default_factory=dict)
@@ -72,7 +85,7 @@ class BoundedMachine(Machine):
     _operations: dict[tuple[str, str], Bound] = field(default_factory=dict)
 
     def run(self, block: Block, frame: Frame | None) -> Frame | None:
-        """As the reference does, with the table of this machine."""
+        """Execute a block as the reference does, with the handlers of this machine."""
         if frame is None:
             return None
         super().burn(block)
@@ -83,12 +96,12 @@ class BoundedMachine(Machine):
         return frame
 
     def burn(self, block: Block) -> None:
-        """Only loops call this from outside, once for each body."""
+        """Count a trip and use up fuel for a block; only loops call this method, once for each body."""
         self.trips += 1
         super().burn(block)
 
     def operation(self, name: str, dtype: Scalar) -> Bound:
-        """How errors go through an operation whose last operand has this type."""
+        """Return the rule that bounds the result of an operation whose last operand has this type."""
         key = name, dtype.name
         found = self._operations.get(key)
         if found is None:
@@ -97,18 +110,25 @@ class BoundedMachine(Machine):
 
     @property
     def owned(self) -> BoundedChunk:
-        """The chunk under way."""
+        """Return the current chunk."""
         assert isinstance(self.chunk, BoundedChunk)
         return self.chunk
 
     @property
     def bounded(self) -> BoundedProgram:
-        """The program."""
+        """Return the program."""
         assert isinstance(self.program, BoundedProgram)
         return self.program
 
     def poison(self, reason: str, stmt: Stmt | None = None, frame: Frame | None = None, bad: Any = None) -> None:
-        """Errors mean nothing from here on: two right executions may take different ways."""
+        """Declare all errors void from now on, because two right executions may take different paths.
+
+        Args:
+            reason: the cause, for messages.
+            stmt: the statement that is to blame.
+            frame: the lanes that executed it.
+            bad: a mask of the lanes to blame.
+        """
         if self.poisoned is None:
             self.poisoned = self._describe(reason, stmt, frame, bad)
             self.table = RUN
@@ -127,14 +147,14 @@ class BoundedMachine(Machine):
         return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
 
     def need(self, stmt: Stmt, frame: Frame, value: Value, what: str) -> None:
-        """Poison unless the value is certain in all lanes."""
+        """Poison the run unless the value is certain in all lanes."""
         e = error(frame, value)
         if e is not ZERO and e.any():
             self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)
 
 
 def error(frame: Frame, value: Value) -> Any:
-    """The error of a value in the lanes of a frame; what no handler has noted is exact (loop indices, trip counts)."""
+    """Return the error of a value in the lanes of a frame; loop indices and trip counts have no note and are exact."""
     key = ~value.id
     found: Any = frame.values.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""Handlers of memory, mutable locals, local arrays and adstacks: errors lie beside contents, in f64."""
+"""This module bounds the errors of memory, mutable locals, local arrays and adstacks, beside their contents in f64."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _need_indices(m: BoundedMachine, s: Access, f: Frame) -> None:
 
 
 def _located(m: BoundedMachine, s: Access, f: Frame) -> Vector:
-    """Flat element number of each lane, in C order; the reference has checked the indices."""
+    """Return the flat element number of each lane in C order; the reference has checked the indices."""
     flat = number(0)
     for axis, (value, extent) in enumerate(zip(s.indices, m.memory[s.array].shape)):
         index = f.value(value).astype(np.int64)
@@ -38,7 +38,7 @@ def _located(m: BoundedMachine, s: Access, f: Frame) -> Vector:
 
 
 def _ledger(m: BoundedMachine, array: str) -> Ledger | None:
-    """The books on an array in this task, if the task needs any."""
+    """Return the notes on an array in this task, or None if the task needs none."""
     plan = m.bounded.plans[m.chunk.task]
     if array not in plan.kept:
         return None
@@ -58,7 +58,7 @@ def _touch(m: BoundedMachine, s: Access, f: Frame, index: Vector) -> None:
 
 
 def _put(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
-    """Overwrite errors of memory."""
+    """Overwrite the errors of elements of an array."""
     known = m.errors.get(array)
     if known is None:
         if e is ZERO:
@@ -108,6 +108,7 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
         _touch(m, s, f, index)
         if s.op == "add" and dtype.is_real:
             books.add(f.spread(index), np.abs(value.astype(F64)), e)
+    # The content and its error are read before the reference changes them.
     old, found = flat[index], ZERO if known is None else known[index]
     RUN[n.Atomic](m, s, f)
     define(m, s, f, found)
@@ -123,7 +124,7 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
 
 
 def _swapped(s: n.Atomic, f: Frame, old: Vector, found: Vector, e: Vector) -> Vector:
-    """The error an atomic cas leaves: that of what stays, and infinity where an uncertain operand decides."""
+    """Return the error that an atomic compare-and-swap leaves: infinite where an uncertain operand decides."""
     assert s.expected is not None
     unsure, expected = error(f, s.expected), f.value(s.expected)
     decided = (np.asarray(found) == 0) & (np.asarray(unsure) == 0)
@@ -131,7 +132,10 @@ def _swapped(s: n.Atomic, f: Frame, old: Vector, found: Vector, e: Vector) -> Ve
 
 
 def _raise(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
-    """Extremes move by no more than their operands; an uncertain integer makes the element uncertain."""
+    """Raise the errors of elements to at least `e`.
+
+    Extremes move by no more than their operands, and an uncertain integer makes the element uncertain.
+    """
     if e is not ZERO:
         known = m.errors.get(array)
         known = m.errors[array] = np.zeros(m.memory[array].flat.size) if known is None else known
@@ -139,7 +143,7 @@ def _raise(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
 
 
 def format_of(m: BoundedMachine, array: str) -> Scalar:
-    """The type of an array's elements."""
+    """Return the type of the elements of an array."""
     return from_dtype(m.memory[array].flat.dtype)
 
 

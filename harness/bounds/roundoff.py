@@ -1,18 +1,19 @@
-"""What one operation adds to an error, and which of three kinds of rounding it has.
+"""This module computes what one operation adds to an error, for three kinds of rounding.
 
-Let r be the result on the reference, f the exact function, x' the operands in some other executor, and
-p >= |f(x') - f(x)| what a row of `rules.py` gives. Then, with unit roundoff u and k the ulps of the operation's row,
+Let r be the result on the reference, f the exact function, x' the operands in some other executor, and p >= |f(x') -
+f(x)| the value that a row of `rules.py` gives. With unit roundoff u and k the ulps of the operation's row,
 
-  * rounded (add, sub, mul, div, sqrt, inv): every executor rounds f correctly, so equal operands give equal results:
-    e = 0 where p = 0, else p + 2u (|r| + p) (half an ulp here, half an ulp there). If executors may contract, a
-    rounding may be missing elsewhere: where p = 0, e = |f(x) - r|, which double precision tells for f16 and f32;
-  * approximated (exp, sin, ...): e = p + c (|r| + p), c = 2u (k + own) / (1 - 2u (k + own)), where own is the error
-    of the reference, half an ulp below f64 and k ulps in f64; an exact zero of the function stays exact;
+  * rounded (add, sub, mul, div, sqrt, inv): every executor rounds f correctly, so equal operands give equal results: e
+    = 0 where p = 0, else p + 2u (|r| + p), half an ulp for each of the two executors. If executors may contract, a
+    rounding may be missing in the other executor: where p = 0, e = |f(x) - r|, which double precision tells for f16 and
+    f32;
+  * approximated (exp, sin, ...): e = p + c (|r| + p), c = 2u (k + own) / (1 - 2u (k + own)), where own is the error of
+    the reference, half an ulp below f64 and k ulps in f64; an exact zero of the function stays exact;
   * kept (neg, abs, min, max, floor, ...): nothing is rounded, e = p.
 
-Products and quotients add the least subnormal, approximated functions k + own of it. A result that may overflow, or
-that may leave the domain, has infinite error. Errors are computed in f64; the rounding of that is covered by `SLACK`,
-once, at the end.
+Products and quotients add the least subnormal, approximated functions add k + own times the least subnormal. A result
+that may overflow, or that may leave the domain, has infinite error. Errors are computed in f64; `SLACK` covers the
+rounding of that, once, at the end.
 """
 
 from __future__ import annotations
@@ -31,17 +32,21 @@ from . import jumps
 from .rules import BOUNDS, F64, INF, ZERO, Rule, join
 
 ROWS = (jumps,)
-"""Modules that fill BOUNDS beside `rules`; imported for that."""
+"""Modules that fill BOUNDS beside `rules`. They are imported for this effect."""
 
 SLACK = 1.0 + 1e-9
-"""Covers the f64 rounding of error arithmetic: some millions of dependent operations at 2^-53 each."""
+"""Factor that covers the f64 rounding of error arithmetic: some millions of dependent operations at 2^-53 each."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A real type. u: unit roundoff, f16 results included that are f32 results rounded again. tiny: least subnormal.
+    """Represent a real type.
 
-    normal: least normal number. safe: below it nothing overflows, whatever the error of one operation.
+    Attributes:
+        u: the unit roundoff, including results in f16 that are results in f32 rounded again.
+        tiny: the least subnormal number.
+        normal: the least normal number.
+        most: the greatest finite number.
     """
 
     u: float
@@ -51,6 +56,7 @@ class Format:
 
     @property
     def safe(self) -> float:
+        """Return a limit below which nothing overflows, whatever the error of one operation is."""
         return self.most / 4
 
 
@@ -64,7 +70,7 @@ Arguments = Sequence[Vector]
 
 
 class Bound:
-    """One operation on one type: `of(operands, errors, result)` gives the error of the result."""
+    """Represent the error of one operation on one type; `of(operands, errors, result)` returns the result's error."""
 
     __slots__ = ("of",)
 
@@ -73,7 +79,13 @@ class Bound:
 
 
 def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
-    """dtype: of the last operand."""
+    """Return the bound of an operation.
+
+    Args:
+        name: the operation.
+        dtype: the type of its last operand.
+        precise: True if executors round as IEEE says and do not contract.
+    """
     rule = BOUNDS[name]
     if not dtype.is_real:
         return Bound(rule.discrete or _joined)
@@ -96,13 +108,13 @@ def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
 
 
 def certain_lanes(errors: Arguments) -> bool:
-    """Whether all operands are exact in all lanes, told without looking at them."""
+    """Return True if all operands are exact in all lanes, without a look at the lanes."""
     return all([e is ZERO for e in errors])  # a list: this is asked of every operation
 
 
 @dataclass(frozen=True)
 class _Discrete:
-    """Reals in, integers or booleans out: certain or not."""
+    """Bound an operation from reals to integers or booleans, whose result is certain or uncertain."""
 
     rule: Rule
 
@@ -162,7 +174,7 @@ class _Rounded:
         return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
 
     def _gap(self, xs: Arguments, r: Vector) -> Vector:
-        """|f(x) - r|: by double precision where it is double the precision, else half an ulp unless known exact."""
+        """Return |f(x) - r|, by double precision for narrower types, else half an ulp unless r is known to be exact."""
         if self.dtype.bits < 64:
             return np.abs(NUMPY[self.name].meaning(*xs) - r)
         return np.where(self.rule.exact(xs, r), ZERO, np.abs(r) * self.fmt.u + self.fmt.tiny)
@@ -173,7 +185,14 @@ class _Rounded:
 
 @dataclass(frozen=True)
 class _Approximated:
-    """share: of the result, what both executors may be off by; least: the same among subnormals, whose ulp is fixed."""
+    """Bound an operation that executors only approximate.
+
+    Attributes:
+        rule: the row of the operation.
+        fmt: the real type.
+        share: the error of both executors together, as a share of the result.
+        least: the same error among subnormals, whose ulp is fixed.
+    """
 
     rule: Rule
     fmt: Format
@@ -197,7 +216,18 @@ class _Approximated:
 def _repaired(
     rule: Rule, fmt: Format, rounded: bool, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector
 ) -> Vector:
-    """The error where something is not finite, or not far from overflow. rounded: equal operands, equal results."""
+    """Return the error where a value is not finite, or not far from overflow.
+
+    Args:
+        rule: the row of the operation.
+        fmt: the real type.
+        rounded: True if equal operands give equal results.
+        xs: the operands.
+        errors: their errors.
+        r: the result.
+        p: the spread that the row gives.
+        e: the error of a regular result.
+    """
     regular = np.where(np.abs(r) + e < fmt.most, e, INF)  # NaN too is infinite
     if all([np.isfinite(x).all() for x in (r, *xs)]):
         return regular
@@ -216,7 +246,7 @@ def _repaired(
 
 
 def real_error(source: Scalar, target: Scalar, precise: bool, x: Vector, e: Vector, result: Vector) -> Vector:
-    """Of a cast from a real or an integer to a real: exact where it widens, else rounded once."""
+    """Return the error of a cast from a real or an integer to a real; it is exact if it widens, else rounded once."""
     if source.is_bool or source.is_real and target.bits >= source.bits or target.bits == 64:
         return e
     fmt, wide, r = FORMATS[target.name], x.astype(F64), result.astype(F64)

@@ -1,9 +1,9 @@
-"""BOUNDS: how errors of operands reach the result of each operation, one row each.
+"""This module holds the table BOUNDS: how errors of operands reach the result of each operation, one row each.
 
-A row gives p >= |f(x') - f(x)| for all x' within the errors of x, as an upper bound and not to first order: the
-derivative is taken at its largest over the interval (mean value theorem), or the difference is exact. Where the
-interval meets a pole, a branch cut, a jump, or leaves the domain, p is infinite. Arguments are f64; NaN stands for a
-case that `roundoff` settles. The errors of integers and booleans are 0 or infinite.
+A row gives p >= |f(x') - f(x)| for all x' within the errors of x, as an upper bound and not only to first order: the
+derivative is taken at its largest over the interval (mean value theorem), or the difference is exact. If the interval
+meets a pole, a branch cut or a jump, or leaves the domain, p is infinite. Arguments are f64; NaN stands for a case that
+`roundoff` settles. The errors of integers and booleans are 0 or infinite.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ...reference.frame import Vector
 
 F64 = np.float64
 ZERO: Any = np.float64(0.0)
-"""The error of what is exact in all lanes; told by identity."""
+"""The error of a value that is exact in all lanes. It is recognized by identity."""
 
 INF: Any = np.float64(np.inf)
 DOUBLE = 2.0**-51
 """Relative rounding of an endpoint x ± e, both operations together."""
 
 LEAST = 2.0**-1074
-"""What a result may have lost by underflow, before it is taken times something large."""
+"""Amount that a result may have lost by underflow before it is multiplied by something large."""
 
 Arguments = Sequence[Vector]
 Spread = Callable[[Arguments, Arguments, Vector, float], Vector]
-"""(operands, their errors, result, unit roundoff of the result's type) -> p."""
+"""Function from (operands, their errors, result, unit roundoff of the result's type) to p."""
 
 Test = Callable[[Arguments], Any]
 
@@ -55,14 +55,20 @@ def _lost(xs: Arguments, es: Arguments, r: Vector, e: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class Rule:
-    """One row.
+    """Represent one row of the table.
 
-    spread: see the module. kind: see `roundoff`. additive: an exact 0 leaves the other operand as it is. underflows: a
-    rounded result may be off by the least subnormal. rounds_inside: not exact for exact operands if roundings may be
-    missing. raw: operands keep their dtypes. zero: where a result of 0 without error is exactly 0. pole: where infinity
-    is the exact result. exact: sufficient condition, in f64, for a result without rounding. limit: the error where an
-    operand is certainly infinite or NaN and another one inexact. discrete: the row for integers and booleans; `join`
-    unless given.
+    Attributes:
+        spread: computes p, see the module.
+        kind: the kind of rounding, see `roundoff`.
+        additive: True if an exact 0 leaves the other operand unchanged.
+        underflows: True if a rounded result may be off by the least subnormal.
+        rounds_inside: True if exact operands give an inexact result once roundings may be missing.
+        raw: True if operands keep their dtypes.
+        zero: tells where a result of 0 without error is exactly 0.
+        pole: tells where infinity is the exact result.
+        exact: a sufficient condition, in f64, for a result without rounding.
+        limit: the error where an operand is certainly infinite or NaN and another operand is inexact.
+        discrete: the row for integers and booleans; None for `join`.
     """
 
     spread: Spread
@@ -82,7 +88,7 @@ BOUNDS: Table[str, Rule] = Table("bounds.ops", OPS)
 
 
 def join(errors: Arguments) -> Vector:
-    """Certain if everything read is certain."""
+    """Return the largest error; the result is certain if every operand is certain."""
     return reduce(lambda a, b: a if b is ZERO else b if a is ZERO else np.maximum(a, b), errors)
 
 
@@ -98,7 +104,7 @@ def _sum(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
 
 
 def _product(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """|x|·dy + |y|·dx + dx·dy."""
+    """Return |x|·dy + |y|·dx + dx·dy."""
     if e[0] is ZERO:
         return np.abs(x[0]) * e[1]
     if e[1] is ZERO:
@@ -107,12 +113,15 @@ def _product(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
 
 
 def _gap(x: Vector, e: Vector) -> Vector:
-    """The least |x'|."""
+    """Return the least |x'|."""
     return np.abs(x) if e is ZERO else np.maximum(np.abs(x) - e, 0.0)
 
 
 def quotient(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """(x + dx)/(y + dy) - q = (dx - q·dy)/(y + dy); exact denominators have no pole nearby."""
+    """Return the bound of a quotient q = x/y.
+
+    It follows from (x + dx)/(y + dy) - q = (dx - q·dy)/(y + dy). Exact denominators have no pole nearby.
+    """
     if e[1] is ZERO:
         return e[0] / np.abs(x[1])
     return (e[0] + np.abs(x[0] / x[1]) * e[1]) / _gap(x[1], e[1])
@@ -123,12 +132,12 @@ def _inverse(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
 
 
 def _fits(x: Vector) -> Vector:
-    """At most 24 digits: products of two such numbers are exact in f64."""
+    """Return True where x has at most 24 digits, so that products of two such numbers are exact in f64."""
     return x.astype(np.float32).astype(F64) == x
 
 
 def _exact_sum(x: Arguments, r: Vector) -> Vector:
-    """Dekker's test with either operand as the greater one."""
+    """Return True where the sum is exact, by Dekker's test with either operand as the greater one."""
     return (r - x[0] == x[1]) & (r - x[1] == x[0])
 
 
@@ -153,12 +162,12 @@ def _exact_root(x: Arguments, r: Vector) -> Vector:
 
 
 def _infinite_sum(x: Arguments, e: Arguments, r: Vector, p: Vector) -> Vector:
-    """inf + finite is inf, NaN + anything is NaN."""
+    """Return no error, because inf + finite is inf and NaN + anything is NaN."""
     return ZERO
 
 
 def _infinite_product(x: Arguments, e: Arguments, r: Vector, p: Vector) -> Vector:
-    """inf·y is a certain infinity if the sign of y is; NaN·y is NaN."""
+    """Return no error where the result is certain: inf·y if the sign of y is certain, and NaN·y."""
     certain = (np.abs(x[0]) > e[0]) & (np.abs(x[1]) > e[1])
     return np.where(np.isnan(x[0]) | np.isnan(x[1]) | certain, ZERO, INF)
 
@@ -189,7 +198,10 @@ BOUNDS["abs"] = Rule(_same, "kept")
 
 
 def _root(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """sqrt(x) - sqrt(x - d) = d/(sqrt(x) + sqrt(x - d)); NaN may appear below zero, is certain if all is below."""
+    """Bound a root by sqrt(x) - sqrt(x - d) = d/(sqrt(x) + sqrt(x - d)).
+
+    NaN is possible if the interval reaches below zero, and certain if all of it lies below.
+    """
     low = x[0] - e[0]
     inside = np.where(e[0] == 0, ZERO, e[0] / (np.sqrt(np.maximum(low, 0.0)) + np.sqrt(x[0])))
     return np.where(low >= 0, inside, np.where(x[0] < -e[0], ZERO, INF))
@@ -210,9 +222,10 @@ def _logarithm(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
 
 
 def _power(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """Away from zero x^y = exp(y log x), relatively; at zero |y|·(|x| + dx)^(y - 1)·dx for exact y >= 1.
+    """Bound a power: relatively away from zero, by the derivative at zero.
 
-    A negative base needs an exact integer exponent, else NaN is certain or possible.
+    Away from zero x^y = exp(y log x); at zero the bound is |y|·(|x| + dx)^(y - 1)·dx for exact y >= 1. A negative base
+    needs an exact integer exponent, else NaN is certain or possible.
     """
     (x0, y), (dx, dy) = x, e
     size, low = np.abs(x0), _gap(x0, dx)
@@ -238,7 +251,7 @@ BOUNDS["pow"] = Rule(_power, "approximated", zero=lambda x: x[0] == 0, pole=lamb
 
 
 def _wave(slope: np.ufunc) -> Spread:
-    """|f'(x)|·d + d²/2, as |f''| <= 1; at most d."""
+    """Return the spread |f'(x)|·d + d²/2, but at most d, for a function with |f'| <= 1 and |f''| <= 1."""
 
     def spread(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
         return np.minimum(np.abs(slope(x[0])) * e[0] + 0.5 * e[0] * e[0], e[0])
@@ -247,26 +260,32 @@ def _wave(slope: np.ufunc) -> Spread:
 
 
 def _tangent(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """tan(x + d) - tan x = sin d / (cos x cos(x + d)), and |cos(x + d)| >= |cos x| - d."""
+    """Bound a tangent by tan(x + d) - tan x = sin d / (cos x cos(x + d)), with |cos(x + d)| >= |cos x| - d."""
     c = np.abs(np.cos(x[0]))
     return e[0] / (c * np.maximum(c * (1 - DOUBLE) - e[0], 0.0))
 
 
 def _arc(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """1/sqrt(1 - x²) is largest at the outer end; outside [-1, 1] NaN is possible, or certain."""
+    """Bound an arc function, whose derivative 1/sqrt(1 - x²) is largest at the outer end.
+
+    Outside [-1, 1] NaN is possible, or certain.
+    """
     outer = (np.abs(x[0]) + e[0]) * (1 + DOUBLE)
     inside = e[0] / np.sqrt((1 - outer) * (1 + outer))
     return np.where(e[0] == 0, ZERO, np.where(outer < 1, inside, np.where(np.abs(x[0]) - e[0] > 1, ZERO, INF)))
 
 
 def _saturating(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """tanh' = 1/cosh², largest at the inner end."""
+    """Bound tanh, whose derivative 1/cosh² is largest at the inner end."""
     c = np.cosh(_gap(x[0], e[0]))
     return e[0] / (c * c)
 
 
 def _angle(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """A point moved by rho turns by asin(rho/R) at most, seen from the origin; the cut is the negative x axis."""
+    """Bound an angle: a point moved by rho turns by at most asin(rho/R), seen from the origin.
+
+    The cut is the negative x axis.
+    """
     (y, x0), (dy, dx) = x, e
     t = np.hypot(dy, dx) / np.hypot(y, x0)
     turned = np.where((dy == 0) & (dx == 0), ZERO, np.where(t < 1, t / np.sqrt((1 - t) * (1 + t)), INF))
@@ -286,13 +305,13 @@ BOUNDS["atan2"] = Rule(_angle, "approximated", zero=lambda x: x[0] == 0)
 
 
 def _extreme(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """min and max move by no more than their operands; by that of the winner alone if it wins certainly."""
+    """Bound min and max, which move by no more than their operands, or than the winner if it wins certainly."""
     certain = np.abs(x[0] - x[1]) > e[0] + e[1]
     return np.where(certain, np.where(r == x[0], e[0], e[1]), np.maximum(e[0], e[1]))
 
 
 def _selection(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
-    """An uncertain condition may take the other arm."""
+    """Bound a selection; an uncertain condition may take the other arm."""
     (c, a, b), (dc, da, db) = x, e
     taken = da if da is db else np.where(c, da, db)
     if dc is ZERO:

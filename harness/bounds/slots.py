@@ -1,4 +1,4 @@
-"""Errors of the slots of an adstack. Heights are those of the stack itself; only the contents are kept here."""
+"""This module keeps the errors of the slots of an adstack. The adstack itself keeps the heights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .roundoff import ZERO
 
 
 class Slots:
-    """Two halves, primal and adjoint, as [slot][lane]; a half is absent as long as all its errors are zero."""
+    """Represent the errors of one adstack, primal and adjoint, as [slot][lane].
+
+    Each half is absent as long as all its errors are zero.
+    """
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -19,22 +22,22 @@ class Slots:
         self._adjoint: Rows | None = None
 
     def push(self, frame: Frame, stack: Stack, e: Vector) -> None:
-        """After the push itself: the new top slot has this error, and an exact zero adjoint."""
+        """Note, after a push, the error of the new top slot, whose adjoint is an exact zero."""
         if self._primal is not None or e is not ZERO:
             self._primal = self._write(self._primal, frame, stack, e)
         if self._adjoint is not None:
             self._adjoint = self._write(self._adjoint, frame, stack, ZERO)
 
     def primal(self, frame: Frame, stack: Stack) -> Vector:
-        """Error of the top slot."""
+        """Return the error of the top slot."""
         return self._read(self._primal, frame, stack)
 
     def adjoint(self, frame: Frame, stack: Stack) -> Vector:
-        """Error of the adjoint of the top slot."""
+        """Return the error of the adjoint of the top slot."""
         return self._read(self._adjoint, frame, stack)
 
     def set_adjoint(self, frame: Frame, stack: Stack, e: Vector) -> None:
-        """Overwrite it."""
+        """Overwrite the error of the adjoint of the top slot."""
         if self._adjoint is not None or e is not ZERO:
             self._adjoint = self._write(self._adjoint, frame, stack, e)
 
@@ -49,7 +52,10 @@ class Slots:
         return rows
 
     def _grown(self, rows: Rows, frame: Frame, stack: Stack) -> Rows:
-        """New slots are exact zeros: what was pushed while the half was absent had no error."""
+        """Return rows for all slots of the stack.
+
+        New slots are exact zeros, since values that were pushed while the half was absent had no error.
+        """
         have, want = len(rows.cells), int(np.max(stack.top(frame)))
         if want > have:
             rows.extend(max(want, 2 * have, 4))

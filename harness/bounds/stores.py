@@ -1,8 +1,8 @@
-"""What several iterations stored to one element: which values it may end with.
+"""This module bounds the content of an element to which several iterations stored.
 
-The last store wins, and which is the last nobody knows. Let the stores have values v and errors e. If the intervals
-[v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| +
-max e: zero for equal values without error. If they have none, the values differ, and the order decides.
+The last store wins, and its place in the order is unknown. Let the stores have values v and errors e. If the intervals
+[v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| + max
+e: zero for equal values without error. If they have no common point, the values differ, and the order decides.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ _NAN, _MINUS_ZERO, _OTHER = 1, 2, 4
 
 
 class Stores:
-    """Of one array during one task.
+    """Represent the stores to one array during one task, element by element.
 
-    kinds: which of NaN, an exact -0.0 and other numbers were stored; two of them are never equal. least, most: of the
-    values; worst: of their errors. low, high: ends of the intersection of the intervals, of reals.
+    Attributes:
+        kinds: which of NaN, an exact -0.0 and other numbers were stored; two different kinds are never equal.
+        least: the least stored value.
+        most: the greatest stored value.
+        worst: the largest error of a stored value.
+        low: the lower end of the intersection of the intervals, for reals.
+        high: the upper end of the intersection of the intervals, for reals.
     """
 
     def __init__(self, content: Vector) -> None:
@@ -33,7 +38,7 @@ class Stores:
         self.low, self.high = np.full(size, -INF), np.full(size, INF)
 
     def note(self, index: Vector, value: Vector, e: Vector) -> None:
-        """Every lane stores; an index, a value or an error may be one for all."""
+        """Note that every lane stores a value; index, value and error may each be a single one for all lanes."""
         index, value, e = np.broadcast_arrays(index, value, e)
         np.bitwise_or.at(self.kinds, index, _kinds(value, e))
         np.maximum.at(self.worst, index, e)
@@ -45,17 +50,17 @@ class Stores:
         np.maximum.at(self.most, index, value)
 
     def differ(self) -> Vector:
-        """Elements whose stores were certainly not all equal."""
+        """Return a mask of the elements whose stores were certainly not all equal."""
         if not self.real:
             return (self.worst == 0) & (self.least < self.most)
         return (self.kinds & (self.kinds - 1) != 0) | (self.high < self.low)
 
     def nothing(self) -> Vector:
-        """Elements into which nothing but exact zeros was stored."""
+        """Return a mask of the elements into which only exact zeros were stored."""
         return (self.worst == 0) & (self.least == 0) & (self.most == 0) & (self.kinds == _OTHER)
 
     def errors(self, content: Vector, of: Vector) -> Vector:
-        """Of these elements, which have this content now."""
+        """Return the errors of the elements `of`, given the present content of the array."""
         worst, least, most = self.worst[of], self.least[of], self.most[of]
         if not self.real:
             return np.where(worst > 0, INF, 0.0)

@@ -1,4 +1,4 @@
-"""Handlers of statements that compute values: the reference computes them, BOUNDS bounds them."""
+"""This module executes statements that compute values: the reference computes the value, BOUNDS bounds its error."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _nonzero(x: Vector, e: Vector) -> Vector:
 
 
 def _truncated(x: Vector, e: Vector, s: n.Cast) -> Vector:
-    """Certain if both ends of the interval convert to the same integer."""
+    """Return no error where both ends of the interval convert to the same integer, else infinity."""
     info = np.iinfo(s.result.type.dtype)
     low, high = (np.clip(np.trunc(end), float(info.min), float(info.max)) for end in ends(x.astype(F64), e))
     return np.where((e == 0) | (low == high), ZERO, INF)
@@ -92,5 +92,5 @@ def _bit_cast(m: BoundedMachine, s: n.BitCast, f: Frame) -> Frame:
 
 @BOUNDED.row(n.Print)
 def _print(m: BoundedMachine, s: n.Print, f: Frame) -> Frame:
-    """The launch that is being judged prints."""
+    """Print nothing, because the launch that is judged prints."""
     return f

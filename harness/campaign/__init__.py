@@ -1,5 +1,5 @@
-"""Campaigns: fuzzing in numbered units that any process on any machine may run, gathered in one folder.
+"""This package runs campaigns: fuzzing in numbered units that any process on any machine may run, kept in one folder.
 
-A unit is a run of consecutive seeds; its result depends on its number alone. So a campaign can be stopped, resumed and
-spread, and what it finds is the same.
+A unit is a run of consecutive seeds, and its result depends on its number only. So a campaign can be stopped, resumed
+and spread over machines, and its findings stay the same.
 """

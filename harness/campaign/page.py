@@ -1,7 +1,7 @@
-"""The report of a campaign as one HTML page: no script, nothing loaded, readable on a desk and on a phone.
+"""This module writes the report of a campaign as one HTML page without scripts, for large and small screens.
 
-Wide tables scroll inside their own box, so the page never does sideways. What a campaign says is text and never
-markup: numbers are written as numbers, and everything else is escaped.
+The page loads nothing. Wide tables scroll inside their own box, so the page never scrolls sideways. Content of a
+campaign is text and never markup: numbers are written as numbers, and everything else is escaped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ svg { width: 100%; max-width: 40rem; height: auto; display: block; } svg text { 
 
 
 def page(plain: Plain, title: str = "Fuzzing campaign") -> str:
-    """A report as HTML. title: of the page."""
+    """Return a report as HTML, with `title` as the title of the page."""
     parts = [
         f"<h1>{escape(title)}</h1>",
         _planted(plain["planted"]),
@@ -71,7 +71,7 @@ def _cards(summary: Plain) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in a box that scrolls. Cells are HTML."""
+    """Return a table in a box that scrolls; cells are HTML."""
     lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
@@ -105,7 +105,7 @@ def _cell(cell: list[int] | None) -> str:
 
 
 def _bars(rows: Iterable[tuple[str, int]]) -> str:
-    """A horizontal bar for each row."""
+    """Return a chart with one horizontal bar for each row."""
     kept = sorted(rows, key=lambda row: -row[1])
     most, every = max((count for _, count in kept), default=1), sum(count for _, count in kept) or 1
     parts = [f'<svg viewBox="0 0 400 {18 * len(kept)}" role="img">']
@@ -118,7 +118,7 @@ def _bars(rows: Iterable[tuple[str, int]]) -> str:
 
 
 def _histogram(rows: list[list[int]]) -> str:
-    """A bar for each number of trips: decided cases, and behind them those that are not."""
+    """Return a chart with one bar for each number of trips: decided cases first, undecided cases behind them."""
     kept = [row for row in rows if row[1]]
     most = max((cases for _, cases, _ in kept), default=1)
     parts = [f'<svg viewBox="0 0 400 {18 * len(kept) + 18}" role="img">']
@@ -138,7 +138,7 @@ def _trips(rows: list[list[int]]) -> str:
 
 
 def _rates(rows: list[list[float]]) -> str:
-    """Cases a second of each unit, and the share of cases that decided nothing, in order of time, as lines."""
+    """Return a line chart of cases per second and of the share of undecided cases, unit by unit in order of time."""
     if len(rows) < 2:
         return '<p class="none">One unit.</p>'
     ordered = sorted(rows)
@@ -159,7 +159,7 @@ def _rates(rows: list[list[float]]) -> str:
 
 
 def _line(points: list[tuple[float, float]], color: str) -> str:
-    """Points of the unit square."""
+    """Return a line through points of the unit square."""
     text = " ".join(f"{35 + 355 * x:.1f},{105 - 90 * y:.1f}" for x, y in points)
     return f'<polyline points="{text}" fill="none" stroke="{color}" stroke-width="1.5"/>'
 
@@ -199,7 +199,7 @@ def _finding(found: Plain) -> str:
 
 
 def _results(results: Plain) -> str:
-    """What each executor gives, array by array, one below the other."""
+    """Return a table of the results of each executor, array by array."""
     names = list(dict.fromkeys(name for found in results.values() for name in found))
     rows = [
         [escape(f"{name} {executor}".strip()), f"<code>{escape(results[executor][name])}</code>"]

@@ -1,4 +1,7 @@
-"""Results of units as plain data, and their sum. A unit may be a stranger's: it is read as `Unit` and no more."""
+"""This module turns results of units into plain data and back, and adds them up.
+
+A unit may come from a stranger, so it is read as `Unit` and as nothing else.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _NUMBERS = ("cases", "retried", "crashes", "stacked", "nested", "differentiated"
 
 @dataclass(frozen=True)
 class Found:
-    """A finding of a unit. program: its JSON."""
+    """Represent a finding of a unit; `program` is its JSON text."""
 
     program: str
     plan: Plan
@@ -33,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as its file has it; see `Statistics`."""
+    """Represent a unit as its file stores it; see `Statistics` for the fields."""
 
     seed: int
     elapsed: float
@@ -78,7 +81,7 @@ SCHEMA = Schema(
 
 
 def to_plain(found: Statistics) -> Plain:
-    """Statistics as what JSON can say."""
+    """Return statistics as data that JSON can represent."""
     plain: Plain = {name: getattr(found, name) for name in ("seed", "elapsed", *_NUMBERS)}
     plain["outcomes"] = dict(found.outcomes)
     plain["comparisons"] = [[*key, count] for key, count in sorted(found.comparisons.items())]
@@ -101,12 +104,20 @@ def _finding(found: Finding) -> Plain:
 
 
 def from_plain(plain: Plain) -> Statistics:
-    """Statistics that `to_plain` made plain. Raises Malformed, a ValueError, for anything else."""
+    """Return the statistics that `to_plain` turned into plain data.
+
+    Raises:
+        Malformed: the data has another form (a ValueError).
+    """
     return _statistics(SCHEMA.read(plain, Unit))
 
 
 def ended_and_found(text: str) -> tuple[float, Statistics]:
-    """When a unit ended, and what it found, of its file. Raises Malformed."""
+    """Return the time at which a unit ended and its statistics, from the text of its file.
+
+    Raises:
+        Malformed: the text has another form.
+    """
     unit: Unit = SCHEMA.parse(text, Unit)
     return unit.ended, _statistics(unit)
 
@@ -130,7 +141,7 @@ def _found(found: Found) -> Finding:
 
 
 def total(parts: Iterable[Statistics], seed: int = 0) -> Statistics:
-    """The sum. elapsed: of all parts one after the other."""
+    """Return the sum of statistics; `elapsed` adds up as if the parts ran one after the other."""
     out = Statistics(seed)
     for part in parts:
         for name in _NUMBERS:

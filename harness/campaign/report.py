@@ -1,4 +1,4 @@
-"""The report of a campaign as plain data: what JSON for machines and the page for people both show."""
+"""This module makes the report of a campaign as plain data, which the JSON file and the HTML page both show."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ from .store import Store
 
 _COMPARED: tuple[Verdict, ...] = ("ok", "disagree")
 _FEATURES = ("statement ", "atomic ", "loop ", "task ", "tasks ", "gate")
-"""Tags that are rows of the matrix; operations have a table of their own."""
+"""Starts of the tags that are rows of the matrix; operations have a table of their own."""
 
 
 def report(store: Store, findings: Sequence[Finding] | None = None, shown: Sequence[Plain] = ()) -> Plain:
-    """Everything that is known of a campaign, as plain data. findings: to be shown in place of all that it has, for
-    they were made small. shown: what `reproducers` made of the first of them.
+    """Return everything that is known of a campaign, as plain data.
+
+    Args:
+        store: the campaign.
+        findings: reduced findings to show in place of all findings of the campaign.
+        shown: the results of `reproducers` for the first of the findings.
     """
     results = list(store.results())
     found = total((part for _, part in results), store.spec.seed)
@@ -45,7 +49,7 @@ def report(store: Store, findings: Sequence[Finding] | None = None, shown: Seque
 
 
 def summary(found: Statistics) -> Plain:
-    """The figures that come first."""
+    """Return the figures that stand at the top of a report."""
     return {
         "seed": found.seed,
         "cases": found.cases,
@@ -64,7 +68,7 @@ def summary(found: Statistics) -> Plain:
 
 
 def executors(found: Statistics) -> list[list[Any]]:
-    """[direction, executor, {verdict: cases}], most cases first."""
+    """Return [direction, executor, {verdict: cases}] rows, most cases first."""
     rows: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for (direction, executor, verdict), count in found.comparisons.items():
         rows[direction, executor][verdict] = count
@@ -72,7 +76,7 @@ def executors(found: Statistics) -> list[list[Any]]:
 
 
 def matrix(found: Statistics) -> Plain:
-    """{feature: {executor: [cases compared, disagreements]}}: both directions together."""
+    """Return {feature: {executor: [cases compared, disagreements]}}, both directions together."""
     rows: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for (tag, _, executor, verdict), count in found.features.items():
         if tag.startswith(_FEATURES) and verdict in _COMPARED:
@@ -83,8 +87,10 @@ def matrix(found: Statistics) -> Plain:
 
 
 def coverage(found: Statistics) -> Plain:
-    """How many comparisons that decided something each statement, operation and derivative rule was part of; those with
-    0 were never reached. Statements of adstacks are not among them: no program has them before it is differentiated.
+    """Return how many decided comparisons each statement, operation and derivative rule took part in.
+
+    An entry of 0 was never reached. Statements of adstacks are left out, because no program has them before it is
+    differentiated.
     """
     by_tag: Counter[str] = Counter()
     backward: Counter[str] = Counter()
@@ -117,7 +123,7 @@ def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:
 
 
 def finding(found: Finding) -> Plain:
-    """A finding as someone reads it who was not there."""
+    """Return a finding as plain data for a reader who knows only the report."""
     key = failed_key(found.judged)
     wrong = [j for j in found.judged if j.verdict == "disagree"]
     return {
@@ -133,7 +139,7 @@ def finding(found: Finding) -> Plain:
 
 
 def undecided_share(plain: Plain) -> float:
-    """Of the cases of a report, the share that decided nothing."""
+    """Return the share of the cases of a report that decided nothing."""
     cases = sum(plain["outcomes"].values())
     decided = sum(count for outcome, count in plain["outcomes"].items() if outcome in DECIDED)
     return 1 - decided / cases if cases else 0.0

@@ -1,7 +1,7 @@
-"""Reproducers: a finding run again, so that its page shows what each executor gives and not only where they part.
+"""This module runs a finding again, so that its page shows the results of each executor and not only their difference.
 
-Everything is of the finding's first launch, on the reference and on the executor that disagreed; beside them JAX, which
-shares no derivative with either. What cannot be run says why.
+Everything is about the first launch of the finding, on the reference, on the executor that disagreed, and on JAX, which
+shares no derivative with either. If something cannot be run, the result says why.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..relations.chain import DRAWS, Chain, On
 from .plain import Plain
 
 MOST = 10
-"""Findings of a report that are run again."""
+"""Number of findings of a report that are run again."""
 _NUMBERS = 12
-"""Elements of an array that are shown."""
+"""Number of elements of an array that are shown."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,20 @@ class _Again:
     chain: Chain
 
     def by(self, on: On) -> Arrays:
-        """Values or gradient on an executor of ours."""
+        """Return values or gradient on a backend."""
         if self.key[0] == "forward":
             return self.chain.forward(on)
         return self.chain.gradient(on, self.chain.seeds)
 
     def by_policy(self, policy: str) -> Arrays:
-        """The gradient of another policy on the reference."""
+        """Return the gradient of another policy on the reference."""
         made = Lowerings(self.chain.kernel)
         made.__dict__["lean"] = Lowerings(self.chain.kernel).other(policy)  # the cached property: this one is asked for
         other = Chain((made,), self.chain.initial, self.chain.scalars, self.chain.seeds)
         return other.gradient(_reference(), other.seeds)
 
     def by_jax(self) -> Arrays:
+        """Return values or gradient by JAX."""
         chain, jax = self.chain, JaxExecutor()
         if self.key[0] == "forward":
             return jax.forward(chain.kernel, chain.initial, chain.scalars, DRAWS)
@@ -69,9 +70,15 @@ def _reference() -> On:
 
 
 def reproducer(finding: Finding, backends: Mapping[str, Backend], mutant: str = "") -> Plain:
-    """{"source": a program that runs by itself, "results": {executor: {array: numbers, or why there are none}}}.
+    """Return a program that runs by itself, and the results of each executor.
 
-    mutant: the mistake that was planted when it was found, planted again; JAX never sees it.
+    Args:
+        finding: the finding.
+        backends: backends by name.
+        mutant: the mistake that was planted when the finding was made; it is planted again, and JAX never sees it.
+
+    Returns:
+        {"source": text, "results": {executor: {array: numbers, or the reason why there are none}}}.
     """
     results: dict[str, dict[str, str]] = {}
     with MUTANTS[mutant].planted() if mutant else nullcontext():
@@ -84,7 +91,7 @@ def reproducer(finding: Finding, backends: Mapping[str, Backend], mutant: str = 
 
 
 def reproducers(findings: Iterable[Finding], backends: Mapping[str, Backend], mutant: str = "") -> list[Plain]:
-    """Of the first MOST."""
+    """Return the reproducers of the first MOST findings, and empty objects for the rest."""
     return [reproducer(f, backends, mutant) if k < MOST else {} for k, f in enumerate(findings)]
 
 

@@ -1,7 +1,6 @@
-"""Runs pending units of a campaign until its end: on processes here, or on the workers of a Dask cluster.
+"""This module runs pending units of a campaign until its end, on local processes or on the workers of a Dask cluster.
 
-A unit that is lost with its worker is run by another one; one that fails by itself ends the campaign, which loses
-nothing that was finished.
+If a worker dies, another worker runs its unit. A unit that fails by itself ends the campaign; finished units are kept.
 """
 
 from __future__ import annotations
@@ -18,24 +17,29 @@ from .store import Store
 from .unit import run_apart
 
 RETRIES = 3
-"""Workers that a unit may outlive."""
+"""Number of times that a unit is run again because its worker died."""
 
 
 class Pool(Protocol):
-    """Where units run: gives the results of some, in any order, as they come."""
+    """Represent a place where units run; it yields their results in any order, as they arrive."""
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
-        """text: of a spec. Takes units as there is room for them. Closed when no more are wanted."""
+        """Run units and yield their results; take units when there is room, until the caller closes the iterator.
+
+        Args:
+            text: the text of a spec.
+            units: the numbers of units to run.
+        """
 
 
 class Processes:
-    """Processes of this machine."""
+    """A pool of processes on this machine."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
-        """See `Pool`. Each unit is a process, watched by a thread."""
+        """Run each unit in a process, watched by a thread, and yield the results."""
         with ThreadPoolExecutor(self.count) as threads:
             running: set[Future[Plain]] = {
                 threads.submit(run_apart, text, unit) for unit in itertools.islice(units, self.count)
@@ -48,7 +52,10 @@ class Processes:
 
 
 class Cluster:
-    """The workers of a Dask cluster, which have this package. Raises ImportError without the extra `cluster`."""
+    """A pool of the workers of a Dask cluster, on which this package is installed.
+
+    The constructor raises ImportError if the extra `cluster` is not installed.
+    """
 
     def __init__(self, address: str) -> None:
         from distributed import Client
@@ -56,7 +63,7 @@ class Cluster:
         self.client: Any = Client(address)
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
-        """See `Pool`. Twice as many units are on their way as there are threads of workers."""
+        """Run units on the workers and yield the results; twice as many units are under way as workers have threads."""
         from distributed import as_completed
 
         def submit(unit: int) -> Any:
@@ -80,7 +87,18 @@ def run(
     seconds: float | None = None,
     progress: Callable[[Statistics], None] = lambda statistics: None,
 ) -> Statistics:
-    """Run pending units until the campaign has so many cases, or for so many seconds. Gives the sum of all units."""
+    """Run pending units until the campaign has `cases` cases, or for `seconds` seconds.
+
+    Args:
+        store: the campaign.
+        pool: where units run.
+        cases: the number of cases at which to stop, or None.
+        seconds: the time after which to stop, or None.
+        progress: is called with the sum after each unit.
+
+    Returns:
+        The sum of all units, old and new.
+    """
     end = None if seconds is None else time.monotonic() + seconds
     found = total((part for _, part in store.results()), store.spec.seed)
     done = found.cases

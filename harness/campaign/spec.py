@@ -1,4 +1,7 @@
-"""What a campaign runs. Unit k is the cases seed + k * size .. seed + (k + 1) * size - 1."""
+"""This module describes what a campaign runs.
+
+Unit k consists of the cases seed + k * size .. seed + (k + 1) * size - 1.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,16 @@ from ..plain_data import Limits, Malformed, Schema, one_of
 
 @dataclass(frozen=True)
 class Spec:
-    """seed: of the first case. size: cases of a unit. backends, peers: compared with the reference, by name. profile:
-    kind of programs, empty for a mixture. mutant: a known mistake that is planted, by name. thorough: backends run the
-    gradient of every case.
+    """Represent the description of a campaign.
+
+    Attributes:
+        seed: the seed of the first case.
+        size: the number of cases of a unit.
+        backends: names of the backends that are compared with the reference.
+        peers: names of the peers that are compared with the reference.
+        profile: the kind of programs; empty for a mixture.
+        mutant: the name of a known mistake that is planted, or empty.
+        thorough: True if backends run the gradient of every case.
     """
 
     seed: int
@@ -26,11 +36,11 @@ class Spec:
     thorough: bool = False
 
     def first(self, unit: int) -> int:
-        """The seed of the first case of a unit."""
+        """Return the seed of the first case of a unit."""
         return self.seed + unit * self.size
 
     def to_json(self) -> str:
-        """As text that `from_json` reads."""
+        """Return the spec as text that `from_json` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
@@ -46,7 +56,11 @@ SCHEMA = Schema(
 
 
 def from_json(text: str) -> Spec:
-    """A spec that `to_json` wrote, also before it had all of its fields. Raises ValueError for anything else."""
+    """Return a spec that `to_json` wrote; fields added since may be missing in the text.
+
+    Raises:
+        ValueError: the text has another form.
+    """
     try:
         spec: Spec = SCHEMA.parse(text, Spec)
     except Malformed as error:

@@ -1,7 +1,7 @@
-"""The folder of a campaign: its spec, one file for each finished unit, the corpus of what was found.
+"""This module keeps the folder of a campaign: its spec, one file for each finished unit, and the corpus of findings.
 
-A file appears whole or not at all, so a campaign may be stopped at any time and resumed. The folder may be a
-stranger's: what is read of it are small regular files, and data of the forms that are written here.
+A file appears completely or not at all, so a campaign may be stopped at any time and resumed. The folder may come from
+a stranger: only small regular files are read, and only data in the forms that this module writes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from .spec import Spec, from_json
 
 SPEC, UNITS, CORPUS = "campaign.json", "units", "corpus"
 LONGEST = 64 << 20
-"""Bytes of the file of a unit."""
+"""Largest size of the file of a unit in bytes."""
 
 
 class Store:
-    """A campaign on disk. Raises ValueError if the folder holds another campaign, or none and no spec is given."""
+    """Represent a campaign on disk.
+
+    The constructor raises ValueError if the folder holds another campaign, or if it holds none and no spec is given.
+    """
 
     def __init__(self, folder: Path, spec: Spec | None = None) -> None:
         self.folder = folder
@@ -44,19 +47,23 @@ class Store:
                 held.write(SPEC, spec.to_json())
 
     def pending(self) -> Iterator[int]:
-        """Numbers of units that are not finished, without end."""
+        """Yield the numbers of units that are not finished, without end."""
         units = self.folder / UNITS
         return (unit for unit in itertools.count() if not os.path.lexists(units / _name(unit)))
 
     def put(self, result: Plain) -> None:
-        """Keep the result of a unit, and what it found in the corpus."""
+        """Write the result of a unit, and enter its findings into the corpus."""
         for finding in from_plain(result).findings:
             corpus.write(self.corpus, finding)
         with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:
             units.write(_name(result["unit"]), json.dumps(result) + "\n")
 
     def results(self) -> Iterator[tuple[float, Statistics]]:
-        """When each finished unit ended, and what it found, in order of number. Raises ValueError."""
+        """Yield the end time and the statistics of each finished unit, in order of number.
+
+        Raises:
+            ValueError: a file cannot be read.
+        """
         for name in self._names():
             try:
                 with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:
@@ -80,7 +87,7 @@ def _name(unit: int) -> str:
 
 
 def _spec(folder: Path) -> Spec | None:
-    """What the folder says of its campaign; None if it holds none. Raises ValueError."""
+    """Return the spec in the folder, or None if the folder holds no campaign; raise ValueError if it cannot be read."""
     try:
         with Folder(folder, follow=True) as held:
             return from_json(held.read(SPEC, LONGEST).decode())

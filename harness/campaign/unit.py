@@ -1,6 +1,6 @@
-"""One unit, in a process of its own: a spec and a number on standard input, the result on standard output.
+"""Run one unit in its own process: a spec and a number arrive on standard input, the result leaves on standard output.
 
-The process stands alone, so that a unit runs alike under a pool here and under a worker of a cluster.
+The process is independent, so that a unit runs in the same way in a local pool and on a worker of a cluster.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .spec import Spec
 
 
 class UnitError(RuntimeError):
-    """A unit that gave no result: its process did not live to say it."""
+    """A unit has no result, because its process ended with an error."""
 
 
 def run(spec: Spec, unit: int) -> Plain:
-    """The statistics of a unit, as plain data. Programs that crash are findings."""
+    """Return the statistics of a unit as plain data; programs that crash are findings."""
     draw = partial(sample, profile=spec.profile or None)
     found = fuzz(
         None,
@@ -40,7 +40,11 @@ def run(spec: Spec, unit: int) -> Plain:
 
 
 def run_apart(text: str, unit: int) -> Plain:
-    """The same in another process. text: of a spec. Raises UnitError."""
+    """Run a unit in another process and return its statistics; `text` is the text of a spec.
+
+    Raises:
+        UnitError: the process ended with an error.
+    """
     command = [sys.executable, "-P", "-m", __name__]  # nothing is imported from where this runs
     ended = subprocess.run(command, input=f"{unit} {text}", capture_output=True, text=True)
     if ended.returncode:

@@ -1,4 +1,4 @@
-"""The CUDA backend on the emulated driver, one instance a process for each way to run a grid."""
+"""This module puts the CUDA backend on the emulated driver: one instance per process for each way to run a grid."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from ...backends.cuda.backend import CudaBackend
 from .driver import EmulatedDriver
 
 NAMES = ("cuda-emulated", "cuda-emulated-few", "cuda-emulated-blocks")
-"""Executors: a thread for each iteration, in ascending order; three threads, the last one first; blocks of threads."""
+"""Names of the executors.
+
+They run a thread for each iteration in ascending order; three threads, the last one first; and blocks of threads.
+"""
 
 FEW, BLOCKS = 3, 256
-"""Threads of the grids of the last two."""
+"""Numbers of threads in the grids of the last two executors."""
 
 
 class EmulatedCuda(CudaBackend):
-    """emulator: its driver."""
+    """A CUDA backend whose driver `emulator` runs on the host."""
 
     def __init__(self, emulator: EmulatedDriver | None = None) -> None:
         self.emulator = emulator or EmulatedDriver()
@@ -25,6 +28,6 @@ class EmulatedCuda(CudaBackend):
 
 @cache
 def emulated(name: str = NAMES[0]) -> EmulatedCuda:
-    """The one of this name."""
+    """Return the executor of this name."""
     most = dict(zip(NAMES, (0, FEW, BLOCKS), strict=True))[name]
     return EmulatedCuda(EmulatedDriver(most=most, backward=name == NAMES[1], blocks=name == NAMES[2]))

@@ -1,17 +1,17 @@
-"""What is looked at at each access to global memory.
+"""This module inserts checks into code: each access to global memory is checked for its address and for races.
 
-`sg.emulated.check` gives the address back, or that of memory of nobody's if what is accessed lies outside of all
-allocations; the first such access of a launch is reported. `sg.emulated.touch` finds races: threads run one after
-another here and no update is ever lost, so it must be seen that one could have been. Shadow memory keeps by address who
-wrote and who read last in this launch; a race is
+`sg.emulated.check` returns the address, or the address of spare memory if the access lies outside of all allocations;
+the first such access of a launch is reported. `sg.emulated.touch` finds races. Threads run one after another in the
+emulator, so no update is ever lost; the check must show that one could have been lost. Shadow memory keeps for each
+address the last writer and the last reader in this launch. A race is
 
     a read of what another thread wrote, with or without an atomic, in this launch
     a plain write to what another thread read or updated with an atomic
     an atomic on what another thread wrote or read without one
 
-and two plain writes are none, because programs let threads store the same number. A barrier orders accesses of one
-block (fibers.py). Functions named sg.atomic.* are atomics in all they do, and sg.fail is not looked at. By address
-means by the first byte of an access: elements are accessed by one type.
+Two plain writes are no race, because programs let threads store the same number. A barrier orders accesses of one block
+(fibers.py). In functions named sg.atomic.* every access counts as an atomic, and sg.fail is not checked. The address of
+an access is that of its first byte, because an element is always accessed by one type.
 """
 
 from __future__ import annotations
@@ -24,30 +24,42 @@ from dataclasses import dataclass
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "i1": 1}
 
 OUTSIDE_AT, OUTSIDE_BYTES, OUTSIDE_THREAD, EPOCH, RACES, RACE_AT, RACE_THREAD, RACE_OTHER, RACE_KIND, WORDS = range(10)
-"""Words that a launch fills: the first access outside (thread + 1, 0 for none); number of the launch; how many races,
-and the first: address, both threads + 1, 0 for a read, 1 for a write, 2 for an atomic."""
+"""Words that a launch fills.
+
+The first access outside (its thread + 1, 0 for none); the number of the launch; the number of races; and the first
+race: its address, both threads + 1, and 0 for a read, 1 for a write, 2 for an atomic.
+"""
 
 EPOCH_SHIFT = 33
 _ATOMIC = 1 << 32
-"""A tag is the number of a launch, a bit for atomics (of readers: for several of them), and the thread + 1."""
+"""Bit of a tag for atomics, or in tags of readers for several readers.
+
+A tag consists of the number of a launch, this bit, and the thread + 1.
+"""
 
 _ACCESS = re.compile(
     r"^(\s*(?:%[\w.]+ = )?)(load|store|atomicrmw|cmpxchg)\b([^\n]*?)"
     r"ptr addrspace\(1\) (%[\w.]+)(?![\w.]|, ptr)([^\n]*)$"
 )
-"""Not the store of an address in a variable of the thread."""
+"""Pattern of an access to global memory; a store of an address in a variable of the thread does not match."""
 _KINDS = {"load": 0, "store": 1, "atomicrmw": 2, "cmpxchg": 2}
 _FUNCTION = re.compile(r"^define [^\n]*?@\"?([\w.$]+)")
 
 
 class Untranslatable(Exception):
-    """The text uses something of NVIDIA GPUs that the emulator does not know."""
+    """The text uses a feature of NVIDIA GPUs that the emulator does not know."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where checks find what they need. table: (address of low and high of each allocation, ascending; their number).
-    report: of the words above. low, bytes: all addresses of the device; shadow: of 16 bytes for each, 0 for none.
+    """Represent where the checks find their data.
+
+    Attributes:
+        table: the address of (low, high) of each allocation in ascending order, and the number of allocations.
+        report: the words described above.
+        low: the first address of the device.
+        bytes: the number of addresses of the device.
+        shadow: the address of the shadow memory, 16 bytes for each address; 0 for none.
     """
 
     table: array[int]
@@ -57,12 +69,12 @@ class Places:
     shadow: int = 0
 
     def word(self, number: int) -> int:
-        """Address of a word of the report."""
+        """Return the address of a word of the report."""
         return self.report.buffer_info()[0] + 8 * number
 
 
 def guarded(text: str) -> str:
-    """The text with every access to global memory checked."""
+    """Return the text with a check at every access to global memory."""
     return "\n".join(_lines(text))
 
 
@@ -90,7 +102,7 @@ def _checked(found: re.Match[str], number: int, function: str) -> Iterator[str]:
 
 
 def _bytes_of(what: str, line: str) -> int:
-    """Bytes of what is read or written: the first type named beside the address."""
+    """Return the number of bytes of an access, from the first type named beside the address."""
     text = what.replace("volatile", " ").replace("atomic", " ").lstrip(" ,")
     vector = re.match(r"<(\d+) x (\w+)>", text)
     if vector:
@@ -105,8 +117,12 @@ def _bytes_of(what: str, line: str) -> int:
 
 
 def checked_text(places: Places, identity: str = "") -> str:
-    """LLVM text of the two functions. identity: of two more, if threads are not just told apart by their numbers:
-    whether nothing orders an access with one now, and the tag of readers that nothing orders.
+    """Return the LLVM text of the two functions.
+
+    Args:
+        places: where the functions find their data.
+        identity: the text of two more functions, if threads are told apart by more than their numbers: one returns true
+            if nothing orders an access with one now, the other returns the tag of readers that nothing orders.
     """
     words = {
         "TABLE": places.table.buffer_info()[0],

@@ -1,4 +1,4 @@
-"""Modules of the emulated device: an image is the LLVM text itself; loading compiles it for the host."""
+"""This module represents modules of the emulated device: an image is LLVM text, which is compiled for the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .host_module import HostModule
 from .translate import Entry, entries, translate
 
 LIMIT = 32_764
-"""Bytes of parameters that a launch may have (PTX 8.1 on sm_70 and later)."""
+"""Largest number of bytes of parameters of a launch (PTX 8.1 on sm_70 and later)."""
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -23,24 +23,25 @@ _START = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 _RESUME = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 OF_FIBERS = ("fibers.block", "fibers.start", "fibers.resume")
-"""What a module with fibers exports beside its entries."""
+"""Functions that a module with fibers exports beside its entries."""
 
 
 def image_of(text: str, names: Sequence[str]) -> bytes:
-    """What `Module` takes."""
+    """Return the image of a text and its entries, which `Module` loads."""
     return "\n".join([f"; entries: {' '.join(names)}", text]).encode()
 
 
 @dataclass(frozen=True)
 class Function:
-    """An entry of a loaded module."""
+    """Represent an entry of a loaded module."""
 
     entry: Entry
     run: Callable[[int, int, int, bool], None]
 
     def __call__(self, parameters: bytes, blocks: int, width: int, backward: bool) -> bool:
-        """Run a grid. False if the entry has written its parameters, which is not for it to do."""
+        """Run a grid. Return False if the entry has written its parameters, which is forbidden."""
         memory = ctypes.create_string_buffer(parameters, len(parameters) + 16)
+        # Parameters passed by value are aligned to 16 bytes.
         at = -(-ctypes.addressof(memory) // 16) * 16
         ctypes.memmove(at, parameters, len(parameters))
         self.run(at, blocks, width, backward)
@@ -48,10 +49,27 @@ class Function:
 
 
 class Module:
-    """A loaded image. functions: its entries by name."""
+    """Represent a loaded image.
+
+    Attributes:
+        functions: its entries by name.
+        early: the most threads of a block that were over when other threads met at a barrier.
+        digest: the SHA-256 checksum of the image.
+    """
 
     def __init__(self, image: bytes, places: Places, effort: int, room: Fibers | None = None) -> None:
-        """room: for blocks of several threads. Raises Untranslatable, and Refused for what LLVM does not take."""
+        """Compile an image for the host.
+
+        Args:
+            image: the image.
+            places: where checks find their data.
+            effort: the optimization level of LLVM.
+            room: memory for blocks of several threads, or None.
+
+        Raises:
+            Untranslatable: the text uses an unknown feature.
+            Refused: LLVM does not accept the text.
+        """
         first, _, text = image.decode().partition("\n")
         known = entries(text)
         names = first.split(":")[1].split()
@@ -72,7 +90,7 @@ class Module:
         self.digest = hashlib.sha256(image).hexdigest()
 
     def _serial(self, address: int) -> Callable[[int, int, int, bool], None]:
-        """Runs all threads of a grid one after another."""
+        """Return a function that runs all threads of a grid one after another."""
         call = _RUN(address)
 
         def run(buffer: int, blocks: int, width: int, backward: bool) -> None:
@@ -82,7 +100,7 @@ class Module:
         return run
 
     def _blocks(self, room: Fibers, address: int) -> Callable[[int, int, int, bool], None]:
-        """Runs blocks one after another. early: how many threads of one were over when others met at a barrier."""
+        """Return a function that runs blocks one after another and updates `early`."""
         types = (_BLOCK, _START, _RESUME)
         block, start, resume = (t(self._code.addresses[name]) for t, name in zip(types, OF_FIBERS))
 

@@ -1,12 +1,12 @@
-"""EmulatedDriver: the protocol of backends/cuda/driver.py on the host, and stricter than a device.
+"""This module implements the protocol of backends/cuda/driver.py on the host, more strictly than a device does.
 
-* Launches, fills and copies are queued and run when the host waits for them: a wait that is missing shows as old data.
-  A host that reads managed memory while something is queued is counted (`unawaited`).
+* Launches, fills and copies are queued and run when the host waits for them: a missing wait shows as old data. Reads of
+  managed memory by the host while something is queued are counted (`unawaited`).
 * An access outside of all allocations is an error that names address, thread and the nearest allocation.
-* Memory is garbage at first, is never given out twice, and what is not freed is listed (`leaks`).
-* Threads of a grid run one after another, each a warp and a block of its own, on request in descending order; or
-  they are in blocks and warps, and wait for each other (fibers.py).
-* Grids and blocks without threads, more parameters than may be, entries that write their parameters are refused.
+* Memory is garbage at first and is never given out twice, and memory that is not freed is listed (`leaks`).
+* Threads of a grid run one after another, each as a warp and a block of its own, on request in descending order. Or
+  they form blocks and warps, and wait for each other (fibers.py).
+* Grids and blocks without threads, too many parameters, and entries that write their parameters are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .translate import Entry
 from .work import Work
 
 CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
-"""As an H100, but for its memory."""
+"""The emulated card: an H100 with less memory."""
 
 _MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
 _CONTEXT = 0x1000
@@ -39,15 +39,24 @@ _CONTEXT = 0x1000
 
 @dataclass
 class Recorded:
-    """What an instance launches: function, blocks, threads and parameters, by node. clear: see `Driver.instantiate`."""
+    """Represent the launches of an instance.
+
+    Attributes:
+        clear: the memory to clear first, see `Driver.instantiate`.
+        nodes: function, blocks, threads and parameters by node.
+    """
 
     clear: tuple[int, int] | None
     nodes: dict[int, tuple[int, int, int, bytes]] = field(default_factory=dict)
 
 
 class EmulatedDriver(Work):
-    """A GPU that is not there. counts: calls by name. launches: name, blocks and threads of each launch asked for.
-    races: of launches that ran, see checks.py.
+    """Represent a GPU that does not exist.
+
+    Attributes:
+        counts: the number of calls by name.
+        launches: name, blocks and threads of each launch asked for.
+        races: the races of launches that ran, see checks.py.
     """
 
     def __init__(
@@ -59,9 +68,15 @@ class EmulatedDriver(Work):
         effort: int = 0,
         blocks: bool = False,
     ) -> None:
-        """backward: the last thread of a grid runs first. most: threads that a grid has at most, however many were
-        asked for, so that each runs several iterations; 0: all. strict: a race is an error. effort: of LLVM's. blocks:
-        threads are in blocks and warps.
+        """Make a device without memory and code.
+
+        Args:
+            card: the properties of the device.
+            backward: run the last thread of a grid first.
+            most: the largest number of threads of a grid, so that each thread runs several iterations; 0 for no limit.
+            strict: treat a race as an error.
+            effort: the optimization level of LLVM.
+            blocks: put threads in blocks and warps.
         """
         super().__init__()
         self.card, self.backward, self.most = card, backward, most
@@ -84,44 +99,49 @@ class EmulatedDriver(Work):
 
     @property
     def name(self) -> str:
+        """Return the name of the card."""
         return self.card.name
 
     @property
     def capability(self) -> tuple[int, int]:
+        """Return the compute capability of the card."""
         return self.card.capability
 
     @property
     def multiprocessors(self) -> int:
+        """Return the number of multiprocessors of the card."""
         return self.card.multiprocessors
 
     @property
     def l2_bytes(self) -> int:
+        """Return the size of the L2 cache in bytes."""
         return self.card.l2_bytes
 
     @property
     def memory_bytes(self) -> int:
+        """Return the size of the memory in bytes."""
         return self.card.memory_bytes
 
     @property
     def early(self) -> int:
-        """Threads of a block that were over when others met at a barrier, the most in any launch."""
+        """Return the most threads of a block that were over when other threads met at a barrier, in any launch."""
         return max((module.early for module in self._modules.values()), default=0)
 
     def leaks(self) -> list[Leak]:
-        """Memory that is held now."""
+        """Return the memory that is not freed now."""
         return [Leak(b.size, b.kind, b.asked) for b in self.memory.blocks.values()]
 
     @property
     def context(self) -> int:
-        """There is one; what the native calls find current is `current`."""
+        """Return the only context; native calls find `current` as the current context."""
         return _CONTEXT
 
     def attach(self) -> None:
-        """Every thread may call."""
+        """Make the context current; every thread may call."""
         self.current = _CONTEXT
 
     def describe(self, code: int) -> tuple[str, str]:
-        """(name, text) of an error code. What a call of native code raised is part of the text."""
+        """Return the name and the text of an error code; the text includes an exception raised under a native call."""
         name, text = NAMES.get(code, NAMES[999])
         failure = self._native.failure
         return name, f"{text}: {failure!r}" if code == 999 and failure else text
@@ -129,10 +149,11 @@ class EmulatedDriver(Work):
     # -- code -------------------------------------------------------------------------------------------------
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """The text itself."""
+        """Return an image that consists of the text."""
         return image_of(text, entries)
 
     def load(self, image: bytes) -> int:
+        """Compile an image for the host and return its handle."""
         self.counts["load"] += 1
         try:
             module = Module(image, self._places, self._effort, self._room)
@@ -143,7 +164,7 @@ class EmulatedDriver(Work):
         return handle
 
     def unload(self, module: int) -> None:
-        """Behind everything that is queued."""
+        """Run everything that is queued, then forget a module."""
         self._module(module, "cuModuleUnload")
         self.wait_all()
         del self._modules[module]
@@ -156,6 +177,7 @@ class EmulatedDriver(Work):
         return self._modules[module]
 
     def function(self, module: int, name: str) -> int:
+        """Return the handle of an entry of a module."""
         functions = self._module(module, "cuModuleGetFunction").functions
         if name not in functions:
             raise refusal(500, "cuModuleGetFunction", f"{name}; there are {', '.join(functions)}")
@@ -166,15 +188,18 @@ class EmulatedDriver(Work):
     # -- memory -----------------------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> int:
+        """Allocate device memory and return its address."""
         free, total = self.free_memory()
         if size > free:
             raise refusal(2, "cuMemAlloc", f"{size} bytes of {free} that are free, of {total}")
         return self._allocate(size, "device", "cuMemAlloc")
 
     def allocate_managed(self, size: int) -> int:
+        """Allocate managed memory and return its address."""
         return self._allocate(size, "managed", "cuMemAllocManaged")
 
     def allocate_pinned(self, size: int) -> int:
+        """Allocate pinned memory and return its address."""
         return self._allocate(size, "pinned", "cuMemHostAlloc")
 
     def _allocate(self, size: int, kind: str, call: str) -> int:
@@ -186,10 +211,11 @@ class EmulatedDriver(Work):
                 raise refusal(2, call, f"{size} bytes") from None
 
     def free(self, address: int) -> None:
-        """As the driver does it, behind everything that is queued."""
+        """Run everything that is queued, as the driver does, then free device or managed memory."""
         self._free(address, ("device", "managed"), "cuMemFree")
 
     def free_pinned(self, address: int) -> None:
+        """Run everything that is queued, then free pinned memory."""
         self._free(address, ("pinned",), "cuMemFreeHost")
 
     def _free(self, address: int, kinds: tuple[str, ...], call: str) -> None:
@@ -202,13 +228,14 @@ class EmulatedDriver(Work):
                 raise refusal(1, call, f"{address:#x} is {self.memory.near(address)}") from None
 
     def free_memory(self) -> tuple[int, int]:
+        """Return the free and the total memory in bytes."""
         total = self.card.memory_bytes
         return max(total - self.memory.used("device", "managed"), 0), total
 
     # -- copies -----------------------------------------------------------------------------------------------
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Pageable memory is read now, pinned memory when the copy runs; what it goes to is written when it runs."""
+        """Queue a copy to the device; pageable memory is read now, pinned memory when the copy runs."""
         if not size:
             return
         self._within(to, size, "cuMemcpyHtoDAsync")
@@ -220,6 +247,7 @@ class EmulatedDriver(Work):
             self._queue("copy in", stream, lambda: _move(to, taken, size))
 
     def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Queue a copy to the host and wait for it."""
         if size:
             self._within(source, size, "cuMemcpyDtoHAsync")
             with self._lock:
@@ -227,12 +255,14 @@ class EmulatedDriver(Work):
                 self.wait(stream)
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Queue a copy within the device."""
         if size:
             self._within(to, size, "cuMemcpyDtoDAsync")
             self._within(source, size, "cuMemcpyDtoDAsync")
             self._queue("copy", stream, lambda: _move(to, source, size))
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
+        """Queue a fill of `count` items of `width` bytes."""
         if not count:
             return
         self._within(address, width * count, f"cuMemsetD{8 * width}Async")
@@ -241,6 +271,7 @@ class EmulatedDriver(Work):
         self._queue("fill", stream, work)
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
+        """Queue a fill with zeros."""
         self.fill(address, 0, 1, size, stream)
 
     def _within(self, address: int, size: int, call: str) -> None:
@@ -280,7 +311,7 @@ class EmulatedDriver(Work):
             raise refusal(719, "cuLaunchKernel", str(race))
 
     def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None) -> None:
-        """Queue a grid. parameters: packed as `Entry` says."""
+        """Queue a grid; its parameters are packed as `Entry` describes."""
         if not (1 <= blocks <= _MOST_BLOCKS and 1 <= threads <= _MOST_THREADS):
             raise refusal(1, "cuLaunchKernel", f"{blocks} blocks of {threads} threads")
         self._entry_of(function)
@@ -291,7 +322,7 @@ class EmulatedDriver(Work):
     # -- graphs of launches ------------------------------------------------------------------------------------
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
-        """Parameters are read now."""
+        """Return an instance of a sequence of launches, whose parameters are read now."""
         self.counts["instantiate"] += 1
         given = ctypes.c_void_p(parameter)
         made = Recorded(clear)
@@ -303,17 +334,18 @@ class EmulatedDriver(Work):
         return Instance(graph, executable, tuple(made.nodes))
 
     def discard(self, instance: Instance) -> None:
+        """Forget an instance."""
         del self._instances[instance.executable]
 
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:
-        """What a node of an instance launches from now on. Its function may not change here."""
+        """Set what a node of an instance launches from now on; the function of the node may not change."""
         held = self._instances[graph].nodes if graph in self._instances else {}
         if node not in held or held[node][0] != function:
             raise refusal(1, "cuGraphExecKernelNodeSetParams", f"node {node:#x} of {graph:#x}")
         held[node] = (function, blocks, threads, parameters)
 
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
-        """A recorded graph, or an instance, whose launches are counted one by one."""
+        """Launch a recorded graph, or an instance, whose launches are counted one by one."""
         if graph not in self._instances:
             super().launch_graph(graph, stream)
             return

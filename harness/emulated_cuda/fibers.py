@@ -1,9 +1,9 @@
-"""Blocks of several threads and warps of 32 lanes: each thread is a fiber, with a stack of its own.
+"""This module runs blocks of several threads, with warps of 32 lanes: each thread is a fiber with a stack of its own.
 
-A thread runs until it comes to a barrier, or to what lanes of a warp do together; then it says so in its mail, and the
-next one runs. A barrier opens when all threads of the block that still run have come, a warp goes on when all its lanes
-that still run ask for the same. So a barrier that is left out shows: what another thread was to write is not there.
-Memory that a block shares is garbage at first.
+A thread runs until it comes to a barrier or to a joint operation of a warp. Then it writes a request into its mail, and
+the next thread runs. A barrier opens when all threads of the block that still run have reached it. A warp goes on when
+all its lanes that still run ask for the same operation. So a missing barrier shows: data that another thread should
+have written is missing. Shared memory of a block is garbage at first.
 
 Threads of one block take turns in one thread of the host, in a fixed order; blocks run one after another.
 """
@@ -20,17 +20,24 @@ from functools import cache
 from .checks import EPOCH, EPOCH_SHIFT, SIZES, Places, Untranslatable
 
 AVAILABLE = sys.platform == "linux"
-"""Whether the C library switches contexts here as is assumed below."""
+"""True if the C library of this system switches contexts as this module assumes."""
 
 WARP, MOST = 32, 512
-"""Lanes of a warp, threads of a block at most."""
+"""Number of lanes of a warp (WARP), and largest number of threads of a block (MOST)."""
 
 _CONTEXT, _STACK, _MAIL = 8192, 1 << 18, 32
-"""Bytes of a context (more than glibc takes on any machine), of a stack, and of a mail: kind, three numbers, answer."""
+"""Bytes of a context (more than glibc takes on any machine), of a stack, and of a mail.
+
+A mail holds its kind, three numbers, and the answer.
+"""
 
 _OF_PHASE, _OF_BLOCK, _MANY = 10, 20, 1023
-"""In the tags of checks.py a thread is its number in the block and one, or _MANY for several; from there on how many
-barriers the block has passed; then the number of the block. Numbers that are too large begin again at 0."""
+"""Layout of a thread in the tags of checks.py.
+
+From bit 0 on stands the number of the thread in its block + 1, or _MANY for several threads; from bit _OF_PHASE on the
+number of barriers that the block has passed; from bit _OF_BLOCK on the number of the block. Numbers that are too large
+begin again at 0.
+"""
 
 IDENTITY = f"""
 define internal i1 @"sg.emulated.apart"(i64 %other, i64 %me) {{
@@ -73,18 +80,18 @@ ASKS = {
     "llvm.nvvm.shfl.sync.down.i32": ("i32", ("i32", "i32", "i32", "i32"), DOWN),
     "llvm.nvvm.shfl.sync.idx.i32": ("i32", ("i32", "i32", "i32", "i32"), FROM),
 }
-"""What threads do together: type of the result, of the parameters, kind of mail."""
+"""Joint operations of threads: type of the result, types of the parameters, kind of mail."""
 
 REGISTERS = ("tid.x", "laneid", "warpid", "lanemask.lt", "lanemask.le", "lanemask.eq", "lanemask.gt", "lanemask.ge")
-"""Special registers that differ in a block."""
+"""Special registers that differ between the threads of a block."""
 
 
 class Stuck(Exception):
-    """Threads wait for others that will not come."""
+    """Threads wait for other threads that will not come."""
 
 
 class Fibers:
-    """Room for the threads of one block. A function of a module is called by `run`."""
+    """Represent memory for the threads of one block, whose code `run` calls."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, (MOST + 1) * (_CONTEXT + _STACK) + MOST * _MAIL)
@@ -94,7 +101,16 @@ class Fibers:
         self._mail = (ctypes.c_uint32 * (MOST * _MAIL // 4)).from_address(self.mails)
 
     def run(self, resume: Callable[[int, int], int], width: int, backward: bool) -> int:
-        """Run the threads of a block that were started. Gives how many were over when others came to a barrier."""
+        """Run the threads of a block that were started.
+
+        Args:
+            resume: runs a thread to its next mail and returns the kind; the arguments are the thread and the phase.
+            width: the number of threads.
+            backward: run the last thread first.
+
+        Returns:
+            The most threads that were over when other threads came to a barrier.
+        """
         order = range(width - 1, -1, -1) if backward else range(width)
         waiting: dict[int, int] = {}
         ready: Sequence[int] = order
@@ -112,7 +128,7 @@ class Fibers:
         return early
 
     def _released(self, waiting: dict[int, int], order: Sequence[int]) -> list[int]:
-        """The threads that go on, in order; each has its answer."""
+        """Return the threads that go on, in order, after each has its answer."""
         if not waiting:
             return []
         if all(kind == BARRIER for kind in waiting.values()):
@@ -129,7 +145,7 @@ class Fibers:
         return found
 
     def _answer(self, kind: int, lanes: Sequence[int]) -> None:
-        """What each lane of a warp is told."""
+        """Write the answer of each lane of a warp."""
         words, step = self._mail, _MAIL // 4
         told = {lane % WARP: tuple(words[lane * step + k] for k in (1, 2, 3)) for lane in lanes}
         for lane in lanes:
@@ -146,13 +162,13 @@ class Fibers:
 
 
 def thread_of(tag: int, width: int) -> int:
-    """Number in the grid and one of the thread of a tag."""
+    """Return the number in the grid + 1 of the thread of a tag."""
     return (tag >> _OF_BLOCK) * width + (tag & _MANY)
 
 
 @cache
 def fibers() -> Fibers:
-    """Those of this process."""
+    """Return the Fibers of this process."""
     return Fibers()
 
 
@@ -160,7 +176,7 @@ def fibers() -> Fibers:
 
 
 def asking(text: str) -> str:
-    """The text with what threads do together asked for by mail."""
+    """Return the text with joint operations of threads replaced by requests in their mail."""
     for name in ASKS:
         text = re.sub(rf"^declare [^\n]*@\"?{re.escape(name)}\"?\([^\n]*\n", "", text, flags=re.M)
         text = re.sub(rf"@\"?{re.escape(name)}\"?(?=\()", f'@"{_own(name)}"', text)
@@ -168,7 +184,7 @@ def asking(text: str) -> str:
 
 
 def fiber_text(text: str, room: Fibers, places: Places) -> str:
-    """What every module has: mail, the switch between threads, and the beginning of a block."""
+    """Return the text that every module has: mail, the switch between threads, and the beginning of a block."""
     words = {
         "CONTEXT_BYTES": _CONTEXT,
         "CONTEXTS": room.contexts,
@@ -292,7 +308,7 @@ def _own(name: str) -> str:
 
 
 def _ask(name: str, result: str, types: Sequence[str], kind: int) -> str:
-    """A function in place of an intrinsic."""
+    """Return a function that takes the place of an intrinsic."""
     parameters = ", ".join(f"{t} %a{k}" for k, t in enumerate(types))
     wide = [f"  %w{k} = zext {t} %a{k} to i32\n" for k, t in enumerate(types) if t != "i32"]
     words = [f"i32 %{'a' if t == 'i32' else 'w'}{k}" for k, t in enumerate(types[:3])] + ["i32 0"] * 3
@@ -302,7 +318,7 @@ def _ask(name: str, result: str, types: Sequence[str], kind: int) -> str:
 
 
 def _garbage(text: str) -> str:
-    """Memory that a block shares holds ones before it begins."""
+    """Return code that fills shared memory with ones before a block begins."""
     lines = []
     found = re.findall(r'^@"(sg\.shared\.[^"]+)" = [^\n]*\[(\d+) x (\w+)\]', text, re.M)
     for k, (name, count, kind) in enumerate(found):
@@ -314,7 +330,7 @@ def _garbage(text: str) -> str:
 
 
 def entry_text(name: str, loads: str, arguments: str) -> str:
-    """What a thread runs, and never leaves."""
+    """Return the function that a thread runs and never leaves."""
     return f"""define void @"run.{name}"() {{
   %buffer = load volatile ptr, ptr @"sg.emulated.buffer"
 {loads}

@@ -1,4 +1,4 @@
-"""What the emulated device has seen that a program should not do."""
+"""This module represents forbidden behavior that the emulated device has seen: races and leaks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ KINDS = ("reads", "writes", "updates")
 
 @dataclass(frozen=True)
 class Race:
-    """Threads of one launch that meet at an address: the first of `count`. kind: what `thread` does there."""
+    """Represent the first of `count` meetings of two threads of one launch at an address.
+
+    Attributes:
+        entry: the name of the entry.
+        count: the number of races of the launch.
+        kind: what `thread` does at the address.
+        thread: the number of the thread that came later.
+        other: the number of the thread that came first.
+        place: the address, described by its allocation.
+    """
 
     entry: str
     count: int
@@ -26,7 +35,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Leak:
-    """Memory that was not given back, and who asked for it."""
+    """Represent memory that was not freed, with the place in the code that allocated it."""
 
     bytes: int
     kind: str

@@ -1,11 +1,12 @@
-"""Who reads managed memory while launches are pending: pages closed to the host, and a handler that counts.
+"""This module counts reads of managed memory by the host during pending launches, by closed pages and a fault handler.
 
-On a device such a read gives whatever the launch has written by then. Here the pages are closed (`close`) as long as
-anything is queued; the first access opens them, is counted in the owner's word and goes on. The handler runs in machine
-code, as it must: the thread that it interrupts may hold any lock. Faults elsewhere are left to whoever handled them.
+On a device such a read returns what the launch has written by then. In the emulator the pages are closed (`close`) as
+long as anything is queued; the first access opens them, is counted in the owner's word, and goes on. The handler must
+run in machine code, because the interrupted thread may hold any lock. Faults elsewhere are left to the former handler.
 
-An owner's words: whether its pages are closed, accesses counted, a signal to raise at each of them or 0.
-Words of `_head`: address of the entries (low, high, owner), their number, address of the former action.
+An owner's words are: 1 if its pages are closed, the number of counted accesses, and a signal to raise at each of them
+or 0. The words of `_head` are: the address of the entries (low, high, owner), their number, the address of the former
+action.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from functools import cache
 from .host_module import HostModule
 
 GUARDED = sys.platform == "linux"
-"""Elsewhere accesses are not counted: other systems lay the handler's information out in other ways."""
+"""True if accesses are counted. Other systems lay out the information of the handler in other ways."""
 
 _ACTION_BYTES, _FLAGS_AT, _SIGINFO = 152, 136, 4
-"""`struct sigaction` of glibc and musl on 64-bit Linux: handler, 128 bytes of mask, flags, restorer."""
+"""Layout of `struct sigaction` of glibc and musl on 64-bit Linux: handler, 128 bytes of mask, flags, restorer."""
 
 _TEXT = """
 declare i32 @mprotect(ptr, i64, i32)
@@ -119,7 +120,7 @@ foreign:
 
 
 class Guard:
-    """The handler of this process and the ranges it knows."""
+    """Represent the handler of this process and the ranges that it knows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -137,36 +138,38 @@ class Guard:
         ctypes.c_int.from_buffer(self._action, _FLAGS_AT).value = _SIGINFO
 
     def add(self, low: int, high: int, owner: int) -> None:
-        """Whole pages, which the owner's `close` closes."""
+        """Add whole pages, which `close` closes for their owner."""
         with self._lock:
             self._ranges[low] = (high, owner)
             self._publish()
 
     def remove(self, low: int) -> None:
+        """Remove the range that begins at `low`."""
         with self._lock:
             del self._ranges[low]
             self._publish()
 
     def _publish(self) -> None:
         entries = array("Q", [word for low, (high, owner) in self._ranges.items() for word in (low, high, owner)])
+        # The handler may run at any time: it must find no entries while the table is exchanged.
         self._head[1] = 0
         self._entries = entries
         self._head[0] = entries.buffer_info()[0]
         self._head[1] = len(self._ranges)
 
     def close(self, owner: int) -> None:
-        """From now on an access by the host is counted. The owner's first word says so."""
+        """Count accesses by the host from now on; the owner's first word says that the pages are closed."""
         self._install()
         ctypes.c_uint64.from_address(owner).value = 1
         self._protect(self._head_at, owner, 0)
 
     def open(self, owner: int) -> None:
-        """From now on any access is right."""
+        """Allow every access from now on."""
         ctypes.c_uint64.from_address(owner).value = 0
         self._protect(self._head_at, owner, mmap.PROT_READ | mmap.PROT_WRITE)
 
     def _install(self) -> None:
-        """Be the first to hear of faults. Others (faulthandler) may have come since the last time."""
+        """Make this handler the first for faults; faulthandler may have installed another one since the last call."""
         now = ctypes.create_string_buffer(_ACTION_BYTES)
         self._sigaction(signal.SIGSEGV, None, now)
         if now.raw[:8] != self._action.raw[:8]:
@@ -176,5 +179,5 @@ class Guard:
 
 @cache
 def guard() -> Guard:
-    """The one of this process."""
+    """Return the Guard of this process."""
     return Guard()

@@ -1,4 +1,4 @@
-"""LLVM text of the host, compiled and loaded; the code goes away with the object."""
+"""This module compiles and loads LLVM text for the host; the code is freed with its object."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ def _linker() -> llvm.LLJIT:
 
 
 class HostModule:
-    """addresses: of what it exports, by name."""
+    """Represent loaded code; `addresses` holds the addresses of its exports by name."""
 
     def __init__(self, text: str, exports: Sequence[str], effort: int = 0) -> None:
-        """Raises Refused for text that LLVM does not take, RuntimeError for what the linker does not find."""
+        """Compile and link a text.
+
+        Raises:
+            Refused: LLVM does not accept the text.
+            RuntimeError: the linker does not find a symbol.
+        """
         with LOCK:
             owner = machine(effort)
             module = parse(text, owner.triple, str(owner.target_data))

@@ -1,15 +1,18 @@
-"""ONE_LANE: what the helpers of warps and blocks mean where a warp has one lane, by the third part of their name."""
+"""This module holds ONE_LANE: bodies of the helpers of warps and blocks for a warp of one lane, by operation.
+
+The operation is the third part of the name of a helper.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Body = Callable[[str, str, list[str]], str]
-"""(name, type of the result, types of the parameters %a0, %a1, ...) -> the lines of the function."""
+"""Function from (name, type of the result, types of the parameters %a0, %a1, ...) to the lines of the function."""
 
 
 def _same(name: str, result: str, types: list[str]) -> str:
-    """The lane's own value, which comes first."""
+    """Return the value of the lane, which is the first parameter."""
     return f"  ret {result} %a0" if result != "void" else "  ret void"
 
 
@@ -31,12 +34,12 @@ def _zero(name: str, result: str, types: list[str]) -> str:
 
 
 def _claim(name: str, result: str, types: list[str]) -> str:
-    """What a counter was before it is added to."""
+    """Return the value of a counter before the addition."""
     return f"  %v = atomicrmw add {types[0]} %a0, {result} %a1 monotonic\n  ret {result} %v"
 
 
 def _list(name: str, result: str, types: list[str]) -> str:
-    """The places of the conditions that hold, in memory that the block shares; gives their number."""
+    """Write the places of the conditions that hold to shared memory, and return their number."""
     lines = []
     for k in range(len(types)):
         before = f"%n{k}" if k else "0"

@@ -1,7 +1,7 @@
-"""Memory of the emulated device: each allocation on pages of its own, between pages that nobody may touch.
+"""This module manages the memory of the emulated device: each allocation lies on its own pages between closed pages.
 
-Addresses are never used twice, so what is freed stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
-boolean. For the checks of kernels, `head` leads to (low, high) of what there is, ascending.
+Addresses are never used twice, so freed memory stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
+valid boolean. For the checks of kernels, `head` leads to (low, high) of all allocations, in ascending order.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .guard import GUARDED, guard
 
 PAGE = mmap.PAGESIZE
 ALIGN = 256
-"""Of an allocation, as the driver promises."""
+"""Alignment of an allocation in bytes, as the driver promises."""
 
 _NOBODY, _DROP = 0, 4
-"""PROT_NONE and MADV_DONTNEED."""
+"""Values of PROT_NONE and MADV_DONTNEED."""
 
 _POISON, _POISONED = 0xFF, 1 << 22
 _ARENA = 1 << 38
@@ -30,7 +30,15 @@ _ARENA = 1 << 38
 
 @dataclass(frozen=True)
 class Block:
-    """One allocation: its first byte, its bytes, "device", "managed" or "pinned", its pages, and who asked for it."""
+    """Represent one allocation.
+
+    Attributes:
+        address: its first byte.
+        size: the number of bytes.
+        kind: "device", "managed" or "pinned".
+        pages: the first byte of its pages and the byte behind them.
+        asked: the place in the code that allocated it.
+    """
 
     address: int
     size: int
@@ -40,10 +48,20 @@ class Block:
 
 
 class Arena:
-    """Addresses of all devices of a process, from `low` on. shadow: 16 bytes for each of them."""
+    """Represent the addresses of all devices of a process.
+
+    Attributes:
+        low: the first address.
+        bytes: the number of addresses.
+        shadow: the shadow memory, 16 bytes for each address.
+    """
 
     def __init__(self) -> None:
-        """Raises MemoryError."""
+        """Reserve the addresses.
+
+        Raises:
+            MemoryError: no addresses are left.
+        """
         libc, integer = ctypes.CDLL(None, use_errno=True), ctypes.c_int
         self._map, self._protect, self._advise = libc.mmap, libc.mprotect, libc.madvise
         self._map.restype = ctypes.c_void_p
@@ -56,7 +74,7 @@ class Arena:
         self._lock = threading.Lock()
 
     def _reserve(self, size: int, how: int) -> int:
-        """Addresses behind which nothing stands yet."""
+        """Reserve addresses without memory behind them."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
         at: int | None = self._map(None, size, how, flags, -1, 0)
         if at in (None, ctypes.c_void_p(-1).value):
@@ -64,7 +82,11 @@ class Arena:
         return at or 0
 
     def take(self, length: int) -> int:
-        """New pages, behind a page that stays closed. Raises MemoryError."""
+        """Return new pages that follow a closed page.
+
+        Raises:
+            MemoryError: no addresses are left.
+        """
         with self._lock:
             low = self._next
             if low + length + PAGE > self.low + self.bytes:
@@ -75,19 +97,22 @@ class Arena:
             return low
 
     def close(self, low: int, length: int) -> None:
-        """Pages of which nobody has a use any more, for good."""
+        """Close pages for good and free their memory."""
         self._advise(low, length, _DROP)
         self._protect(low, length, _NOBODY)
 
 
 @cache
 def arena() -> Arena:
-    """The one of this process."""
+    """Return the Arena of this process."""
     return Arena()
 
 
 class Memory:
-    """Every allocation of one driver. Calls that cannot be answered raise KeyError or MemoryError."""
+    """Represent every allocation of one driver.
+
+    A call that cannot be answered raises KeyError or MemoryError.
+    """
 
     def __init__(self, owner: int) -> None:
         self._owner = owner
@@ -97,11 +122,11 @@ class Memory:
         self._lows: list[int] = []
         self._table = array("Q", bytes(8))
         self.head = array("Q", [0, 0])
-        """Address of the table, number of its entries."""
+        """Address of the table, and number of its entries."""
         self._publish()
 
     def allocate(self, size: int, kind: str) -> int:
-        """The address: its end is that of a page, as far as the alignment lets it."""
+        """Allocate memory that ends at the end of a page, as far as the alignment allows. Return its address."""
         size = max(size, 1)
         taken = -(-size // ALIGN) * ALIGN
         length = -(-taken // PAGE) * PAGE
@@ -116,7 +141,12 @@ class Memory:
         return address
 
     def free(self, address: int, kinds: tuple[str, ...]) -> None:
-        """Raises KeyError for what is not there or of another kind; AssertionError if its neighbours were written."""
+        """Free an allocation.
+
+        Raises:
+            KeyError: there is no allocation of these kinds at the address.
+            AssertionError: bytes beside the allocation were written.
+        """
         block = self.blocks[address]
         if block.kind not in kinds:
             raise KeyError(address)
@@ -141,22 +171,22 @@ class Memory:
         self.head[0], self.head[1] = self._table.buffer_info()[0], len(self._lows)
 
     def holds(self, address: int, size: int) -> bool:
-        """Whether all these bytes lie in one allocation."""
+        """Return True if all these bytes lie in one allocation."""
         k = bisect_right(self._lows, address) - 1
         return k >= 0 and address + size <= self._lows[k] + self.blocks[self._lows[k]].size
 
     def kind_at(self, address: int) -> str:
-        """One of "device", "managed", "pinned", or "" for memory that is not ours."""
+        """Return "device", "managed" or "pinned", or "" for memory that is no allocation of this driver."""
         k = bisect_right(self._lows, address) - 1
         block = self.blocks[self._lows[k]] if k >= 0 else None
         return block.kind if block and address < block.address + block.size else ""
 
     def used(self, *kinds: str) -> int:
-        """Bytes in allocations of these kinds."""
+        """Return the number of bytes in allocations of these kinds."""
         return sum(b.size for b in self.blocks.values() if b.kind in kinds)
 
     def near(self, address: int) -> str:
-        """What lies at an address or before it, for messages."""
+        """Return a description of the allocation at an address or before it, for messages."""
         best: tuple[int, str] | None = None
         for state, blocks in (("", self.blocks), ("freed ", self.freed)):
             for block in blocks.values():
@@ -167,10 +197,11 @@ class Memory:
 
     @staticmethod
     def describe(block: Block) -> str:
+        """Return a description of an allocation."""
         return f"{block.size} bytes of {block.kind} memory, asked for in {block.asked}"
 
 
 def _caller() -> str:
-    """Who asked for memory: the innermost frames outside of this package."""
+    """Return who asked for memory: the innermost frames outside of this package."""
     frames = [f for f in traceback.extract_stack(limit=9) if "emulated_cuda" not in f.filename]
     return " < ".join(f"{f.name}:{f.lineno}" for f in reversed(frames[-3:]))

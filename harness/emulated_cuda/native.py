@@ -1,4 +1,4 @@
-"""What machine code calls of the driver, as functions of C: launches, fills, events, and graphs of launches."""
+"""This module offers the driver calls of machine code as C functions: launches, fills, events, graphs of launches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FORMS = {
     "cuStreamIsCapturing": (_PTR, _PTR),
     "cuCtxGetCurrent": (_PTR,),
 }
-"""Parameters by name; all return a code."""
+"""Types of the parameters by name of the function; all functions return an error code."""
 
 _INVALID, _UNKNOWN = 1, 999
 
 
 class KernelNode(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS, its second version."""
+    """The C structure CUDA_KERNEL_NODE_PARAMS in its second version."""
 
     _fields_ = [
         ("function", _PTR),
@@ -41,23 +41,41 @@ class KernelNode(ctypes.Structure):
 
 
 class Calls(Protocol):
-    """What the functions do. parameters: packed as `Entry` says."""
+    """Represent the actions of the functions; parameters of launches are packed as `Entry` describes."""
 
-    def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int) -> None: ...
-    def fill(self, address: int, item: int, width: int, count: int, stream: int) -> None: ...
-    def record(self, event: int, stream: int) -> None: ...
-    def launch_graph(self, graph: int, stream: int) -> None: ...
-    def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None: ...
-    def is_capturing(self, stream: int) -> bool: ...
+    def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int) -> None:
+        """Queue a grid."""
+
+    def fill(self, address: int, item: int, width: int, count: int, stream: int) -> None:
+        """Queue a fill."""
+
+    def record(self, event: int, stream: int) -> None:
+        """Record an event."""
+
+    def launch_graph(self, graph: int, stream: int) -> None:
+        """Launch a graph or an instance."""
+
+    def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:
+        """Set what a node of an instance launches."""
+
+    def is_capturing(self, stream: int) -> bool:
+        """Return True if the stream records its launches."""
+
     @property
-    def current(self) -> int: ...
+    def current(self) -> int:
+        """Return the current context."""
 
 
 class EntryPoints:
-    """addresses: by name. failure: what a call back raised that is no refusal of the driver, else None."""
+    """Represent the C functions of a driver.
+
+    Attributes:
+        addresses: the addresses of the functions by name.
+        failure: the exception of a callback that is no error of the driver, or None.
+    """
 
     def __init__(self, calls: Calls, entry: Callable[[int], Entry]) -> None:
-        """entry: of a function."""
+        """Make the C functions; `entry` returns the entry of a function handle."""
         self._calls, self._entry = calls, entry
         does: dict[str, Callable[..., int]] = {
             "cuLaunchKernel": self._on_launch,
@@ -96,7 +114,10 @@ class EntryPoints:
         given: int | None,
         extra: int | None,
     ) -> int:
-        """Parameters are read before it returns. Entries of ours have one axis and no memory of a size given here."""
+        """Launch a grid, whose parameters are read before the call returns.
+
+        Entries of this backend have one axis and no shared memory of a size given at the launch.
+        """
         if (gy, gz, by, bz, shared, extra) != (1, 1, 1, 1, 0, None):
             return _INVALID
         return self._code_of(
@@ -104,7 +125,7 @@ class EntryPoints:
         )
 
     def packed(self, function: int, given: int | None) -> bytes:
-        """The parameters of a launch, to whose addresses `given` leads."""
+        """Return the parameters of a launch in one buffer; `given` is the address of their addresses."""
         entry = self._entry(function)
         packed = bytearray(entry.bytes)
         if entry.parameters:
@@ -125,7 +146,7 @@ class EntryPoints:
         return self._code_of(lambda: self._calls.launch_graph(graph or 0, stream or 0))
 
     def _on_set_node(self, graph: int | None, node: int | None, given: int) -> int:
-        """As launches of ours are."""
+        """Set a node to another launch of its kernel; only launches of one axis without extra memory are accepted."""
         of = KernelNode.from_address(given)
         (gx, *grid), (bx, *block) = of.grid, of.block
         if (grid, block, of.shared, of.extra, of.kernel, of.context) != ([1, 1], [1, 1], 0, None, None, None):

@@ -1,4 +1,4 @@
-"""Errors as the driver words them."""
+"""This module makes the errors of calls in the words of the driver."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NAMES = {
     900: ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"),
     999: ("CUDA_ERROR_UNKNOWN", "unknown error"),
 }
-"""(name, text) by code of CUresult."""
+"""Name and text of each code of CUresult."""
 
 
 def refusal(code: int, call: str, detail: str = "") -> DriverError:
-    """The error of a call."""
+    """Return the error of a call."""
     name, text = NAMES.get(code, NAMES[999])
     return DriverError(code, name, f"{text}: {detail}" if detail else text, call)

@@ -1,7 +1,8 @@
-"""What is queued: every launch, fill and copy waits until the host waits for it.
+"""This module queues work: every launch, fill and copy waits until the host waits for it.
 
-That is the most that asynchrony can do to a host that forgets to wait. Order is the driver's: work of one stream in
-order; work on stream 0 behind all earlier work of other streams, and theirs behind its; and events.
+This is the worst that asynchrony can do to a host that forgets to wait. The order is that of the driver: work of one
+stream runs in order; work on stream 0 runs behind all earlier work of other streams, and their work behind its work;
+events add further order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ Work = Callable[[], None]
 
 @dataclass
 class Event:
-    """stream, number: of the last work that it stands behind. seconds: when that was over, by a clock of the host."""
+    """Represent an event.
+
+    Attributes:
+        stream: the stream of the last work before the event.
+        number: the number of this work.
+        seconds: the time of the host at which this work was over.
+    """
 
     stream: int = -1
     number: int = -1
@@ -26,7 +33,13 @@ class Event:
 
 @dataclass
 class Streams:
-    """Streams by handle; 0 is there from the beginning. executed: pieces of work that have run."""
+    """Represent all streams by handle; stream 0 always exists.
+
+    Attributes:
+        queues: the numbered work of each stream.
+        captures: the work recorded for each stream that is captured.
+        executed: the number of pieces of work that have run.
+    """
 
     queues: dict[int, deque[tuple[int, Work]]] = field(default_factory=lambda: {0: deque()})
     captures: dict[int, list[Work]] = field(default_factory=dict)
@@ -35,29 +48,35 @@ class Streams:
 
     @property
     def pending(self) -> int:
-        """Pieces of work that have not run."""
+        """Return the number of pieces of work that have not run."""
         return sum(map(len, self.queues.values()))
 
     def open(self, stream: int) -> None:
+        """Add a stream."""
         self.queues[stream] = deque()
 
     def close(self, stream: int) -> None:
+        """Remove a stream."""
         del self.queues[stream]
 
     def drop(self) -> None:
-        """Forget all that has not run."""
+        """Forget all work that has not run."""
         for queue in self.queues.values():
             queue.clear()
 
     def put(self, stream: int, work: Work) -> None:
-        """Queue; or record, while the stream is being captured. Raises KeyError for a stream that is not there."""
+        """Queue work, or record it while the stream is captured.
+
+        Raises:
+            KeyError: there is no such stream.
+        """
         if stream in self.captures:
             self.captures[stream].append(work)
         else:
             self.queues[stream].append((next(self._numbers), work))
 
     def mark(self, stream: int) -> Event:
-        """An event behind all that the stream has to do."""
+        """Return an event behind all work of the stream."""
         event = Event(stream)
 
         def happen() -> None:
@@ -69,16 +88,19 @@ class Streams:
         return event
 
     def put_wait(self, stream: int, event: Event) -> None:
-        """Let the stream go on behind an event."""
+        """Let the stream wait for an event."""
         self.put(stream, lambda: self.run_until(event))
 
     def run_until(self, event: Event) -> None:
-        """Run what stands before an event, and it."""
+        """Run the work before an event, and the event."""
         if event.stream in self.queues:
             self.run(event.stream, event.number + 1)
 
     def run(self, stream: int, before: int | None = None) -> None:
-        """Run what the stream has to do, and what that stands behind. before: only work with a lower number."""
+        """Run the work of a stream and all work that must run before it.
+
+        If `before` is given, only work with a lower number runs.
+        """
         queue = self.queues[stream]
         while queue and (before is None or queue[0][0] < before):
             number, work = queue.popleft()
@@ -89,5 +111,6 @@ class Streams:
             work()
 
     def run_all(self) -> None:
+        """Run the work of all streams."""
         for stream in list(self.queues):
             self.run(stream)

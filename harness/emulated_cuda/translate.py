@@ -1,13 +1,13 @@
-"""LLVM text made for NVIDIA GPUs becomes LLVM text for the host.
+"""This module translates LLVM text for NVIDIA GPUs to LLVM text for the host.
 
-Every thread is a warp and a block of its own. So entry points lose their calling convention, special registers are
-words that the loop over threads sets, the helpers of warps and blocks (`sg.warp.*`, `sg.block.*`) are replaced by what
-they mean for one lane, functions of libdevice by those of libm. A `byval` parameter is an address: of a copy that the
-launch made, which entries do not write. With fibers there are blocks and warps, and the helpers stay (fibers.py).
+Every thread is a warp and a block of its own. So entry points lose their calling convention, special registers become
+words that the loop over threads sets, the helpers of warps and blocks (`sg.warp.*`, `sg.block.*`) are replaced by their
+meaning for one lane, and functions of libdevice by those of libm. A `byval` parameter is the address of a copy that the
+launch made; entries do not write it. With fibers there are blocks and warps, and the helpers stay (fibers.py).
 
-Each access to global memory (address space 1) passes through `sg.emulated.check`, so that one outside of all
-allocations is reported with its address and changes nothing. Text is rewritten line by line: the builder writes one
-instruction on each.
+Each access to global memory (address space 1) passes through `sg.emulated.check`, so that an access outside of all
+allocations is reported with its address and changes nothing. Text is rewritten line by line, because the builder writes
+one instruction on each line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REGISTERS = {
     "lanemask.gt": 0,
     "lanemask.ge": 1,
 }
-"""Special registers and what they hold in every thread; ctaid.x and nctaid.x are set by the loop."""
+"""Special registers and their value in every thread; the loop over threads sets ctaid.x and nctaid.x."""
 
 PLAIN = {
     "llvm.nvvm.barrier0": "",
@@ -44,12 +44,19 @@ PLAIN = {
     "llvm.nvvm.fence.acq_rel.sys": "",
     "llvm.nvvm.barrier.cta.sync.aligned.all": "",
 }
-"""Intrinsics without a result that mean nothing for a single thread."""
+"""Intrinsics without a result that have no effect for a single thread."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an entry: its type, bytes in the buffer of a launch, and where they begin there."""
+    """Represent one parameter of an entry.
+
+    Attributes:
+        type: its LLVM type.
+        bytes: its bytes in the buffer of a launch.
+        at: its offset in this buffer.
+        by_value: True if the entry gets the address of a copy.
+    """
 
     type: str
     bytes: int
@@ -59,7 +66,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry point. `bytes`: of all its parameters."""
+    """Represent an entry point; `bytes` is the size of all its parameters."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -75,7 +82,11 @@ _HELPER = re.compile(
 
 
 def entries(text: str) -> dict[str, Entry]:
-    """The entry points of a text, by name. Raises Untranslatable for parameters of a type that it does not know."""
+    """Return the entry points of a text, by name.
+
+    Raises:
+        Untranslatable: a parameter has an unknown type.
+    """
     return {m[1]: _entry(m[1], m[2]) for m in _ENTRY.finditer(text)}
 
 
@@ -108,7 +119,7 @@ def _up(at: int, align: int) -> int:
 
 
 def _split(parameters: str) -> list[str]:
-    """At commas outside of brackets."""
+    """Split a list of parameters at commas outside of brackets."""
     parts, depth = [""], 0
     for letter in parameters:
         depth += (letter in "([{<") - (letter in ")]}>")
@@ -120,8 +131,18 @@ def _split(parameters: str) -> list[str]:
 
 
 def translate(text: str, places: Places, room: Fibers | None = None) -> str:
-    """The text for the host, with a function `run.NAME(buffer, threads, first, step)` for each entry; with fibers a
-    function `run.NAME()` that a thread runs, and those of fiber_text.
+    """Return the text for the host.
+
+    For each entry it has a function `run.NAME(buffer, threads, first, step)`. With fibers it has a function
+    `run.NAME()` that a thread runs, and the functions of fiber_text.
+
+    Args:
+        text: the text for the GPU.
+        places: where the checks find their data.
+        room: memory for fibers, or None for threads one after another.
+
+    Raises:
+        Untranslatable: the text uses an unknown feature.
     """
     known = entries(text)
     text = asking(text) if room else _HELPER.sub(_one_lane, text)
@@ -142,7 +163,7 @@ def translate(text: str, places: Places, room: Fibers | None = None) -> str:
 
 
 def _without_unused(text: str) -> str:
-    """Without declarations of intrinsics that only the helpers of warps used."""
+    """Remove declarations of intrinsics that only the helpers of warps used."""
     used = set(re.findall(r"call [^\n]*@\"?(llvm\.nvvm\.[\w.]+)", text))
 
     def keep(found: re.Match[str]) -> str:
@@ -158,7 +179,7 @@ def _refuse_unknown(text: str) -> None:
 
 
 def _plain_entry(found: re.Match[str]) -> str:
-    """The same function by the host's convention. What follows the parameters is for GPUs."""
+    """Return an entry with the calling convention of the host; attributes after the parameters are for GPUs only."""
     parameters = []
     for text in _split(found[2]):
         plain = re.sub(r"\"[\w.]+\"(=\"[^\"]*\")?", "", _BY_VALUE.sub("", text))
@@ -206,7 +227,7 @@ def _registers() -> str:
 
 
 def _passed(entry: Entry) -> tuple[str, str]:
-    """Lines that take the parameters from the launch's buffer, and the arguments of the call."""
+    """Return lines that take the parameters from the buffer of a launch, and the arguments of the call."""
     loads, arguments = [], []
     for k, p in enumerate(entry.parameters):
         loads.append(f"  %at.{k} = getelementptr i8, ptr %buffer, i64 {p.at}")
@@ -217,7 +238,7 @@ def _passed(entry: Entry) -> tuple[str, str]:
 
 
 def _runner(entry: Entry, places: Places) -> str:
-    """Threads first, first + step, ... one after another; each gets the parameters from the launch's buffer."""
+    """Return a function that runs threads first, first + step, ... with the parameters from the buffer of a launch."""
     lines, arguments = _passed(entry)
     return f"""define void @"run.{entry.name}"(ptr %buffer, i64 %threads, i64 %first, i64 %step) {{
   store i64 1, ptr @"sg.emulated.low"

@@ -1,4 +1,4 @@
-"""Streams, events and graphs of the emulated driver, and whose managed memory is meanwhile.
+"""This module keeps streams, events and graphs of the emulated driver, and closes managed memory while work is queued.
 
 Managed memory is closed to the host (guard.py) whenever something is queued that has not run.
 """
@@ -21,7 +21,12 @@ from .streams import Event, Streams
 
 
 class Work:
-    """What was asked for and has not run. stream: of calls that name none. counts: calls by name."""
+    """Represent work that was asked for and has not run.
+
+    Attributes:
+        stream: the stream of calls that name none.
+        counts: the number of calls by name.
+    """
 
     def __init__(self) -> None:
         self.stream = 0
@@ -36,7 +41,7 @@ class Work:
 
     @property
     def unawaited(self) -> int:
-        """Accesses of the host to managed memory while work was queued. Always 0 where faults cannot be caught."""
+        """Return the accesses of the host to managed memory while work was queued; 0 if faults cannot be caught."""
         return int(self._words[1])
 
     def show_unawaited(self) -> None:
@@ -46,18 +51,19 @@ class Work:
 
     @property
     def pending(self) -> int:
-        """Pieces of work that have not run."""
+        """Return the number of pieces of work that have not run."""
         return self._streams.pending
 
     # -- streams, events, graphs ------------------------------------------------------------------------------
 
     def new_stream(self) -> int:
+        """Return the handle of a new stream."""
         handle = next(self._handles)
         self._streams.open(handle)
         return handle
 
     def destroy_stream(self, stream: int) -> None:
-        """What it has to do is done first."""
+        """Run the work of a stream, then remove the stream."""
         with self._lock:
             self._finish(lambda: self._streams.run(self._known(stream)))
             self._streams.close(stream)
@@ -69,6 +75,7 @@ class Work:
         return own
 
     def wait(self, stream: int | None = None) -> None:
+        """Run the work of a stream."""
         with self._lock:
             self.counts["wait"] += 1
             own = self._known(stream)
@@ -77,24 +84,29 @@ class Work:
             self._finish(lambda: self._streams.run(own))
 
     def wait_all(self) -> None:
+        """Run the work of all streams."""
         with self._lock:
             self.counts["wait all"] += 1
             self._finish(self._streams.run_all)
 
     def new_event(self) -> int:
+        """Return the handle of a new event."""
         handle = next(self._handles)
         self._events[handle] = None
         return handle
 
     def destroy_event(self, event: int) -> None:
+        """Forget an event."""
         del self._events[event]
 
     def record(self, event: int, stream: int | None = None) -> None:
+        """Put an event behind all work of a stream."""
         with self._lock:
             self._events[event] = self._streams.mark(self._known(stream))
             self._close()
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
+        """Let a stream wait for an event."""
         with self._lock:
             behind = self._events[event]
             if behind is not None:
@@ -102,7 +114,7 @@ class Work:
                 self._close()
 
     def elapsed(self, first: int, last: int) -> float:
-        """Milliseconds of the host between what stands before the two, which happens now if it has not yet."""
+        """Return the milliseconds of the host between two events, after their work has run."""
         with self._lock:
             begin, end = self._events[first], self._events[last]
             assert begin is not None and end is not None, "an event was never recorded"
@@ -111,18 +123,21 @@ class Work:
             return 1000 * (end.seconds - begin.seconds)
 
     def begin_capture(self, stream: int) -> None:
+        """Record the work of a stream from now on."""
         self._streams.captures[self._known(stream)] = []
 
     def end_capture(self, stream: int) -> int:
+        """Return the handle of a graph of the recorded work."""
         handle = next(self._handles)
         self._graphs[handle] = self._streams.captures.pop(self._known(stream))
         return handle
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether what is launched on the stream is recorded."""
+        """Return True if launches on the stream are recorded."""
         return self._known(stream) in self._streams.captures
 
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
+        """Queue a recorded graph."""
         recorded = list(self._graphs[graph])
 
         def replay() -> None:
@@ -132,6 +147,7 @@ class Work:
         self._queue("launch graph", stream, replay)
 
     def destroy_graph(self, graph: int) -> None:
+        """Forget a graph."""
         del self._graphs[graph]
 
     def _queue(self, what: str, stream: int | None, work: Callable[[], None]) -> None:
@@ -141,13 +157,13 @@ class Work:
             self._close()
 
     def _close(self) -> None:
-        """Managed memory is the device's while something is queued."""
+        """Close managed memory while something is queued, because then it belongs to the device."""
         if GUARDED and not self._running and self._streams.pending and not self._words[0]:
             guard().close(self._words.buffer_info()[0])
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """The emulator itself may touch managed memory."""
+        """Let the emulator itself access managed memory inside this context."""
         self._running += 1
         if GUARDED and self._words[0]:
             guard().open(self._words.buffer_info()[0])
@@ -158,7 +174,7 @@ class Work:
             self._close()
 
     def _finish(self, run: Callable[[], None]) -> None:
-        """Run queued work. After an access outside of all memory what is left is dropped."""
+        """Run queued work; after an error of the driver, drop the rest."""
         if not self._streams.pending:
             return
         with self._opened():

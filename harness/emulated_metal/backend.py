@@ -1,7 +1,7 @@
-"""Metal, emulated: a backend whose programs run on the host, one thread after another, on the arrays themselves.
+"""This module emulates Metal: its programs run on the host, one thread after another, on the arrays themselves.
 
-It does what docs/metal.md says of a launcher: fills the argument block, places the adstacks, and runs the entry points
-in order. Parallel tasks have GROUPS threadgroups, so their threads stride over the iterations.
+It does what docs/metal.md says of a launcher: it fills the argument block, places the adstacks, and runs the entry
+points in order. Parallel tasks have GROUPS threadgroups, so their threads stride over the iterations.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from . import library
 NAME = "metal-emulated"
 
 GROUPS = 2
-"""Threadgroups of a parallel task."""
+"""Number of threadgroups of a parallel task."""
 
 
 @dataclass(eq=False)
 class EmulatedExecutable:
-    """A program, compiled for the host. growths: every launch has adstack memory of its own."""
+    """Represent a program compiled for the host.
+
+    `growths` stays 0, because every launch has adstack memory of its own.
+    """
 
     kernel: Kernel
     program: Program
@@ -47,7 +50,11 @@ class EmulatedExecutable:
         self._block = Block(shaders.layout, self.kernel.name, written(shaders.kernel))
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute once. Raises OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow."""
+        """Execute the kernel once.
+
+        Raises:
+            OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow: the kernel traps.
+        """
         shaders, block = self.program.shaders, self._block
         layout = shaders.layout
         begin = layout.temps_at
@@ -79,12 +86,12 @@ class EmulatedExecutable:
 
 
 class EmulatedMetal:
-    """Kernels as programs for Metal, on the host."""
+    """A backend that compiles kernels as programs for Metal and runs them on the host."""
 
     name = "metal"
 
     def probe(self) -> Probe:
-        """Available with SPIRV-Cross and a C++ compiler."""
+        """Return that the backend is available if SPIRV-Cross and a C++ compiler are installed."""
         try:
             translator()
         except Absent:
@@ -94,22 +101,26 @@ class EmulatedMetal:
         return Probe(True, version=f"{PROGRAM}, {library.COMPILER}")
 
     def compile(self, kernel: Kernel, options: Options) -> EmulatedExecutable:
-        """Translate, and compile for the host. Raises Unsupported for what Metal does not have."""
+        """Translate a kernel and compile it for the host.
+
+        Raises:
+            Unsupported: Metal lacks a feature that the kernel uses.
+        """
         return EmulatedExecutable(kernel, program(kernel, options))
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
-        """A row for each thread."""
+        """Return one row for each thread of a task."""
         return Flight(GROUPS * LOCAL_SIZE if kernel.tasks[task].is_parallel else 1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Every executable has memory of its own."""
+        """Return zeros, because every executable has memory of its own."""
         return {slab: {"current": 0, "peak": 0} for slab in SLABS}
 
     def reset(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing, because the backend holds no memory."""
 
 
 @cache
 def emulated() -> EmulatedMetal:
-    """The backend of this process."""
+    """Return the backend of this process."""
     return EmulatedMetal()

@@ -1,7 +1,7 @@
-"""HEADER: the words of the Metal Shading Language that our texts use, for a C++17 compiler.
+"""This module holds HEADER: definitions of the words of the Metal Shading Language in texts, for a C++17 compiler.
 
-Address spaces are one here, and threads run one after another, so atomics are plain. Literals without a suffix are
-f32 by an option of the compiler (library.py).
+All address spaces are the same, and threads run one after another, so atomics are plain operations. Literals without a
+suffix are f32 by an option of the compiler (library.py).
 """
 
 from __future__ import annotations

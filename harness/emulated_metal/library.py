@@ -1,7 +1,7 @@
-"""A program as a library of the host, and its entry points as functions of Python.
+"""This module compiles a program to a library of the host and makes its entry points functions of Python.
 
-Every text stands in a namespace of its own, as it would be a library of its own for Metal. What an entry point is given
-follows from the table of its arguments, so a table that is wrong does not compile or gives wrong results.
+Every text has its own namespace, as it would be its own library for Metal. The arguments of an entry point follow from
+the table of its arguments, so a wrong table does not compile or gives wrong results.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ OPTIONS = (
     "-Werror=uninitialized",
     "-Werror=maybe-uninitialized",
 )
-"""A variable that may be read before it is written is an error, as far as the compiler sees it."""
+"""Options of the compiler; a variable that may be read before it is written is an error, if the compiler sees it."""
 
 Run = Callable[[int, int], None]
-"""(address of the argument block, threadgroups): run an entry point."""
+"""Function that runs an entry point, given the address of the argument block and the number of threadgroups."""
 
 _ARRAYS = re.compile(r"^template<.*>\nstruct spvUnsafeArray\n\{\n.*?^\};\n", re.MULTILINE | re.DOTALL)
-"""Made for several address spaces, of which there is one here; the header has its own."""
+"""Pattern of the array type for several address spaces. The host has only one, so the header has its own type."""
 _GIVEN = {"thread_position_in_grid": "uint3{k, 0, 0}", "threadgroups_per_grid": "uint3{groups, 1, 1}"}
-"""What Metal fills arguments with, for thread k of a grid of one axis."""
+"""Arguments that Metal fills in, for thread k of a grid of one axis."""
 
 
 @cache
 def has_compiler() -> bool:
-    """Whether texts can be compiled here."""
+    """Return True if texts can be compiled on this machine."""
     return shutil.which(COMPILER) is not None
 
 
 def source(entries: Sequence[Entry]) -> str:
-    """The C++ text of a program."""
+    """Return the C++ text of a program."""
     return "\n".join([HEADER, *map(_namespace, entries)])
 
 
@@ -83,7 +83,11 @@ def _given(argument: Argument) -> str:
 
 @lru_cache(256)
 def compiled(text: str) -> ctypes.CDLL:
-    """The library. InternalError if the compiler does not take the text, with what it says."""
+    """Return the library of a text.
+
+    Raises:
+        InternalError: the compiler does not accept the text; the message holds its output.
+    """
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "program.so"
         command = [COMPILER, "-x", "c++", "-", "-o", str(made), *OPTIONS]
@@ -94,7 +98,7 @@ def compiled(text: str) -> ctypes.CDLL:
 
 
 def functions(entries: Sequence[Entry]) -> dict[str, Run]:
-    """The entry points, by name."""
+    """Return the entry points by name."""
     library = compiled(source(entries))
     found: dict[str, Run] = {}
     for entry in entries:

@@ -1,5 +1,5 @@
-"""Findings in peers: what is drawn for them, how what fails is made small, told apart, and written down.
+"""This package finds faults in peers: it draws programs for them, reduces failures, groups them and writes them down.
 
-A peer is any system that runs the source text of a program (`harness/peers.py`). The result is a folder of scripts
+A peer is another system that runs the source text of a program (`harness/peers.py`). The result is a folder of scripts
 that need nothing but the peer and NumPy.
 """

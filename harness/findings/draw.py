@@ -1,7 +1,8 @@
-"""Programs that a peer takes: those of the common generator, said in the part of the language that peers share.
+"""This module draws programs that a peer accepts: programs of the common generator in the language that peers share.
 
-A peer's gradient has rules of its own about the form of a kernel. A program outside them costs a launch and decides
-nothing, so it is rewritten where that keeps it valid, and else not drawn. What it computes is left to chance as ever.
+The gradient of a peer has rules of its own about the form of a kernel. A program that breaks them costs a launch and
+decides nothing. So such a program is rewritten if it stays valid, and otherwise not drawn. What a program computes
+remains random.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ..strategies.draw import RandomDraw
 from .kernels import KernelsForPeers
 
 STEPS = 1_000_003
-"""Between the seeds that are tried for one program: a prime, so that tries of neighbouring seeds do not meet."""
+"""Distance of the seeds that are tried for one program. It is prime, so that tries of neighboring seeds do not meet."""
 
 IN_ARGUMENTS = 0.95
-"""Share of programs whose memory is given to the kernel as arrays: a peer fills these without compiling anything."""
+"""Share of programs whose memory is passed as arrays, which a peer fills without compiling anything."""
 
 _EXITS = (m.While, m.Break, m.Continue)
-"""What no peer differentiates."""
+"""Statements that no peer differentiates."""
 
 _WITHOUT_RULE = frozenset(
     {
@@ -47,11 +48,11 @@ _WITHOUT_RULE = frozenset(
         "volatile_load",
     }
 )
-"""Functions for which peers have no derivative, or which they do not have."""
+"""Functions that peers do not have, or for which they have no derivative."""
 
 
 def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
-    """A program that these peers are expected to differentiate, the same for the same seed."""
+    """Return a program that these peers are expected to differentiate, the same for the same seed."""
     names = tuple(peers)
     tries = 0
     while True:
@@ -63,7 +64,7 @@ def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
 
 
 def in_common(program: Program) -> Program:
-    """The same with loops that count up by one, and arrays in the place of views of them."""
+    """Return the program with loops that count up by one, and with arrays in place of views of them."""
     made = tidy(rebuilt_program(program, _upward))
     for field in made.fields:
         if field.views:
@@ -72,7 +73,7 @@ def in_common(program: Program) -> Program:
 
 
 def _upward(node: object) -> object:
-    """A loop over the same numbers, or over all from the first to the last of them."""
+    """Return a loop over the same numbers, or over all numbers from the first to the last of them."""
     if not isinstance(node, m.Range) or (node.step == 1 and not node.reverse and not node.stride):
         return node
     begin = node.begin or m.Number(0)
@@ -88,7 +89,7 @@ def _next(e: m.Expr) -> m.Expr:
 
 
 def takes(program: Program) -> bool:
-    """Whether the gradient of a kernel of this form is something that peers know."""
+    """Return True if peers can compute the gradient of a kernel of this form."""
     nodes = list(walk_program(program))
     if any(isinstance(n, (*_EXITS, m.Random, m.BitCast)) for n in nodes):
         return False
@@ -103,8 +104,9 @@ def takes(program: Program) -> bool:
 
 
 def stores_once(program: Program) -> bool:
-    """Whether no element is stored twice, as far as the text tells: peers demand that all but the first change of an
-    element be an atomic, and promise nothing else.
+    """Return True if no element is stored twice, as far as the text tells.
+
+    Peers demand that all changes of an element except the first be atomic, and promise nothing otherwise.
     """
     stored = [
         (t, outer)
@@ -120,7 +122,7 @@ def stores_once(program: Program) -> bool:
 
 
 def _targets(node: object) -> tuple[m.Expr, ...]:
-    """Places that a node changes."""
+    """Return the places that a node changes."""
     if isinstance(node, m.Assign):
         return node.targets
     return (node.target,) if isinstance(node, (m.Augment, m.AtomicCall)) else ()
@@ -131,7 +133,7 @@ def _names(place: m.Expr) -> set[str]:
 
 
 def _loops_alone(program: Program) -> bool:
-    """At the top of the kernel there are loops and nothing else, or no loop."""
+    """Return True if the kernel consists of loops only at its top level."""
     body = program.kernel.body
     if any(isinstance(n, m.Return) for n in body):
         return False
@@ -142,7 +144,7 @@ def _loops_alone(program: Program) -> bool:
 
 
 def _returns_last(program: Program) -> bool:
-    """Functions return at their end alone."""
+    """Return True if functions return only at their end."""
     for function in program.kernel.functions:
         returns = [n for n in walk_program(_alone(program, function)) if isinstance(n, m.Return)]
         if len(returns) > 1 or (returns and function.body[-1] is not returns[0]):
@@ -163,7 +165,7 @@ def _said(program: Program, name: str) -> bool:
 
 
 def in_double(program: Program) -> Program:
-    """The same with doubles in the place of all other reals."""
+    """Return the program with doubles in place of all other reals."""
     made: Program = _in_double(program)
     return made
 
@@ -179,8 +181,10 @@ def _in_double(node: Any) -> Any:
 
 
 def with_arguments(program: Program) -> Program:
-    """All memory as arrays given to the kernel, but for what functions use, and vectors of which single entries are
-    changed, which peers do not take so; a single number is an array of one element.
+    """Return the program with all memory passed to the kernel as arrays, where peers accept that.
+
+    Memory that functions use stays a field, and so do vectors of which single entries are changed, which peers do not
+    accept as arguments. A single number becomes an array of one element.
     """
     inside = {
         n.field

@@ -1,6 +1,6 @@
-"""How the right gradient of a finding is known: everything here that computes one must agree on it.
+"""This module establishes the right gradient of a finding: all systems that compute one must agree on it.
 
-The reference interpreter and the CPU run the gradient that our compiler makes; dual numbers and JAX know nothing of it.
+The reference and the CPU backend run the gradient that the compiler makes; dual numbers and JAX share nothing with it.
 """
 
 from __future__ import annotations
@@ -33,26 +33,32 @@ JUDGES = ("dual", "jax")
 
 @dataclass(frozen=True)
 class Evidence:
-    """right: adjoints of the initial content, by the name of the array. judges: who agrees, beside the interpreter."""
+    """Represent the right gradient of a program.
+
+    Attributes:
+        right: adjoints of the initial content, by the name of the array.
+        judges: the oracles and backends that agree with the interpreter.
+    """
 
     right: Arrays
     judges: tuple[str, ...]
 
     @property
     def suffices(self) -> bool:
-        """Whether a judge that knows nothing of our compiler agrees."""
+        """Return True if a judge independent of the compiler agrees."""
         return bool(self.judges)
 
 
 def is_certain(program: Program) -> bool:
-    """Whether dual numbers confirm the gradient of a program: what a reducer asks at every step, so that it does not
-    end at a tie or a kink, where there is no gradient to be wrong about.
+    """Return True if dual numbers confirm the gradient of a program.
+
+    A reducer asks this at every step, so that it does not end at a tie or a kink, where no gradient is wrong.
     """
     return evidence(program, DUAL) is not None
 
 
 def evidence(program: Program, plan: Plan = ORACLES) -> Evidence | None:
-    """The right gradient; None if there is none, or if anybody disagrees with it or cannot tell."""
+    """Return the right gradient, or None if there is none or if a judge disagrees or cannot decide."""
     try:
         kernel, initial, scalars = load(program)
         made = Lowerings(kernel)
@@ -79,15 +85,16 @@ def _gradient(made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars)
 
 
 def _has_extremes(program: Program) -> bool:
-    """Whether two values that tie, or one at zero, could matter."""
+    """Return True if two values that tie, or a value at zero, could matter."""
     nodes = list(walk_program(program))
     called = any(isinstance(n, m.Call) and n.function in ("min", "max", "abs") for n in nodes)
     return called or any(isinstance(n, m.AtomicCall) and n.op in ("min", "max") for n in nodes)
 
 
 def _is_steady(found: Bounded, made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> bool:
-    """Whether the gradient stays what it is when the initial content moves by a few roundings. At a tie it does not:
-    what it is there is convention.
+    """Return True if the gradient stays the same when the initial content moves by a few roundings.
+
+    At a tie it changes, because the gradient at a tie is a convention.
     """
     for way, side in product(("tie", "other tie"), (1.0, -1.0)):
         beside = _gradient(made, nudged(initial, UNIT, way, side), seeds, scalars)

@@ -1,4 +1,4 @@
-"""Families: what was found in peers, told apart by the peer, the way it failed and the traits of the reduced program.
+"""This module groups findings in peers into families, by the peer, the way of failure and the traits of the program.
 
 Invariant: a family is represented by its smallest program.
 """
@@ -19,7 +19,7 @@ from ..peers import DIED, HUNG, OVERFLOW
 from .traits import TRAITS, traits
 
 LINES = 10
-"""A kernel of more lines is not made small enough to be shown to anybody."""
+"""Number of lines above which a reduced kernel is too long to show."""
 
 
 Foretell = Callable[[frozenset[str]], bool]
@@ -27,7 +27,14 @@ Foretell = Callable[[frozenset[str]], bool]
 
 @dataclass(frozen=True)
 class Signature:
-    """direction: 'forward' or 'reverse'. way: 'value' for wrong numbers, else the kind of the end."""
+    """Represent what tells one family from another.
+
+    Attributes:
+        peer: the name of the peer.
+        direction: 'forward' or 'reverse'.
+        way: 'value' for wrong numbers, else the kind of the trap.
+        traits: the traits of the reduced program.
+    """
 
     peer: str
     direction: str
@@ -36,12 +43,12 @@ class Signature:
 
     @property
     def is_wrong_gradient(self) -> bool:
-        """Whether the peer gave numbers, and wrong ones."""
+        """Return True if the peer returned a gradient, and it is wrong."""
         return self.direction == "reverse" and self.way == "value"
 
     @property
     def title(self) -> str:
-        """One line."""
+        """Return the signature as one line of text."""
         order = list(TRAITS)
         named = sorted(self.traits, key=lambda t: (order.index(t) if t in order else len(order), t))
         return f"{self.peer}: {_said(self)}: {', '.join(named) or 'no trait'}"
@@ -54,7 +61,7 @@ def _said(signature: Signature) -> str:
 
 
 def signature_of(finding: Finding) -> Signature | None:
-    """What a finding in a peer is told from others by; None if it does not fail."""
+    """Return the signature of a finding in a peer, or None if the finding does not fail."""
     sign = sign_of_judged(finding.judged)
     if len(sign) != 3:
         return None
@@ -63,20 +70,27 @@ def signature_of(finding: Finding) -> Signature | None:
 
 
 def lines_of(program: Program) -> int:
-    """Lines of the functions and the kernel, decorators not counted."""
+    """Return the number of lines of the functions and the kernel, without decorators."""
     text = definitions(program).splitlines()
     return len([line for line in text if line.strip() and not line.startswith("@")])
 
 
 @lru_cache(2048)
 def calls_of(program: Program) -> frozenset[str]:
-    """The functions that a program calls."""
+    """Return the functions that a program calls."""
     return frozenset(n.function for n in walk_program(program) if isinstance(n, m.Call))
 
 
 @dataclass
 class Family:
-    """A signature, its smallest finding, and how many were reduced to it. calls: functions called by each of these."""
+    """Represent the findings with one signature.
+
+    Attributes:
+        signature: the signature.
+        finding: the smallest finding.
+        count: the number of findings that were reduced to this signature.
+        calls: the set of called functions of each finding.
+    """
 
     signature: Signature
     finding: Finding
@@ -87,7 +101,7 @@ class Family:
         self.calls.add(calls_of(self.finding.program))
 
     def add(self, finding: Finding) -> bool:
-        """Count one more; whether it is the smallest now."""
+        """Count one more finding. Return True if it is now the smallest."""
         self.count += 1
         self.calls.add(calls_of(finding.program))
         smaller = size(finding.program) < size(self.finding.program)
@@ -98,12 +112,12 @@ class Family:
 
 @dataclass
 class Families:
-    """All families of a run, in the order in which they were met."""
+    """Represent all families of a run, in the order in which they were found."""
 
     known: dict[Signature, Family] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> Family | None:
-        """Enter a reduced finding; its family if it is the first or the smallest of it."""
+        """Enter a reduced finding. Return its family if the finding is the first or the smallest of it, else None."""
         signature = signature_of(finding)
         if signature is None:
             return None
@@ -114,8 +128,15 @@ class Families:
         return family if family.add(finding) else None
 
     def covers(self, peer: str, program: Program, foretell: Foretell = lambda _: True) -> bool:
-        """Whether a program has all traits of a known wrong gradient of the peer, and calls all that one of its
-        findings calls, so that it would show nothing new if it failed. foretell: whether these traits say that it will.
+        """Return True if a program would show nothing new if it failed.
+
+        This holds if the program has all traits of a known wrong gradient of the peer, and calls all functions that one
+        of its findings calls.
+
+        Args:
+            peer: the name of the peer.
+            program: the program.
+            foretell: returns True if programs with these traits are expected to fail.
         """
         found, called = traits(program), calls_of(program)
         return any(
@@ -129,5 +150,5 @@ class Families:
 
     @property
     def wrong_gradients(self) -> list[Family]:
-        """Those of wrong numbers."""
+        """Return the families of wrong gradients."""
         return [f for s, f in self.known.items() if s.is_wrong_gradient]

@@ -1,9 +1,9 @@
-"""The hunt: programs are drawn and asked of peers; what fails is made small at once, beside, and told into families.
+"""This module hunts for faults in peers: it draws programs, asks peers, and reduces failures while the search goes on.
 
-Two things go on at a time, each with processes of its own: the thread of the caller draws and asks, another one makes
-findings small. Once a family is known, programs that have all its traits are mostly set aside, so that the time goes
-to what is not known yet; for the same reason findings that show what is known are mostly left as they are, and
-programs of which a peer gives no gradient, by all that it did so far, are mostly not asked.
+Two activities run at a time, each with its own processes: the thread of the caller draws and asks, another thread
+reduces findings. Once a family is known, programs that have all its traits are mostly set aside, so that the time goes
+to what is not known yet. For the same reason findings that show a known family are mostly not reduced, and programs for
+which a peer is not expected to return a gradient are mostly not asked.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from .families import LINES, Families, Family, lines_of, signature_of
 from .traits import traits
 
 BUDGET = 90.0
-"""Seconds in which a finding is made small; one that is still too long then waits for another turn."""
+"""Seconds in which a finding is reduced; a finding that is still too long then waits for another turn."""
 
 AGAIN = 0.1
-"""Share of programs asked, and of findings made small, though they have all traits of a known family; likewise of
-programs asked with traits of which the peer gave no gradient so far.
+"""Share of programs asked, and of findings reduced, although they have all traits of a known family.
+
+It is also the share of programs asked with traits for which the peer returned no gradient so far.
 """
 
 NEVER = 10
-"""Programs with the same two traits, none of whose gradients a peer gave, after which it is taken not to give one."""
+"""Number of programs without a gradient that share two traits, after which a peer is expected to give none."""
 
 MOST_PENDING = 200
-"""Findings that wait; what comes when so many do is counted and dropped."""
+"""Largest number of findings that wait; further findings are counted and dropped."""
 
 IDLE = 0.5
-"""Seconds until the next look for a finding to make small, where none waits."""
+"""Seconds until the next look for a finding to reduce, if none waits."""
 
 CANDIDATES = 4
-"""Programs of which the most unusual one is asked."""
+"""Number of programs of which the most unusual one is asked."""
 
 Progress = Callable[["Hunt"], None]
 Sample = Callable[[int, tuple[str, ...]], Program]
@@ -55,9 +56,14 @@ Sample = Callable[[int, tuple[str, ...]], Program]
 
 @dataclass
 class Counts:
-    """Of one peer. asked: kernels. verdicts: of their gradients. ends: kinds of those that ended with an exception.
-    without: pairs of traits of kernels whose gradient it did not give, and how often so far; 0 from when it gave one.
-    judged: traits of kernels whose gradient it gave, and whether that was wrong, with their numbers.
+    """Represent what is known about one peer.
+
+    Attributes:
+        asked: the number of kernels.
+        verdicts: the verdicts on their gradients.
+        ends: the kinds of exceptions that ended gradients.
+        without: for pairs of traits, how many kernels got no gradient so far; 0 once a gradient was returned.
+        judged: for the traits of kernels with a gradient, and True if it was wrong, the number of kernels.
     """
 
     asked: int = 0
@@ -67,38 +73,49 @@ class Counts:
     judged: Counter[tuple[frozenset[str], bool]] = field(default_factory=Counter)
 
     def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
-        """Remember whether a gradient was given."""
+        """Note for pairs of traits whether a gradient was returned."""
         for pair in pairs:
             known = self.without.get(pair, 1)
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
     def gives(self, pairs: list[frozenset[str]]) -> bool:
-        """Whether the peer may give a gradient of a kernel with these pairs of traits, as far as is known."""
+        """Return True if the peer may return a gradient of a kernel with these pairs of traits, as far as is known."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
-        """Whether most gradients of kernels with these traits were wrong; so it is taken to be before any was judged.
-        Traits that most kernels have say little of why one fails.
+        """Return True if most gradients of kernels with these traits were wrong, or if none was judged yet.
+
+        Traits that most kernels have say little about the reason of a failure.
         """
         wrong, right = (sum(n for (t, w), n in self.judged.items() if found <= t and w == way) for way in (True, False))
         return wrong >= right
 
     @property
     def wrong(self) -> int:
-        """Gradients that are numbers, and wrong."""
+        """Return the number of gradients that are wrong numbers."""
         return self.verdicts["wrong"]
 
     @property
     def given(self) -> int:
-        """Gradients that are numbers of which it can be told whether they are right."""
+        """Return the number of gradients that could be judged right or wrong."""
         return self.wrong + self.verdicts["ok"]
 
 
 @dataclass
 class Hunt:
-    """What a hunt came to so far. met: pairs of traits of the programs asked. passed_over: programs not asked, for what
-    they show is known. reduced: findings that were made small. unsure: those of which it is not sure that the peer is
-    wrong.
+    """Represent the state of a hunt.
+
+    Attributes:
+        peers: the names of the peers.
+        statistics: the statistics of all cases.
+        families: the families found.
+        counts: what is known about each peer.
+        pending: findings that wait to be reduced.
+        met: pairs of traits of the programs asked.
+        passed_over: the number of programs not asked, because they show nothing new.
+        reduced: the number of findings that were reduced.
+        unsure: findings for which it is not certain that the peer is wrong.
+        lock: guards what both threads use.
     """
 
     peers: tuple[str, ...]
@@ -113,7 +130,10 @@ class Hunt:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def chosen(self, seed: int, sample: Sample) -> tuple[int, Program, tuple[str, ...]]:
-        """Of CANDIDATES programs from this seed on the one whose traits were met least, and the peers to ask."""
+        """Return the program to ask, with its seed and the peers to ask.
+
+        It is the program whose traits were met least among CANDIDATES programs from this seed on.
+        """
         drawn = [(seed + k, sample(seed + k, self.peers)) for k in range(CANDIDATES)]
         pairs = {s: _pairs(traits(program)) for s, program in drawn}
         worth = {s: sum(1 / (1 + self.met[pair]) for pair in pairs[s]) for s, _ in drawn}
@@ -124,7 +144,7 @@ class Hunt:
         return best, program, wanted
 
     def _wanted(self, program: Program, source: RandomDraw) -> tuple[str, ...]:
-        """The peers that are worth asking."""
+        """Return the peers that are worth asking about a program."""
         pairs = _pairs(traits(program))
         with self.lock:
             known = {p for p in self.peers if self._covered(p, program) or not self.counts[p].gives(pairs)}
@@ -134,7 +154,7 @@ class Hunt:
         return self.families.covers(peer, program, self.counts.get(peer, Counts()).foretell)
 
     def count(self, program: Program, judged: tuple[Judged, ...]) -> None:
-        """Enter what the peers made of a program."""
+        """Enter the verdicts of the peers on a program."""
         pairs = _pairs(traits(program))
         for j in judged:
             if j.executor in self.peers and j.direction == "reverse":
@@ -149,7 +169,7 @@ class Hunt:
                 counts.ends.update([way] if way not in ("", "value") else [])
 
     def enter(self, finding: Finding) -> None:
-        """What failed: of a peer it waits to be made small, of anything else it is a finding of the run."""
+        """Enter a failure: a failure of a peer waits to be reduced, any other failure is a finding of the run."""
         failed = [j for j in finding.judged if j.verdict == "disagree"]
         for j in failed:
             if j.executor in self.peers:
@@ -161,7 +181,10 @@ class Hunt:
             self.statistics.findings.append(finding)
 
     def next(self) -> Finding | None:
-        """The finding to make small now: of gradients before others, small first; few of those that are known, last."""
+        """Return the finding to reduce now, or None.
+
+        Wrong gradients come before other failures, small programs first; a few findings of known families come last.
+        """
         with self.lock:
             new = [f for f in self.pending if not self._known(f)]
             new = new or [f for f in self.pending if RandomDraw(f"small {f.seed}").boolean(AGAIN)]
@@ -172,7 +195,7 @@ class Hunt:
             return chosen
 
     def _known(self, finding: Finding) -> bool:
-        """Whether it is to be expected that a finding, made small, belongs to a family that has a small one."""
+        """Return True if a finding is expected to belong, once reduced, to a known family."""
         signature = signature_of(finding)
         if signature is None:
             return True
@@ -182,13 +205,13 @@ class Hunt:
 
 
 def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:
-    """Least first."""
+    """Return a sort key; the least key is reduced first."""
     signature = signature_of(finding)
     return signature is None or not signature.is_wrong_gradient, size(finding.program)
 
 
 def _pairs(found: frozenset[str]) -> list[frozenset[str]]:
-    """Every trait and every two traits."""
+    """Return every single trait and every pair of traits."""
     return [frozenset({a, b}) for a in found for b in found if a <= b]
 
 
@@ -201,7 +224,19 @@ def hunt(
     progress: Progress = lambda found: None,
     sample: Sample = sample_for_peers,
 ) -> Hunt:
-    """Draw, ask, and make small, for so many seconds or cases; what waits when they are over is left."""
+    """Draw programs, ask peers, and reduce failures, for some seconds or cases.
+
+    Findings that still wait at the end are left.
+
+    Args:
+        seconds: the time limit.
+        peers: the names of the peers.
+        seed: the first seed.
+        backends: the backends to compare with.
+        cases: the number of cases at which to stop, or None.
+        progress: is called after each case.
+        sample: draws a program from a seed.
+    """
     found = Hunt(peers, Statistics(seed), counts={name: Counts() for name in peers})
     begin = time.monotonic()
     ended = threading.Event()
@@ -239,7 +274,7 @@ def _case(found: Hunt, worker: Worker, seed: int, backends: tuple[str, ...], sam
 
 
 def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
-    """What is compared beside peers: backends and dual numbers, at the least cost."""
+    """Return the plan that compares peers with backends and dual numbers at the least cost."""
     return Plan(
         backends,
         text=False,
@@ -260,7 +295,10 @@ def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
 
 
 def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Setup) -> None:
-    """The other thread. What waits when the caller has ended is made small as long as there is time."""
+    """Reduce findings in the other thread.
+
+    After the caller has ended, the thread reduces waiting findings until the deadline.
+    """
     with Worker(setup, HANG) as worker:
         while time.monotonic() < deadline:
             finding = found.next()
@@ -277,7 +315,7 @@ def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Set
 
 
 def _worth_more(finding: Finding, small: Finding) -> bool:
-    """Whether a finding is still too long, and became smaller."""
+    """Return True if a finding is still too long, but became smaller."""
     return lines_of(small.program) > LINES and size(small.program) < size(finding.program)
 
 
@@ -294,7 +332,7 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
 
 @dataclass
 class _Certain:
-    """From the first step on whose gradient is certain, all are."""
+    """Accept programs until one has a certain gradient; from then on accept only programs with a certain gradient."""
 
     reached: bool = False
 
@@ -307,8 +345,9 @@ class _Certain:
 
 
 def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding | None:
-    """A finding in one peer, in double precision, smaller, and with fields in the place of arguments, as far as it
-    still fails so; None if it does not fail again.
+    """Return a finding in one peer reduced, or None if it does not fail again.
+
+    As far as the failure stays the same, the program is in double precision and has fields in place of arguments.
     """
     key = failed_key(finding.judged)
     if key is None:
@@ -317,7 +356,7 @@ def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding
     plan = finding.plan.narrowed(key)
 
     def ask(job: Job) -> Result | Crash:
-        """A peer promises nothing about elements stored twice, and need not be asked."""
+        """Execute a job, unless its program stores an element twice; peers promise nothing about such programs."""
         assert job.program is not None
         return execute(job) if stores_once(job.program) else Result(())
 

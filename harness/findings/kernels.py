@@ -1,10 +1,9 @@
-"""Kernels for peers: those of the common generator that are short, and of forms which peers differentiate.
+"""This module draws kernels for peers: short ones of the common generator, in forms that peers differentiate.
 
-A peer takes a tenth of a second for the smallest kernel, so what it would refuse is not drawn in the first place: no
-`while`, no exits, no serial code beside loops, real numbers of one type. Small kernels tell more than large ones:
-one mistake of a peer hides the next, and they are made small sooner. Loops count by all that a bound may be made
-of, differences and numbers below zero among it; loops at the top of the kernel are at times serial, from element to
-element of an array.
+A peer takes a tenth of a second for the smallest kernel, so kernels that it would refuse are not drawn at all: no
+`while`, no exits, no serial code beside loops, real numbers of one type. Small kernels tell more than large ones: one
+mistake of a peer hides the next, and small kernels are reduced sooner. Bounds of loops take all forms, also differences
+and negative numbers. Loops at the top of the kernel are sometimes serial, from element to element of an array.
 """
 
 from __future__ import annotations
@@ -22,31 +21,35 @@ from ..strategies.loops import Serial
 from ..strategies.state import Array, Whole
 
 NOT_GIVEN = ("p", "h", "l", "a")
-"""Arrays of types that say nothing about a gradient, and cost a peer another kernel to fill."""
+"""Arrays whose types say nothing about a gradient, and which cost a peer another kernel to fill."""
 
 CHAINS = 0.1
 """Share of sections that are a serial loop from element to element."""
 
 OWN_ARRAYS = 0.12
-"""Share of sections about arrays of an iteration's own."""
+"""Share of sections about local arrays."""
 
 PRODUCTS = 0.04
-"""Share of sections that multiply elements which lanes share."""
+"""Share of sections that multiply elements which several iterations share."""
 
 FUNCTIONS = 0.25
-"""Share of the functions of common programs that are drawn: peers write them out in place."""
+"""Share of the functions of common programs that are drawn; peers inline functions."""
 
 MOST = 4
-"""Trips of a loop, at most."""
+"""Largest number of trips of a loop."""
 
 PLAIN_BOUNDS = 0.85
-"""Share of serial loops whose bounds are sums of names, numbers and elements: peers bound what they save by these, and
-refuse what they cannot bound.
+"""Share of serial loops whose bounds are sums of names, numbers and elements.
+
+Peers bound the number of values they save by such bounds, and refuse what they cannot bound.
 """
 
 
 class KernelsForPeers(Kernels):
-    """Draws programs of the smooth profile. bounding: whether a bound of the plain kind is being drawn."""
+    """Draw programs of the smooth profile for peers.
+
+    `bounding` is True while a bound of the plain kind is drawn.
+    """
 
     rich_share = 0.0
     vectorial_share = 0.3
@@ -64,7 +67,7 @@ class KernelsForPeers(Kernels):
             super()._new_function()
 
     def _section(self) -> list[Stmt]:
-        """A parallel loop, or a serial one along an array."""
+        """Return a parallel loop, or a serial loop along an array."""
         self._open_serial()
         others = ((CHAINS, self._chain), (OWN_ARRAYS, self.own_arrays), (PRODUCTS, self._shared_product))
         for share, section in others:
@@ -73,7 +76,7 @@ class KernelsForPeers(Kernels):
         return [self._task(None)]
 
     def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
-        """Over the lanes, up by one."""
+        """Return a domain over the lanes that counts up by one, with its indices."""
         lane, n = self.fresh("i"), Number(self.n)
         index = {lane: Whole(i32, 0, self.n - 1)}
         kind = self.draw.choice(("over", "range", "over", "range", "extent", "from", "box", "matrix"))
@@ -84,19 +87,17 @@ class KernelsForPeers(Kernels):
         return domains.get(kind) or m.Range(self.trips(1), n), index
 
     def exit(self) -> list[Stmt]:
-        """None: peers do not differentiate it."""
+        """Return a simple statement in place of an exit, because peers do not differentiate exits."""
         return self.simple()
 
     def _as_while(self) -> list[Stmt]:
-        """None, for the same reason."""
+        """Return a `for` loop in place of a `while`, because peers do not differentiate `while`."""
         return [self._main_loop()]
 
     # -- along an array ---------------------------------------------------------------------------------------
 
     def _chain(self) -> list[Stmt]:
-        """An element is made of the one before it, for all elements of an array after the first; nothing if there are
-        too few.
-        """
+        """Return a serial loop that makes each element of an array from the one before; nothing if it is too short."""
         found = [n for n in ("y", "z", "o") if self.extent(self.arrays[n].axes[0]) > 2]
         array = self._open(self.draw.choice(found)) if found else None
         if array is None:
@@ -113,7 +114,7 @@ class KernelsForPeers(Kernels):
         return [m.For((name,), domain, tuple(body), serialize=True)]
 
     def _links(self, array: Array, i: m.Name, whole: bool) -> list[Stmt]:
-        """whole: the loop runs over all elements, and not over all but the last."""
+        """Return the body of a chain; `whole` says that the loop runs over all elements, not over all but the last."""
         here, there = (m.Binary("-", i, Number(1)), i) if whole else (i, add(i, Number(1)))
         source, target = (m.Element(array.name, (k,)) for k in (here, there))
         made: list[Stmt] = [m.Assign((self.declare_real(self.main),), (source,))]
@@ -128,14 +129,17 @@ class KernelsForPeers(Kernels):
     # -- serial loops -----------------------------------------------------------------------------------------
 
     def loop(self, depth: int) -> list[Stmt]:
-        """A `for` that holds others down to this depth."""
+        """Return a `for` that holds further loops down to this depth."""
         kind = self.draw.choice((*("for",) * 10, "box", "unrolled"))
         if kind == "unrolled" and depth == 1:
             return self._unrolled()
         return self._for(depth, self._box() if kind == "box" and depth == 1 else self._range())
 
     def _range(self) -> Serial:
-        """Counted by the text, by data, by arguments, by indices around, by differences; from below zero, empty."""
+        """Return the range of a serial loop.
+
+        It is counted by the text, data, arguments, outer indices or differences; it may start below zero or be empty.
+        """
         kinds: list[Callable[[], tuple[m.Range, int, int]]] = [
             self._up_to(self._literal),
             self._up_to(self._literal),
@@ -165,13 +169,13 @@ class KernelsForPeers(Kernels):
         return made
 
     def _least(self, e: Expr) -> int:
-        """What the begin of a range is at the least, as far as names tell."""
+        """Return the least value of the begin of a range, as far as names tell."""
         if isinstance(e, m.Name) and e.name in self.names.ints:
             return self.names.ints[e.name].low
         return min((self.names.ints[n].low for n in self.names.indices), default=0)
 
     def _count(self, most: int = MOST) -> tuple[Expr, Whole]:
-        """A small integer: an index around, an element of an input, an argument, or one of the text."""
+        """Return a small integer: an outer index, an element of an input, an argument, or a number of the text."""
         kind = self.draw.choice(("index", "index", "data", "data", "argument"))
         names = [n for n in self.names.indices if self.names.ints[n].high <= most]
         if kind == "index" and names:
@@ -188,13 +192,13 @@ class KernelsForPeers(Kernels):
         return m.Name("count"), Whole(i32, 0, MOST)
 
     def trips(self, most: int = MOST) -> Expr:
-        """Of a plain bound: a number of the text, or what may be negative only where an index is."""
+        """Return a trip count; in a plain bound it is a number, or negative only where an index is."""
         if not self.bounding:
             return super().trips(most)
         return Number(self.draw.integer(1, most)) if self.draw.boolean(0.35) else self._count(most)[0]
 
     def place(self, array: Array) -> tuple[Expr, ...]:
-        """In a plain bound: an index around, or a number."""
+        """Return indices of an element; in a plain bound they are outer indices or numbers."""
         if not self.bounding:
             return super().place(array)
         return tuple(self._plain_index(self.extent(axis)) for axis in array.axes)
@@ -206,7 +210,7 @@ class KernelsForPeers(Kernels):
         return Number(self.draw.integer(0, extent - 1))
 
     def _falling(self) -> tuple[m.Range, int, int]:
-        """As many iterations less as a number is greater."""
+        """Return a range that shrinks as another number grows."""
         less, known = self._count()
         if self.draw.boolean(0.6):
             most = max(self.draw.choice((known.high, MOST)), 1)
@@ -214,7 +218,7 @@ class KernelsForPeers(Kernels):
         return m.Range(None, m.Binary("-", self.trips(MOST), less)), 0, MOST - known.low - 1
 
     def _below_zero(self) -> tuple[m.Range, int, int]:
-        """From a number that is or may be negative."""
+        """Return a range that begins at a number that is or may be negative."""
         offset = self.draw.integer(1, 3)
         if self.draw.boolean(0.3):
             return m.Range(Number(-offset), self.trips(2)), -offset, 1
@@ -222,7 +226,7 @@ class KernelsForPeers(Kernels):
         return m.Range(m.Binary("-", first, Number(offset)), self.trips(2)), known.low - offset, 1
 
     def within(self, e: Expr, w: Whole, extent: int) -> Expr:
-        """The integer brought into 0 .. extent - 1."""
+        """Return the integer brought into 0 .. extent - 1."""
         return m.Binary("%", e, Number(extent)) if w.low < 0 else super().within(e, w, extent)
 
     def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:

@@ -1,7 +1,7 @@
-"""Scripts: a finding as a file that needs nothing but the peer and NumPy, and says by its exit status who is right.
+"""This module writes a finding as a script that needs only the peer and NumPy, and whose exit status says who is right.
 
-The right gradient is in the file as numbers. The script does not ask to be believed: it differentiates the peer's own
-forward pass by central differences, and ends with status 2 if the numbers do not agree with these.
+The right gradient stands in the script as numbers. The script also proves it: it differentiates the forward pass of the
+peer itself by central differences, and ends with status 2 if the numbers do not agree with these.
 """
 
 from __future__ import annotations
@@ -103,7 +103,15 @@ sys.exit(status)
 
 
 def script(program: Program, peer: str, known: Evidence, title: str, version: str) -> str:
-    """The text of a script about the gradient of a program, all of whose reals are in double precision."""
+    """Return the text of a script about the gradient of a program.
+
+    Args:
+        program: the program, all of whose reals are in double precision.
+        peer: the name of the peer.
+        known: the right gradient.
+        title: the first line of the script's docstring.
+        version: the version of the peer.
+    """
     dialect = DIALECTS[peer]
     head = _HEAD.format(
         title=title,
@@ -180,6 +188,6 @@ def _given(program: Program, peer: str, param: m.Param) -> str:
 
 
 def can_be_written(program: Program) -> bool:
-    """Whether a script can say this program: fields and arrays without origins, all reals of them doubles."""
+    """Return True if a script can express this program: fields and arrays without origins, with doubles as reals."""
     plain = all(not f.struct and not f.offset and not f.views for f in program.fields)
     return plain and all(not f.dtype.is_real or f.dtype == f64 for f in program.fields)

@@ -1,7 +1,8 @@
-"""The folder of findings: for each family a script, the program it was made from, and one page that lists them all.
+"""This module writes the folder of findings: a script and a program for each family, and one page that lists them all.
 
-A script is kept only if it ran in a process of its own and said that the peer is wrong. The folder may hold what others
-put there: a file in its place is replaced and no link followed, and a script imports nothing that lies beside it.
+A script is kept only if it ran in its own process and showed that the peer is wrong. The folder may hold files of
+strangers: a file in the place of a script is replaced and no link is followed, and a script imports nothing that lies
+beside it.
 """
 
 from __future__ import annotations
@@ -23,15 +24,21 @@ from .families import LINES, Family, lines_of
 from .script import can_be_written, script
 
 WRONG = 1
-"""Exit status of a script whose peer is wrong."""
+"""Exit status of a script that shows that the peer is wrong."""
 
 SECONDS = 120.0
-"""Time that a script may take."""
+"""Time that a script may take, in seconds."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A family with its script. said: what the script printed."""
+    """Represent a family with its script.
+
+    Attributes:
+        family: the family.
+        path: the path of the script.
+        said: the output of the script.
+    """
 
     family: Family
     path: Path
@@ -39,7 +46,7 @@ class Written:
 
 
 def write(folder: Path, families: Iterable[Family]) -> list[Written]:
-    """Scripts of all wrong gradients that are small, certain and confirmed, and the page about them."""
+    """Write scripts of all wrong gradients that are small, certain and confirmed, and the page about them."""
     folder.mkdir(parents=True, exist_ok=True)
     found = [w for family in families if (w := write_one(folder, family))]
     write_beside(folder / "FOUND.md", page(found))
@@ -47,7 +54,7 @@ def write(folder: Path, families: Iterable[Family]) -> list[Written]:
 
 
 def write_one(folder: Path, family: Family) -> Written | None:
-    """The script of a family, run once; None if it is too long, cannot be written, or does not show the mistake."""
+    """Write and run the script of a family; return None if it is too long, cannot be written, or shows no mistake."""
     program = family.finding.program
     known = evidence(program)
     if known is None or not known.suffices or not can_be_written(program) or lines_of(program) > LINES:
@@ -69,14 +76,14 @@ def _text(family: Family, known: Evidence) -> str:
 
 
 def name_of(family: Family) -> str:
-    """Of the file: the peer, the first trait, and what tells the kernel from others."""
+    """Return the file name: the peer, the first trait, and a checksum of the kernel."""
     first = re.sub(r"\W+", "_", family.signature.title.split(": ")[-1].split(",")[0]).strip("_")
     text = definitions(family.finding.program)
     return f"{family.signature.peer}_{first}_{zlib.crc32(text.encode()):08x}"
 
 
 def confirm(path: Path) -> tuple[int, str]:
-    """Run a script by the interpreter of the peers: (exit status, what it printed)."""
+    """Run a script with the interpreter of the peers. Return its exit status and its output."""
     try:
         command = script_command(peer_python(), str(path))
         found = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
@@ -86,7 +93,7 @@ def confirm(path: Path) -> tuple[int, str]:
 
 
 def page(found: Iterable[Written]) -> str:
-    """Markdown: every family with its kernel and what its script printed."""
+    """Return a Markdown page with the kernel of every family and the output of its script."""
     parts = ["# Wrong gradients of peers", ""]
     for w in found:
         kernel = definitions(w.family.finding.program, w.family.signature.peer).strip()

@@ -1,8 +1,8 @@
-"""TRAITS: what may make a peer's gradient wrong, as predicates on a program; the traits of a reduced program are what a
-family of findings is told from others by.
+"""This module holds TRAITS: predicates on a program that name what may make the gradient of a peer wrong.
 
-After reduction nothing is left that could go without the failure going too, so each trait that is left takes part in
-it. Two programs with the same traits may still fail for two reasons: families are found too few rather than too many.
+The traits of a reduced program tell its family from other families. After reduction nothing is left that could be
+removed without removing the failure, so each remaining trait takes part in it. Two programs with the same traits may
+still fail for two reasons: families are rather too few than too many.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Predicate = Callable[[Facts], bool]
 
 
 def _changed(stmt: m.Stmt) -> set[str]:
-    """Locals assigned in a statement."""
+    """Return the locals that a statement assigns."""
     names: set[str] = set()
     for n in walk(stmt):
         places = n.targets if isinstance(n, m.Assign) else (n.target,) if isinstance(n, m.Augment) else ()
@@ -31,7 +31,7 @@ def _changed(stmt: m.Stmt) -> set[str]:
 
 
 def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """The nodes at and below a node whose values count: all but the places that are assigned."""
+    """Yield the nodes at and below a node whose values count: all except the places that are assigned."""
     if isinstance(node, tuple):
         for item in node:
             yield from _reads(item)
@@ -45,7 +45,7 @@ def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
 
 
 def _inside(place: m.Expr) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """What is read to find a place: its indices."""
+    """Yield the nodes that are read to find a place: its indices."""
     if isinstance(place, (m.Element, m.Part)):
         yield from _reads(place.indices)
     if isinstance(place, (m.Part, m.Swizzle, m.Slice, m.Member)):
@@ -53,7 +53,7 @@ def _inside(place: m.Expr) -> Iterator[m.Expr | m.Stmt | m.Domain]:
 
 
 def _read(node: object) -> set[str]:
-    """Names read in a node."""
+    """Return the names that are read in a node."""
     return {n.name for n in _reads(node) if isinstance(n, m.Name)}
 
 
@@ -62,13 +62,13 @@ def _indices(f: Facts) -> set[str]:
 
 
 def _before_loop(f: Facts) -> bool:
-    """A local that is made before a serial loop and read in it, which does not assign it."""
+    """Return True if a local is made before a serial loop, which reads it and does not assign it."""
     known = {name for s, _ in f.placed for name in _changed(s)} - _indices(f)
     return any((_read(s) & known) - _changed(s) for s, _ in f.serial)
 
 
 def _carried(f: Facts) -> bool:
-    """A local that a serial loop computes from what the iteration before left in it."""
+    """Return True if a serial loop computes a local from its value in the trip before."""
     for s, _ in f.serial:
         for n in walk(s):
             if isinstance(n, m.Augment) and isinstance(m.root(n.target), m.Name):
@@ -81,7 +81,7 @@ def _carried(f: Facts) -> bool:
 
 
 def _passed_on(f: Facts) -> bool:
-    """A local that a serial loop reads before it assigns it: what it was in the iteration before."""
+    """Return True if a serial loop reads a local before it assigns it, and so reads the value of the trip before."""
     return any(_read_first(s.body) for s, _ in f.serial if isinstance(s, m.For))
 
 
@@ -116,7 +116,7 @@ def _ranges(f: Facts) -> list[m.Range]:
 
 
 def _bound_by_difference(f: Facts) -> bool:
-    """A serial loop that ends where a difference says, of numbers that the text does not tell."""
+    """Return True if the end of a serial loop is a difference whose right side is not a number of the text."""
     return any(
         isinstance(n, m.Binary) and n.op == "-" and not isinstance(n.right, m.Number)
         for d in _ranges(f)
@@ -125,7 +125,7 @@ def _bound_by_difference(f: Facts) -> bool:
 
 
 def _begins_elsewhere(f: Facts) -> bool:
-    """A serial loop that does not begin at zero."""
+    """Return True if a serial loop does not begin at zero."""
     return any(d.begin is not None and d.begin != m.Number(0) for d in _ranges(f))
 
 
@@ -138,7 +138,7 @@ def _in_memory(place: m.Expr) -> bool:
 
 
 def _stored_and_read(f: Facts) -> bool:
-    """An element of one array is stored, and one is read in the same kernel."""
+    """Return True if the kernel stores and reads elements of one array."""
     written = {
         r.field for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(r := m.root(t), m.Element)
     }
@@ -146,26 +146,26 @@ def _stored_and_read(f: Facts) -> bool:
 
 
 def _constant_stored(f: Facts) -> bool:
-    """An element gets a number of the text."""
+    """Return True if a number of the text is stored to an element."""
     stores = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     return any(_in_memory(t) and isinstance(v, m.Number) for n in stores for t, v in zip(n.targets, n.values))
 
 
 def _inner_assignment(f: Facts) -> bool:
-    """A local that a branch outside all serial loops assigns."""
+    """Return True if a branch outside all serial loops assigns a local."""
     branches = [(s, outer) for s, outer in f.placed if isinstance(s, m.If)]
     return any(_changed(s) and all(o in f.tasks for o in outer if isinstance(o, LOOPS)) for s, outer in branches)
 
 
 def _index_in_arithmetic(f: Facts) -> bool:
-    """The index of a serial loop as a number in what is computed."""
+    """Return True if a computation uses the index of a serial loop as a number."""
     inner = {name for s, _ in f.serial if isinstance(s, m.For) for name in s.indices}
     used = [n for n in f.nodes if isinstance(n, (m.Cast, m.Binary, m.Call))]
     return any(isinstance(x, m.Name) and x.name in inner for n in used for x in _outside_places(n))
 
 
 def _outside_places(node: object) -> Iterator[object]:
-    """Expressions at and below one, but for those inside indices."""
+    """Yield the expressions at and below an expression, except those inside indices."""
     if isinstance(node, tuple):
         for item in node:
             yield from _outside_places(item)
@@ -177,7 +177,7 @@ def _outside_places(node: object) -> Iterator[object]:
 
 
 def _dynamic_part(f: Facts) -> bool:
-    """An entry of a vector that is not memory, whose index is known at the launch alone."""
+    """Return True if a vector outside memory is indexed by a value known only at the launch."""
     parts = [n for n in f.nodes if isinstance(n, m.Part) and not isinstance(m.root(n), m.Element)]
     return any(not all(isinstance(k, m.Number) for k in n.indices) for n in parts)
 
@@ -186,7 +186,7 @@ _VECTORS = (m.Vector, m.Matrix, m.Filled, m.Comprehension)
 
 
 def _vectors(f: Facts) -> set[str]:
-    """Locals that hold a vector or a matrix at some time, and arrays whose elements are such."""
+    """Return the locals that hold a vector or a matrix at some time, and arrays with elements of these kinds."""
     found = {field.name for field in f.program.fields if field.element}
     assigned = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     while True:
@@ -202,7 +202,7 @@ def _vectors(f: Facts) -> set[str]:
 
 
 def _is_vector(value: m.Expr, known: set[str]) -> bool:
-    """Whether a vector is made of something, and not only measured or taken apart."""
+    """Return True if an expression makes a vector, and does not only measure it or take it apart."""
     if isinstance(value, (*_VECTORS, m.Swizzle, m.Slice)):
         return True
     if isinstance(value, (m.Name, m.Element)):
@@ -218,7 +218,7 @@ def _is_vector(value: m.Expr, known: set[str]) -> bool:
 
 
 def _vector_carried(f: Facts) -> bool:
-    """A vector or matrix that a serial loop changes, as a whole or in part."""
+    """Return True if a serial loop changes a vector or matrix, as a whole or in part."""
     vectors = _vectors(f)
     return any(_changed(s) & vectors for s, _ in f.serial)
 
@@ -247,12 +247,12 @@ TRAITS: dict[str, Predicate] = {
     "an unrolled loop": SHAPES["unrolled loop"],
     "an index in arithmetic": _index_in_arithmetic,
 }
-"""By name, most telling first."""
+"""Predicates by the name of the trait, most telling first."""
 
 
 @lru_cache(2048)
 def traits(program: Program) -> frozenset[str]:
-    """Names of the traits that a program has; of one without any, its operations."""
+    """Return the names of the traits of a program, or of its operations if it has no trait."""
     facts = Facts(program)
     found = frozenset(name for name, test in TRAITS.items() if test(facts))
     return found or frozenset(f"the derivative of {op}" for op in _operations(facts))

@@ -1,9 +1,9 @@
-"""Mutants: known miscompilations that a test switches on to see whether the harness finds them.
+"""This package contains mutants: known miscompilations that a test switches on to see whether the harness finds them.
 
     with MUTANTS["sub-without-sign"].planted():
         ...                                         # kernels lowered and compiled here are wrong
 
-The list is closed: a mutant is a row of one of the modules below. Nothing in the compiler knows of them.
+The list is closed: each mutant is a row of one of the modules below. Nothing in the compiler knows of mutants.
 """
 
 from __future__ import annotations
@@ -50,4 +50,4 @@ MUTANTS: dict[str, Mutant] = {
     )
     for mutant in module.MUTANTS
 }
-"""Every mutant by name."""
+"""All mutants by name."""

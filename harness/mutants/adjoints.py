@@ -1,4 +1,4 @@
-"""Mutants that keep the books of adjoints wrong: not zeroed, zeroed too often, added in the wrong way."""
+"""This module contains mutants that handle adjoints wrongly: not zeroed, zeroed too often, added in a wrong way."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def _keep_local_adjoint() -> Plant:
 
 
 def _adjoints_outlive_iterations(concerned: Callable[[str], bool] = lambda thing: True) -> Plant:
-    """Adjoint locals of loop bodies are declared once, at the head of the task. concerned: which, by the name of the
-    local or the number of the value.
+    """Declare adjoint locals of loop bodies once, at the head of the task.
+
+    Args:
+        concerned: selects adjoint locals by the name of the local or the number of the value.
     """
     right = TaskReverser._declare_adjoint
 
@@ -102,7 +104,7 @@ def _overwrite_after_blocks() -> Plant:
 
 
 def _dirty_slots() -> Plant:
-    """A slot starts with the adjoint that recycled memory may hold, here 0.5."""
+    """Start a slot with an adjoint that recycled memory may hold, 0.5."""
 
     def spoil(self: TaskReverser, task: Task) -> Task:
         dual = {s.stack: s.dtype for s in walk(task.body) if isinstance(s, n.StackAlloca) and s.adjoint}
@@ -141,7 +143,7 @@ def _zero_after_atomic_add() -> Plant:
 
 
 def _extreme_taken_by_all() -> Plant:
-    """Whoever equals the final value reads the adjoint, and leaves it there for the next one."""
+    """Let every iteration that equals the final value read the adjoint and leave it for the next iteration."""
 
     def change(right: Handler) -> Handler:
         def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
@@ -175,7 +177,7 @@ def _round_adjoints() -> Plant:
 
 
 def _sum_in_half() -> Plant:
-    """Sums of shares are rounded to half precision after each addition, where the value is in half precision."""
+    """Round sums of shares to half precision after each addition, if the value is in half precision."""
     right = TaskReverser.add
 
     def wrong(self: TaskReverser, value: Value, share: Value | None) -> None:

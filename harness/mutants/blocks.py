@@ -1,4 +1,7 @@
-"""Mutants of what threads of a block do together on NVIDIA GPUs, seen where an emulated grid has blocks and warps."""
+"""This module contains mutants of the cooperation of threads in a block on NVIDIA GPUs.
+
+They show on an emulated grid that has blocks and warps.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ BLOCKS = "cuda-emulated-blocks"
 
 
 def _barriers_left_out(helper: str, which: int) -> Plant:
-    """In a helper: the barrier of this number, of two."""
+    """Leave out the barrier number `which` (1 or 2) of a helper."""
     right, seen = warp._barrier, list[str]()
 
     def wrong(m: ModuleState, b: IRBuilder) -> None:
@@ -87,4 +90,7 @@ OF_MANY_WARPS: Sequence[Mutant] = (
         _stride_of_one_round,
     ),
 )
-"""Seen by tests alone: gated loops of generated programs have too few iterations to fill several warps, or chunks."""
+"""Mutants that only tests find, because gated loops of generated programs have too few iterations.
+
+They do not fill several warps or chunks.
+"""

@@ -1,4 +1,4 @@
-"""Mutants of extents: what machine code takes an array to measure."""
+"""This module contains mutants of the extents that machine code reads for an array."""
 
 from __future__ import annotations
 

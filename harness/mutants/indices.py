@@ -1,6 +1,6 @@
-"""Mutants of index checks: comparisons that let an index pass, and proofs of what does not hold.
+"""This module contains mutants of index checks: comparisons that let a bad index pass, and false proofs.
 
-What they break leads outside of memory: the fuzzer sees an error that is missing, a wall that was run into (the
+They lead to accesses outside of arrays. The fuzzer sees an error that is missing, a closed page that was touched (the
 process ends), or bytes in front of an array that have changed; see relations/stray.py.
 """
 

@@ -1,4 +1,4 @@
-"""Mutants of masked code: lanes that run when they should not, or as others do; their slots, sums and polynomials."""
+"""This module contains mutants of masked code: wrong masks and trip counts, wrong slots, sums and polynomials."""
 
 from __future__ import annotations
 

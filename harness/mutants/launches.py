@@ -1,4 +1,4 @@
-"""Mutants of what happens around native code: where adstacks lie, how large they are, when that is found anew."""
+"""This module contains mutants of launches: the places of adstacks, their sizes, and when sizes are computed anew."""
 
 from __future__ import annotations
 

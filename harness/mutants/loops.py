@@ -1,4 +1,4 @@
-"""Mutants that reverse loops, exits and tasks in the wrong order or the wrong number of times."""
+"""This module contains mutants that reverse loops, exits and tasks in the wrong order or the wrong number of times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _stay_in_loop() -> Plant:
 
 
 def _reverse_rest(r: TaskReverser, path: Path, position: int) -> None:
-    """The statements before `position`, which are then done."""
+    """Reverse the statements before `position`, and mark them as done."""
     block = r.structure.blocks[path]
     for before in range(position - 1, -1, -1):
         if (path, before) in r.plan.reversed:
@@ -74,7 +74,7 @@ def _bounds_for_trips() -> Plant:
 
 
 def _changed_loop(kind: type[Stmt], edit: str) -> Plant:
-    """The reversed loop with one of its ends moved by one iteration, or in the order of the forward loop."""
+    """Move one end of the reversed loop by one iteration, or run it in the order of the forward loop."""
 
     def change(right: Handler) -> Handler:
         def wrong(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
@@ -118,7 +118,7 @@ def _continue_leaves() -> Plant:
 
 
 def _conditions_fall_through() -> Plant:
-    """An early return in the condition of a while is passed over."""
+    """Ignore an early return in the condition of a while."""
     right = _Lowering._loop
 
     def straight(block: Block) -> Block:

@@ -1,4 +1,4 @@
-"""Mutants among the passes and in code generation: they change the values of forward kernels too."""
+"""This module contains mutants of passes and of code generation, which also change the values of forward kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _drop_store_before_loop() -> Plant:
 
 
 def _mark_nodes() -> Plant:
-    """Of equal writes of reals and flags in several places, marks reach what encloses the last one."""
+    """Let marks of equal writes of reals and flags in several places reach only the parents of the last write."""
     right = Marking.spread
 
     def wrong(self: Marking, live_values: Iterable[Value]) -> None:

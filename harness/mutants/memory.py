@@ -1,4 +1,4 @@
-"""Mutants about memory: the state before the launch, old and final values of elements, temporaries, random draws."""
+"""This module contains mutants of memory: the state before the launch, contents of elements, temporaries, draws."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .planting import Mutant, Plant, TaskReverser, patched, patched_handler
 
 
 def _earlier_tasks_left_out() -> Plant:
-    """Nothing is repeated on a copy but the task itself; temporaries are made as ever."""
+    """Repeat nothing on a copy but the task itself; temporaries are still computed."""
     right = driver.writes_any
 
     def wrong(task: Task, arrays: Collection[str]) -> bool:
@@ -37,7 +37,7 @@ def _earlier_tasks_left_out() -> Plant:
 
 
 def _present_read() -> Plant:
-    """What the forward sweep of a grad task reads from a copy, it reads from the array itself."""
+    """Let the forward sweep of a grad task read the array itself in place of a copy."""
     right = ForwardSweep._statement
 
     def wrong(self: ForwardSweep, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
@@ -80,7 +80,7 @@ def _recomputed_at_risk() -> Plant:
 
 @contextmanager
 def _constant_old_values() -> Iterator[None]:
-    """Updates of private elements read the old content as a constant."""
+    """Treat the old content that updates of private elements read as a constant."""
     promoted, updated = _Promotion._atomic, _Updates._update
 
     def first(self: _Promotion, stmt: n.Atomic) -> Block:
@@ -98,7 +98,7 @@ def _constant_old_values() -> Iterator[None]:
 
 
 def _detached(block: Block, stmt: n.Atomic, first_id: int) -> tuple[int, Block]:
-    """The update with an old value of its own, of which the one that others use is a copy without derivative."""
+    """Return the update with a new old value; the value that other statements use is a copy without a derivative."""
     head, *rest = block
     old = Value(first_id, stmt.result.type)
     copy = n.BitCast(stmt.result, old, loc=stmt.loc)
@@ -119,7 +119,7 @@ def _zero_after_extreme() -> Plant:
 
 
 def _counted_on_old_content() -> Plant:
-    """The slice that counts adstacks leaves out all stores to arrays, also where its control reads them."""
+    """Leave all stores to arrays out of the slice that counts adstacks, even if its control reads them."""
 
     def wrong(kernel: Kernel) -> Kernel:
         kept = frozenset({*count.OUTPUTS} | {t.name for t in kernel.temps})
@@ -139,7 +139,7 @@ def _temporaries_constant() -> Plant:
 
 
 def _draws_of_grad_tasks() -> Plant:
-    """Draws keep no number of their task, and become those of the task of the gradient that they end up in."""
+    """Remove the task number of draws, so that draws belong to the task of the gradient that contains them."""
 
     def forgotten(block: Block) -> Block:
         return tuple(replace(s, task=None) if isinstance(s, n.Random) else map_blocks(s, forgotten) for s in block)

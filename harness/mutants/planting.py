@@ -1,7 +1,7 @@
-"""How a mutant is planted: something of the compiler is replaced in this process, and put back exactly.
+"""This module plants a mutant: it replaces a part of the compiler in this process and restores it exactly.
 
-Invariant: after a plant, also one that an exception ended, the compiler is the object it was; what was compiled
-meanwhile stays wrong, so whoever keeps compiled kernels makes new ones.
+Invariant: after a plant, even if an exception ended it, the compiler is the same object as before. Kernels compiled
+meanwhile stay wrong, so callers that keep compiled kernels must compile new ones.
 """
 
 from __future__ import annotations
@@ -24,12 +24,18 @@ Plant = AbstractContextManager[Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A miscompilation that can be switched on.
+    """Represent a miscompilation that can be switched on.
 
-    rule: what it breaks. shows: where it is seen on a kernel that it changes: "gradient", "values", "tangent" (of
-    forward mode), "overflow" (an AdstackOverflow, never wrong numbers), "relaunch" (a gradient launched again on other
-    content) or "outside" (an index that leads outside raises nothing). on: the backend that it is in, the CPU for those
-    of the runtime; of the compiler and the CPU if empty.
+    Attributes:
+        name: the unique name.
+        description: what the wrong compiler does.
+        rule: the rule that the mutant breaks.
+        plant: returns the context in which the compiler is wrong.
+        shows: what is wrong on a kernel that the mutant changes: "gradient", "values", "tangent" (of forward mode),
+            "overflow" (an AdstackOverflow, never wrong numbers), "relaunch" (a gradient launched again on other
+            content) or "outside" (an index that leads outside raises nothing).
+        on: the backend that the mutant is in, the CPU for mutants of the runtime; if empty, the mutant is in the
+            compiler and the CPU backend.
     """
 
     name: str
@@ -41,8 +47,9 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Inside, the compiler is wrong in this way. Executors and kernels made before may still be right. Nothing is
-        taken from the disk, or left there.
+        """Make the compiler wrong inside this context; nothing is read from the disk cache or written to it.
+
+        Executors and kernels made before may still be right.
         """
         with self.plant(), patched(disk_cache, "active", lambda: None):
             yield
@@ -50,7 +57,11 @@ class Mutant:
 
 @contextmanager
 def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
-    """A module or class with another attribute of this name. KeyError if it has none of its own."""
+    """Replace an attribute of a module or class inside this context.
+
+    Raises:
+        KeyError: the owner has no such attribute of its own.
+    """
     old = vars(owner)[name]
     setattr(owner, name, replacement)
     try:
@@ -61,7 +72,11 @@ def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
 
 @contextmanager
 def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[None]:
-    """A table with another row. KeyError if it has none for the key."""
+    """Replace a row of a table inside this context.
+
+    Raises:
+        KeyError: the table has no row for the key.
+    """
     old = table[key]
     table._rows[key] = row
     try:
@@ -71,13 +86,16 @@ def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[No
 
 
 def patched_handler(kind: type[Stmt], change: Callable[[Handler], Handler]) -> Plant:
-    """The reverse of a statement class, made from the right one."""
+    """Replace the reverse of a statement class by a changed version of it."""
     return patched_row(REVERSE, kind, change(REVERSE[kind]))
 
 
 @contextmanager
 def patched_rule(op: str, position: int, rule: Rule) -> Iterator[None]:
-    """Another derivative with respect to one operand. What rules read is remembered, so it is forgotten twice."""
+    """Replace the derivative with respect to one operand inside this context.
+
+    The operands that rules read are cached, so the cache is cleared at both ends.
+    """
     row = VJP[op]
     with patched_row(VJP, op, (*row[:position], rule, *row[position + 1 :])):
         rule_needs.needs.cache_clear()
@@ -88,13 +106,13 @@ def patched_rule(op: str, position: int, rule: Rule) -> Iterator[None]:
 
 
 def rewritten_tasks(change: Callable[[TaskReverser, Task], Task]) -> Plant:
-    """Grad tasks changed after they are built, before any pass sees them."""
+    """Change grad tasks after they are built, before any pass sees them."""
     build = TaskReverser.build
     return patched(TaskReverser, "build", lambda self: change(self, build(self)))
 
 
 def last_statement(reverser: TaskReverser, change: Callable[[Any], Stmt | None]) -> None:
-    """Change the statement that was emitted last; None removes it."""
+    """Change the statement that was emitted last; if `change` returns None, remove it."""
     block = reverser.b._open[-1]
     made = change(block.pop())
     if made is not None:

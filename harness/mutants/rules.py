@@ -1,4 +1,4 @@
-"""Mutants among the derivative rules."""
+"""This module contains mutants of the derivative rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _loser_takes() -> Iterator[None]:
 
 
 def _tanh_of_operand() -> Plant:
-    """1 - x² for 1 - tanh² x: the rule reads the wrong one of the two values that it has."""
+    """Plant 1 - x² for 1 - tanh² x: the rule reads the operand in place of the result."""
     return patched_rule(
         "tanh", 0, lambda b, g, a, r: b.op("mul", g, b.op("sub", b.const(1.0, a[0].type), b.op("mul", a[0], a[0])))
     )

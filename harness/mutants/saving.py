@@ -1,4 +1,4 @@
-"""Mutants with the wrong primal in the reverse sweep: read too late, not saved, popped at the wrong time."""
+"""This module contains mutants with a wrong primal in the reverse sweep: read too late, not saved, popped wrongly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _reread_conditions() -> Plant:
 
 
 def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
-    """The condition computed again from the variables that its operands were read from or stored to, if there are."""
+    """Return the condition computed again from variables that hold its operands; the known value if there are none."""
     test = r.structure.made.get(cond)
     if not isinstance(test, n.Op):
         return known
@@ -90,7 +90,7 @@ def _slopes_shared() -> Plant:
 
 
 def _edited(change: Callable[[Block], Block]) -> Plant:
-    """Grad tasks with every block changed, inner ones first."""
+    """Change every block of grad tasks, inner blocks first."""
 
     def visit(block: Block) -> Block:
         return change(tuple(map_blocks(s, visit) for s in block))
@@ -139,7 +139,7 @@ def _push_in_first_arm() -> Plant:
 
 
 def _reread_elements() -> Plant:
-    """Every read of an array of the task is made again, whatever is stored to it afterwards."""
+    """Compute every read of an array of the task again, whatever is stored to the array afterwards."""
     right = Elements.__init__
 
     def wrong(self: Elements, structure: Structure) -> None:
@@ -150,7 +150,7 @@ def _reread_elements() -> Plant:
 
 
 def _arrays_outlive_iterations() -> Plant:
-    """Arrays are declared once for the task, and reads of those of a loop body are made again from what is there."""
+    """Declare arrays once for the task, and compute reads of arrays of a loop body again from their present content."""
     right = Elements.__init__
 
     def wrong(self: Elements, structure: Structure) -> None:
@@ -175,7 +175,7 @@ def _arrays_outlive_iterations() -> Plant:
 
 
 def _restored_never_reversed() -> Plant:
-    """What restores elements, and nothing active, has no reverse."""
+    """Omit the reverse of statements that only restore elements and are not active."""
     right = Requirements.__init__
 
     def wrong(self: Requirements, *args: Any) -> None:
@@ -185,7 +185,7 @@ def _restored_never_reversed() -> Plant:
 
 
 def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
-    """A local array of the kernel, not one that reverse mode made."""
+    """Return True for a local array of the kernel, False for one that reverse mode made."""
     return isinstance(stmt, n.LocalArray) and not stmt.var.startswith(f"{reverser.prefix}.")
 
 

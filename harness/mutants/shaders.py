@@ -1,4 +1,4 @@
-"""Mutants of shaders and their launches: where slots lie, what is ordered and atomic, who reports an error."""
+"""This module contains mutants of shaders and their launches: places of slots, order, atomics, reports of errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VULKAN = "vulkan"
 
 
 def _slots_of_one_row() -> Plant:
-    """The number of rows stands in the argument block; slots are as far apart as it says."""
+    """Put the number of rows 1 into the argument block; the distance of slots follows from this number."""
     right = stacks.plan
 
     def wrong(layout: Layout, *args: Any) -> stacks.Plan:
@@ -50,7 +50,7 @@ def _empty_top_read() -> Plant:
 
 
 def _reports_by_all() -> Plant:
-    """Only in the function that enters errors: elsewhere exchanges are what they are."""
+    """Let all exchanges succeed in the function that enters errors; other functions keep correct exchanges."""
     right, exchange = emit.failer, access.compare_exchange
 
     def won(b: Code, address: ir.Value, expected: ir.Value, *args: Any) -> Any:

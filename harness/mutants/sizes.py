@@ -1,4 +1,4 @@
-"""Mutants of size expressions, which say how large adstacks are without a counting kernel."""
+"""This module contains mutants of size expressions, which compute the sizes of adstacks without a counting kernel."""
 
 from __future__ import annotations
 

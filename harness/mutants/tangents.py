@@ -1,4 +1,4 @@
-"""Mutants of forward mode: tangents lost, kept too long, or taken from the wrong operand."""
+"""This module contains mutants of forward mode: tangents lost, kept too long, or taken from the wrong operand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _constant_store_keeps() -> Plant:
 
 
 def _emitted_alone(kind: type[Stmt], where: Callable[[TangentSweep, Any], bool] = lambda s, stmt: True) -> Plant:
-    """The statement without that of its tangent."""
+    """Emit a statement without the statement for its tangent."""
 
     def change(right: Handler) -> Handler:
         return lambda s, stmt: s.b.emit(stmt) if where(s, stmt) else right(s, stmt)
@@ -38,7 +38,7 @@ def _emitted_alone(kind: type[Stmt], where: Callable[[TangentSweep, Any], bool] 
 
 
 def _loser_moves() -> Plant:
-    """The operands of min and max are taken for each other."""
+    """Exchange the operands of min and max."""
     right = TangentSweep.along
 
     def wrong(self: TangentSweep, op: str, args: tuple[Value, ...], result: Value) -> Value | None:

@@ -1,4 +1,4 @@
-"""Mutants of what a tape sees: launches of other threads, copies that it takes for writes of the host."""
+"""This module contains mutants of what a tape sees: launches of other threads, and copies taken for host writes."""
 
 from __future__ import annotations
 

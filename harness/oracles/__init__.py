@@ -1,1 +1,1 @@
-"""Oracles: second opinions on values and derivatives, which share no rule with what they judge."""
+"""This package contains oracles: independent judges of values and derivatives that share no rule with the compiler."""

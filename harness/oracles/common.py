@@ -1,6 +1,6 @@
-"""What both oracles agree on before they compute anything: admissible kernels, carriers of derivatives, random draws.
+"""This module contains what both oracles share: admissible kernels, carriers of derivatives, random draws.
 
-No scalar operation and no derivative is defined here, so the oracles share no mistake about either.
+No scalar operation and no derivative is defined in this module, so the oracles share no mistake about either.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ HOLES = {
 
 
 def admit(kernel: Kernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, object]) -> None:
-    """Raises Unsupported for a kernel that is not forward, ValueError for arguments that do not fit its parameters.
+    """Raise unless an oracle can run the kernel on these arguments.
 
-    Real arrays may come in any real dtype, as everything is computed in float64; others need their own dtype.
+    Real arrays may have any real dtype, because everything is computed in float64; other arrays need their own dtype.
+
+    Raises:
+        Unsupported: the kernel is not a forward kernel.
+        ValueError: an argument does not fit its parameter.
     """
     known = kernel.array_types()
     for stmt in walk_kernel(kernel):
@@ -52,9 +56,13 @@ def _check_array(name: str, kind: ArrayType, arrays: Mapping[str, np.ndarray]) -
 
 
 def carriers(kernel: Kernel, named: Iterable[str]) -> frozenset[str]:
-    """Names of the memory that carries derivatives: real arrays with an adjoint or `named`, and real temporaries.
+    """Return the names of the memory that carries derivatives.
 
-    A store to any other array stops the derivative. Raises ValueError for a name that is no real array parameter.
+    These are real arrays with an adjoint or in `named`, and real temporaries. A store to any other array stops the
+    derivative.
+
+    Raises:
+        ValueError: a name is no real array parameter.
     """
     real = {p.name: p.type for p in kernel.params if isinstance(p.type, ArrayType) and p.type.dtype.is_real}
     wanted = set(named)
@@ -74,9 +82,16 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
-    """Philox4x32-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011).
+    """Return the output words of Philox4x32-10.
 
-    counter: (4, n) uint64 holding 32-bit words. Returns the (4, n) output words, likewise.
+    Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011.
+
+    Args:
+        counter: (4, n) uint64 array of 32-bit words.
+        key: two 32-bit words.
+
+    Returns:
+        The (4, n) output words, also in uint64.
     """
     c0, c1, c2, c3 = counter
     for turn in range(10):
@@ -87,7 +102,18 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 
 def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Draw `number` of each `iteration` of a task (both (n,) integers): (n,) values of the type, by docs/ir.md."""
+    """Return one draw of each of some iterations of a task, as docs/ir.md defines draws.
+
+    Args:
+        dtype: the type of the values.
+        key: the seed and the number of the launch.
+        task: the number of the task.
+        iteration: (n,) numbers of iterations.
+        number: (n,) numbers of the draw in its iteration.
+
+    Returns:
+        (n,) values of the type.
+    """
     point = np.asarray(iteration, np.uint64)
     words = (np.full_like(point, task), point & _LOW, point >> _HALF, np.asarray(number, np.uint64))
     w0, w1, _, _ = philox(np.stack(words), key)

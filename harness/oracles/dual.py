@@ -1,9 +1,9 @@
-"""The dual-number executor: forward mode on the IR as it stands, one iteration and one statement at a time.
+"""This module runs a kernel on dual numbers: forward mode on the IR itself, one iteration and one statement at a time.
 
-Every value is a pair (primal, tangent) in float64; the primal follows docs/ir.md and the tangent rides along through
-the same memory, locals, branches and exits. Nothing is transformed, saved or reversed, so the identity
+Every value is a pair (primal, tangent) in float64. The primal follows docs/ir.md; the tangent passes through the same
+memory, locals, branches and exits. Nothing is transformed, saved or reversed, so the identity
     <cotangent, J tangent> = <vjp(cotangent), tangent>
-compares a reverse transform with something that shares none of its parts.
+compares a reverse transform with an execution that shares none of its parts.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ ZERO = np.float64(0.0)
 
 @dataclass(frozen=True)
 class Exit:
-    """How a block ended early. depth: frames still to leave, innermost 1; None: all of them."""
+    """Represent how a block ended early.
+
+    Attributes:
+        depth: the number of frames still to leave, 1 for the innermost only; None for all frames.
+        resumes: True if the loop goes on with its next trip.
+    """
 
     depth: int | None
     resumes: bool = False
 
     def outer(self) -> Exit | None:
-        """What the frame around the one just left has to do."""
+        """Return the exit that remains for the frame around the frame that was just left, or None."""
         if self.depth is None:
             return self
         return Exit(self.depth - 1, self.resumes) if self.depth > 1 else None
@@ -45,17 +50,19 @@ class Exit:
 
 @dataclass
 class Memory:
-    """An array with its tangent, or without one if it carries none."""
+    """Represent an array with its tangent; the tangent is None if the array carries none."""
 
     value: np.ndarray
     tangent: np.ndarray | None = None
 
     def read(self, at: tuple[int, ...]) -> Dual:
+        """Return the value and the tangent of an element."""
         value = self.value[at]
         exact = value if self.value.dtype.kind == "f" else value.item()
         return exact, ZERO if self.tangent is None else self.tangent[at]
 
     def write(self, at: tuple[int, ...], new: Dual) -> None:
+        """Store a value and its tangent; the tangent is dropped if the array carries none."""
         self.value[at] = new[0]
         if self.tangent is not None:
             self.tangent[at] = new[1]
@@ -68,7 +75,18 @@ def _blank(shape: tuple[int, ...], dtype: Scalar, carries: bool) -> Memory:
 
 @dataclass
 class Iteration:
-    """One iteration of one task."""
+    """Represent the state of one iteration of one task.
+
+    Attributes:
+        memory: arrays and temporaries by name, shared by all iterations.
+        key: the seed and the number of the launch, for random draws.
+        task: the number of the task.
+        number: the number of the iteration.
+        values: the pair of each IR value.
+        locals: the pair of each local.
+        arrays: the local arrays by name.
+        drawn: the number of draws so far.
+    """
 
     kernel: n.Kernel
     memory: dict[str, Memory]
@@ -82,6 +100,7 @@ class Iteration:
     drawn: int = 0
 
     def block(self, body: n.Block) -> Exit | None:
+        """Execute the statements of a block; return the exit that ended it early, or None."""
         for stmt in body:
             leave = EXECUTE[type(stmt).__name__](self, stmt)
             if leave is not None:
@@ -89,7 +108,11 @@ class Iteration:
         return None
 
     def place(self, stmt: Any, memory: Memory, indices: Sequence[n.Value]) -> tuple[int, ...]:
-        """Concrete indices. Raises OutOfBounds."""
+        """Return the concrete indices of an access.
+
+        Raises:
+            OutOfBounds: an index is outside the array.
+        """
         at = tuple(int(self.values[v][0]) for v in indices)
         if not all(0 <= i < extent for i, extent in zip(at, memory.value.shape)):
             name = getattr(stmt, "array", None) or stmt.var
@@ -97,6 +120,7 @@ class Iteration:
         return at
 
     def trap(self, kind: type[StackgradError], stmt: n.Stmt, reason: str) -> StackgradError:
+        """Return an exception with the source location of a statement."""
         span = self.kernel.span(stmt.loc)
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.kernel.name}: {reason}")
 
@@ -109,12 +133,15 @@ def jvp(
     tangents: Mapping[str, np.ndarray],
     draws: Draws = Draws(),  # noqa: B008 (immutable)
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Final arrays, and final tangents (float64) of those that carry them, for tangents of the initial arrays.
+    """Return the final arrays and their final tangents (float64), for tangents of the initial arrays.
 
-    Absent tangents are zero. Memory carries a tangent if its type has an adjoint, if it is named in `tangents`, or
-    if it is a temporary; a store to any other array drops it. Parallel tasks run in row-major order.
-    Raises OutOfBounds, KernelAssertionError, DivisionByZero; Unsupported for adjoint kernels; ValueError for
-    arguments that do not fit.
+    Absent tangents are zero. Memory carries a tangent if its type has an adjoint, if it is named in `tangents`, or if
+    it is a temporary; a store to any other array drops the tangent. Parallel tasks run in row-major order.
+
+    Raises:
+        OutOfBounds, KernelAssertionError, DivisionByZero: the kernel traps.
+        Unsupported: the kernel is an adjoint kernel.
+        ValueError: an argument does not fit its parameter.
     """
     admit(kernel, arrays, scalars)
     memory = _memory(kernel, arrays, tangents)
@@ -145,7 +172,7 @@ def _memory(
 
 
 def _task(run: Iteration, task: n.Task) -> bool:
-    """Run all iterations; whether the kernel ends here."""
+    """Run all iterations of a task. Return True if the kernel ends with it."""
     if not task.is_parallel:
         return run.block(task.body) is not None
     run.block(task.bounds)
@@ -245,7 +272,7 @@ def _atomic(run: Iteration, stmt: n.Atomic) -> None:
 
 
 def same_bits(x: Any, y: Any) -> bool:
-    """Whether two numbers of one type have one bit pattern; all NaNs count as one."""
+    """Return True if two numbers of one type have the same bit pattern; all NaNs count as the same."""
     return bool(np.isnan(x) and np.isnan(y) or x == y and np.signbit(x) == np.signbit(y))
 
 
@@ -290,7 +317,7 @@ def _if(run: Iteration, stmt: n.If) -> Exit | None:
 
 
 def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, Exit | None]:
-    """One iteration of a loop: whether to go on, and if not, the exit that is left for the frames around."""
+    """Run one trip of a loop. Return True to go on; if False, also the exit that remains for the frames around."""
     if stmt.trips is not None:
         run.values[stmt.trips] = wrap(trips, stmt.trips.type), ZERO
     leave = run.block(stmt.body)
@@ -360,4 +387,4 @@ def _assert(run: Iteration, stmt: n.Assert) -> None:
 
 @EXECUTE.row("Print")
 def _print(run: Iteration, stmt: n.Print) -> None:
-    """Nothing: an oracle answers with arrays."""
+    """Print nothing, because an oracle answers with arrays."""

@@ -1,9 +1,10 @@
-"""DUAL: one row per operation, on one scalar at a time, with its partial derivatives for forward mode.
+"""This module holds the table DUAL: each operation on one scalar at a time, with its partial derivatives.
 
-Integers are Python ints, exact until `fit` wraps them; reals are NumPy float64 scalars, whose operators follow IEEE
-and do not raise. The partials are written out here and taken from nowhere: this table is the second opinion. At
-singular points the language has conventions (docs/reverse_mode.md), which it keeps: the right operand takes a tie of
-min and max, x^0 is constant in x and 0^y in y, abs'(0) = 0, and a slope that is infinite is infinite.
+Integers are Python ints, exact until `fit` wraps them. Reals are NumPy float64 scalars, whose operators follow IEEE and
+do not raise. The partial derivatives are written out in this table and taken from nowhere else, so that they are an
+independent judgment. At singular points the table keeps the conventions of the language (docs/reverse_mode.md): the
+right operand takes a tie of min and max, x^0 is constant in x and 0^y in y, abs'(0) = 0, and a slope that is infinite
+is infinite.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from ...compiler.ir.types import Scalar
 
 @dataclass(frozen=True)
 class Row:
-    """value(t, *operands): t is the type of the first operand.
+    """Represent one operation.
 
-    partials: per operand, its derivative as a function (*operands, result); empty where the derivative is zero.
+    Attributes:
+        value: value(t, *operands) returns the result; t is the type of the first operand.
+        partials: for each operand its derivative as a function of (*operands, result); empty if all are zero.
     """
 
     value: Callable[..., Any]
@@ -36,14 +39,14 @@ DUAL: Table[str, Row] = Table("DUAL", OPS)
 
 
 def fit(value: Any, dtype: Scalar) -> Any:
-    """A result as a value of the type: reals stay float64, integers wrap."""
+    """Return a result as a value of the type: reals stay float64, integers wrap."""
     if dtype.is_real:
         return np.float64(value)
     return bool(value) if dtype.is_bool else wrap(int(value), dtype)
 
 
 def wrap(value: int, dtype: Scalar) -> int:
-    """The low bits of an integer, read in two's complement."""
+    """Return the low bits of an integer, read in two's complement."""
     low = value & _ones(dtype)
     return low - (1 << dtype.bits) if dtype.is_signed and low >> (dtype.bits - 1) else low
 
@@ -64,7 +67,10 @@ def _pow(t: Scalar, x: Any, y: Any) -> Any:
 
 
 def _mod(t: Scalar, x: Any, y: Any) -> Any:
-    """For reals x - y floor(x/y) with the exact quotient, as a rounded one could be a whole number too far."""
+    """Return the remainder; for reals x - y floor(x/y) with the exact quotient.
+
+    A rounded quotient could be wrong by one.
+    """
     if not t.is_real:
         return x % y
     rest = np.fmod(x, y)
@@ -74,12 +80,12 @@ def _mod(t: Scalar, x: Any, y: Any) -> Any:
 
 
 def _mod_slope(x: Any, y: Any, r: Any) -> Any:
-    """-floor(x/y), from the exact quotient where there is one."""
+    """Return -floor(x/y), from the exact quotient if it exists."""
     return np.rint((r - x) / y) if np.isfinite(r) and np.isfinite(y) else -np.floor(x / y)
 
 
 def _opposite(x: Any) -> Any:
-    """sqrt(1 - x²): the other side of a right triangle, exactly 0 at both ends."""
+    """Return sqrt(1 - x²), exactly 0 at both ends."""
     return np.sqrt((1 - x) * (1 + x))
 
 
@@ -92,7 +98,7 @@ def _sign(x: Any) -> Any:
 
 
 def _lesser(x: Any, y: Any) -> bool:
-    """x orders before y, where -0.0 orders before 0.0."""
+    """Return True if x orders before y, where -0.0 orders before 0.0."""
     return bool(x < y or (x == y and math.copysign(1, x) < math.copysign(1, y)))
 
 
@@ -185,7 +191,19 @@ DUAL.update(
 
 
 def apply(name: str, types: tuple[Scalar, ...], result: Scalar, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """An operation on (value, tangent) pairs: dr = sum of dr/dx_i dx_i, where a zero dx_i adds nothing."""
+    """Apply an operation to (value, tangent) pairs.
+
+    The tangent is dr = sum of dr/dx_i dx_i, where a zero dx_i adds nothing.
+
+    Args:
+        name: the operation.
+        types: the types of the operands.
+        result: the type of the result.
+        args: the pairs.
+
+    Returns:
+        The pair of the result.
+    """
     row = DUAL[name]
     operands = [value for value, _ in args]
     value = fit(row.value(types[0], *operands), result)
@@ -200,7 +218,7 @@ def apply(name: str, types: tuple[Scalar, ...], result: Scalar, args: list[tuple
 
 
 def cast(value: Any, source: Scalar, target: Scalar) -> Any:
-    """Numeric conversion: real to integer truncates and saturates, NaN gives 0; to boolean tests for non-zero."""
+    """Convert a number: real to integer truncates and saturates, NaN becomes 0, to boolean tests for non-zero."""
     if target.is_bool:
         return bool(value != 0)
     if not (source.is_real and target.is_int):
@@ -229,7 +247,10 @@ _CODES = {
 
 
 def bit_cast(value: Any, source: Scalar, target: Scalar) -> Any:
-    """The bits of the value, rounded to its type, read as another type of the same width; to its own type, itself."""
+    """Return the bits of a value, rounded to its type, read as another type of the same width.
+
+    A cast to the type of the value itself returns the value unchanged.
+    """
     if source == target:
         return value
     rounded = source(float(value)) if source.is_real else value

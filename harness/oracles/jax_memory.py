@@ -1,7 +1,8 @@
-"""Values and memory of the lockstep executor: a concrete NumPy half and, where a derivative flows, a JAX half.
+"""This module represents values and memory of the lockstep executor: a NumPy half, and a JAX half for derivatives.
 
-Invariant: in every lane and every cell the traced half, where there is one, has the value of the concrete half up to
-rounding. Lengths of traced arrays are rounded up by `bucket`, because JAX compiles each operation once per shape.
+The JAX half is present only where a derivative flows. Invariant: in every lane and every element the traced (JAX) half
+has the value of the concrete (NumPy) half up to rounding. Lengths of traced arrays are rounded up by `bucket`, because
+JAX compiles each operation once per shape.
 """
 
 from __future__ import annotations
@@ -19,25 +20,27 @@ _FREE, _MANY = -1, -2
 
 
 class OrderMatters(Exception):
-    """Two lanes that run in lockstep touched one cell in a way whose result depends on their order."""
+    """Two lanes that run in lockstep touched one element in a way whose result depends on their order."""
 
 
 class Pair(NamedTuple):
-    """One value in all lanes.
+    """Represent one value in all lanes.
 
-    value: (lanes,) NumPy. trace: (lanes,) JAX float64, or None where no derivative flows.
+    Attributes:
+        value: (lanes,) NumPy array.
+        trace: (lanes,) JAX float64 array, or None where no derivative flows.
     """
 
     value: np.ndarray
     trace: Any = None
 
     def lifted(self) -> Any:
-        """The traced half; a constant where there is none."""
+        """Return the traced half, or a constant if there is none."""
         return jnp.asarray(self.value) if self.trace is None else self.trace
 
 
 def bucket(length: int) -> int:
-    """The least power of 8, at least 8, that holds this many."""
+    """Return the least power of 8, at least 8, that is no less than `length`."""
     size = 8
     while size < length:
         size *= 8
@@ -45,14 +48,14 @@ def bucket(length: int) -> int:
 
 
 def take(source: Any, index: np.ndarray) -> Any:
-    """source[index] of traced (n,) at concrete in-range (m,)."""
+    """Return source[index] for a traced (n,) source and concrete (m,) indices in range."""
     return lax.gather(
         source, index.astype(np.int32)[:, None], _GATHER, (1,), mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS
     )
 
 
 def blend(where: np.ndarray, new: Pair, old: Pair) -> Pair:
-    """`new` in the lanes of the mask, `old` elsewhere."""
+    """Return `new` in the lanes of the mask and `old` elsewhere."""
     value = np.where(where, new.value, old.value)
     if new.trace is None and old.trace is None:
         return Pair(value)
@@ -60,14 +63,18 @@ def blend(where: np.ndarray, new: Pair, old: Pair) -> Pair:
 
 
 def permute(source: Pair, index: np.ndarray) -> Pair:
-    """Lane i gets the value of lane index[i]."""
+    """Return a pair in which lane i has the value of lane index[i]."""
     return Pair(source.value[index], None if source.trace is None else take(source.trace, index))
 
 
 class Cells:
-    """Flat memory: an array parameter or a temporary.
+    """Represent the flat memory of an array parameter or a temporary.
 
-    carries: stores keep the traced half; otherwise they drop it, which stops the derivative.
+    Attributes:
+        value: the concrete half, flat.
+        shape: the shape of the array.
+        carries: True if stores keep the traced half; otherwise they drop it, which stops the derivative.
+        trace: the traced half, or None.
     """
 
     def __init__(self, content: np.ndarray, carries: bool, trace: Any = None) -> None:
@@ -78,18 +85,20 @@ class Cells:
         self.forget()
 
     def forget(self) -> None:
-        """Start a group of lanes: no cell has been touched by a lane of it."""
+        """Start a group of lanes, none of which has touched an element yet."""
         self._touched: dict[str, np.ndarray] = {}
 
     def snapshot(self) -> tuple[np.ndarray, Any]:
+        """Return a copy of both halves."""
         return self.value.copy(), self.trace
 
     def restore(self, saved: tuple[np.ndarray, Any]) -> None:
+        """Put back the halves of a snapshot."""
         self.value[:], self.trace = saved
         self.forget()
 
     def padded(self) -> np.ndarray:
-        """The concrete half at the length of the traced half."""
+        """Return the concrete half, padded with zeros to the length of the traced half."""
         out = np.zeros(bucket(self.value.size), self.value.dtype)
         out[: self.value.size] = self.value
         return out
@@ -98,11 +107,11 @@ class Cells:
         return jnp.asarray(self.padded()) if self.trace is None else self.trace
 
     def load(self, index: np.ndarray) -> Pair:
-        """Every lane's cell; idle lanes bring any index in range."""
+        """Return the element of every lane; idle lanes have any index in range."""
         return Pair(self.value[index], None if self.trace is None else take(self.trace, index))
 
     def store(self, index: np.ndarray, new: Pair, mask: np.ndarray) -> None:
-        """Overwrite the cells of the lanes of the mask; of two lanes at one cell the later wins."""
+        """Overwrite the elements of the lanes of the mask; if two lanes share an element, the later lane wins."""
         lanes = np.flatnonzero(mask)
         before = self._lifted() if self._keeps(new) else None
         owner = np.full(bucket(self.value.size), -1)
@@ -114,7 +123,7 @@ class Cells:
         self.value[here] = new.value[owner[: self.value.size][here]]
 
     def add(self, index: np.ndarray, new: Pair, mask: np.ndarray) -> None:
-        """Add to the cells of the lanes of the mask, in lane order."""
+        """Add to the elements of the lanes of the mask, in lane order."""
         lanes = np.flatnonzero(mask)
         if self._keeps(new):
             outside = np.where(mask, index, bucket(self.value.size)).astype(np.int32)[:, None]
@@ -128,10 +137,18 @@ class Cells:
     # -- order between lanes --------------------------------------------------------------------------------
 
     def claim(self, access: str, index: np.ndarray, mask: np.ndarray, once: bool = False) -> None:
-        """Note an access by the lanes of the mask; raise OrderMatters unless it commutes with those of other lanes.
+        """Note an access by the lanes of the mask.
 
-        access: 'load', 'store', or the name of an atomic whose old value is not used; accesses of one such kind
-        commute with each other, except stores. once: several lanes at one cell are fine within this statement.
+        Accesses of one kind commute with each other, except stores.
+
+        Args:
+            access: 'load', 'store', or the name of an atomic whose old value is not used.
+            index: the element of each lane.
+            mask: the lanes that access.
+            once: True if several lanes may share an element within this statement.
+
+        Raises:
+            OrderMatters: the access does not commute with one of another lane.
         """
         lanes = np.flatnonzero(mask)
         cells = index[lanes]
@@ -150,7 +167,11 @@ class Cells:
 
 
 def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How lanes of the mask queue at their cells: each lane's place (0 first) and its successor (itself if last)."""
+    """Return how the lanes of the mask queue at their elements.
+
+    Returns:
+        The place of each lane in its queue (0 first), and the next lane in the queue (itself if last).
+    """
     lanes = np.flatnonzero(mask)
     order = lanes[np.argsort(index[lanes], kind="stable")]
     place, successor = np.zeros(mask.size, np.int64), np.arange(mask.size)
@@ -167,9 +188,10 @@ Combine = Callable[[Pair, Pair, np.ndarray], Pair]
 
 
 def reduce_queues(new: Pair, index: np.ndarray, mask: np.ndarray, combine: Combine) -> tuple[Pair, np.ndarray]:
-    """Combine the values of lanes at one cell pairwise: log2 steps instead of one a lane.
+    """Combine the values of lanes at one element pairwise, in log2 steps instead of one step per lane.
 
-    Returns the values and the mask of lanes (first of each queue) that hold the combined ones.
+    Returns:
+        The values, and the mask of the lanes (first of each queue) that hold the combined values.
     """
     place, successor = ranks(index, mask)
     step = 1

@@ -1,8 +1,8 @@
-"""JAX: one row per operation, as NumPy on concrete values and as JAX on traced ones.
+"""This module holds the table JAX: each operation in NumPy on concrete values and in JAX on traced values.
 
-A row's `concrete` half decides control and indices; its `traced` half exists so that JAX may differentiate it, and is
-absent where the derivative is zero or does not exist. Both take float64 for every real (concrete may also be run in
-the type's own precision) and every row works elementwise on (lanes,) arrays.
+The `concrete` half of a row decides control and indices. The `traced` half exists so that JAX may differentiate it; it
+is absent if the derivative is zero or does not exist. Both take float64 for every real (the concrete half may also run
+in the type's own precision), and every row works elementwise on (lanes,) arrays.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ jax.config.update("jax_enable_x64", True)
 
 @dataclass(frozen=True)
 class Row:
-    """concrete: NumPy. traced: JAX, or None for a zero derivative.
+    """Represent one operation.
 
-    linear: the pullback multiplies by constants alone, so a zero cotangent stays zero whatever the operands hold.
+    Attributes:
+        concrete: the operation in NumPy.
+        traced: the operation in JAX, or None for a zero derivative.
+        linear: True if the pullback multiplies by constants only, so that a zero cotangent stays zero for all operands.
     """
 
     concrete: Callable[..., Any]
@@ -46,7 +49,7 @@ def _width(x: np.ndarray) -> int:
 
 
 def _pattern(x: np.ndarray) -> np.ndarray:
-    """Bits of each integer, lowest first: (lanes, width) booleans."""
+    """Return the bits of each integer, lowest first, as (lanes, width) booleans."""
     unsigned = x.view(f"u{x.dtype.itemsize}")[:, None]
     return (unsigned >> np.arange(_width(x), dtype=unsigned.dtype)) & unsigned.dtype.type(1) != 0
 
@@ -62,7 +65,7 @@ def _ffs(x: np.ndarray) -> np.ndarray:
 
 
 def _shift(x: np.ndarray, count: np.ndarray, kind: str, shift: Callable[..., Any]) -> np.ndarray:
-    """Shift the pattern as seen through dtype kind `kind`; the count is taken modulo the width, a power of two."""
+    """Shift the bits as seen through dtype kind `kind`; the count is taken modulo the width, a power of two."""
     view = f"{kind}{x.dtype.itemsize}"
     places = count & count.dtype.type(_width(x) - 1)
     return shift(x.view(view), places.view(view)).view(x.dtype)
@@ -73,7 +76,7 @@ def _frexp_exponent(x: np.ndarray) -> np.ndarray:
 
 
 def _traced_mantissa(x: Any) -> Any:
-    """x 2^-e; JAX's frexp takes bits apart, which it cannot differentiate."""
+    """Return x 2^-e. JAX's frexp takes bits apart, which JAX cannot differentiate."""
     exponent = jnp.frexp(lax.stop_gradient(x))[1]
     return lax.mul(x, jnp.ldexp(1.0, -exponent))
 
@@ -94,7 +97,10 @@ def _mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _traced_mod(x: Any, y: Any) -> Any:
-    """rem has the sign of x and the derivative -trunc(x/y) in y; one divisor more gives the sign of y."""
+    """Return the remainder with the sign of y.
+
+    lax.rem has the sign of x and the derivative -trunc(x/y) in y; adding y once more gives the sign of y.
+    """
     rest = lax.rem(x, y)
     other = lax.bitwise_and(lax.ne(rest, 0.0), lax.ne(lax.lt(rest, 0.0), lax.lt(y, 0.0)))
     return lax.select(other, lax.add(rest, y), rest)
@@ -111,19 +117,19 @@ def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _traced_abs(x: Any) -> Any:
-    """With the derivative 0 at zero."""
+    """Return |x| with the derivative 0 at zero."""
     return lax.mul(x, lax.sign(lax.stop_gradient(x)))
 
 
 def _traced_pow(x: Any, y: Any) -> Any:
-    """With no derivative in x at y = 0, where the power is constant, nor in y at x = 0."""
+    """Return x^y without a derivative in x at y = 0, where the power is constant, and in y at x = 0."""
     base = lax.select(lax.eq(y, 0.0), lax.stop_gradient(x), x)
     exponent = lax.select(lax.eq(x, 0.0), lax.stop_gradient(y), y)
     return lax.pow(base, exponent)
 
 
 def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any]:
-    """min or max that orders -0.0 before 0.0; NumPy's own propagate NaN but give either zero."""
+    """Return a min or max that orders -0.0 before 0.0; those of NumPy propagate NaN but may return either zero."""
 
     def row(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "f":
@@ -197,12 +203,12 @@ JAX.update(
 
 
 def storage(dtype: Scalar, widen: bool) -> np.dtype:
-    """The dtype that holds values of a type: float64 for every real if `widen`, else its own."""
+    """Return the dtype that holds values of a type: float64 for every real if `widen`, else its own."""
     return np.dtype(np.float64) if widen and dtype.is_real else dtype.dtype
 
 
 def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
-    """The IR's cast on (lanes,) concrete values."""
+    """Perform the cast of the IR on (lanes,) concrete values."""
     if target.is_bool:
         return value != 0
     if not (source.is_real and target.is_int):
@@ -218,7 +224,10 @@ def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> n
 
 
 def reinterpret(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
-    """The IR's bit_cast on (lanes,) concrete values; a widened real is rounded to its type where its bits show."""
+    """Perform the bit_cast of the IR on (lanes,) concrete values.
+
+    A widened real is rounded to its type first, because its bits are read.
+    """
     if source == target:
         return value
     return value.astype(source.dtype).view(target.dtype).astype(storage(target, widen))

@@ -1,14 +1,14 @@
-"""The JAX oracle: what a forward kernel computes, and its cotangents, in float64 by JAX's own derivatives.
+"""This module computes the results of a forward kernel, and its cotangents by JAX's own derivatives, in float64.
 
 JAX runs eagerly under one `jax.vjp`. Reals and integers of every lane have a concrete NumPy half that takes all
-decisions, so loops are Python loops of the actual length and there is nothing for JAX to trace but arithmetic.
+decisions. So loops are Python loops of the actual length, and only arithmetic is left for JAX to trace.
 
-The iterations of a parallel task run in lockstep as lanes of one vector. That is one of the orders the task allows
-only if no two lanes depend on each other, so every access is claimed; on a conflict the group starts again as two
-halves, one after the other, in the end one iteration at a time in row-major order.
+The iterations of a parallel task run in lockstep as lanes of one vector. That is a legal order of the task only if no
+two lanes depend on each other, so every access is claimed. On a conflict the group starts again as two halves, one
+after the other; in the end it runs one iteration at a time in row-major order.
 
 At kinks and singular points JAX has conventions of its own (half to each operand at a tie of min or max, NaN from a
-masked infinity); results are not to be compared there.
+masked infinity); results must not be compared there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .jax_ops import storage
 from .jax_statements import Lanes, Launch
 
 GROUP = 32768
-"""The most lanes that run in lockstep; longer tasks run group after group."""
+"""Largest number of lanes that run in lockstep; longer tasks run group after group."""
 
 
 @deep
@@ -42,11 +42,19 @@ def run(
     draws: Draws = Draws(),  # noqa: B008 (immutable)
     widen: bool = True,
 ) -> dict[str, np.ndarray]:
-    """The final content of every array parameter of a forward kernel; `arrays` stays as it is.
+    """Return the final content of every array parameter of a forward kernel; `arrays` stays unchanged.
 
-    widen: compute reals in float64 and return them so; else each operation rounds to its type.
-    Raises OutOfBounds, KernelAssertionError, DivisionByZero; Unsupported for adjoint kernels; ValueError for
-    arguments that do not fit.
+    Args:
+        kernel: the forward kernel.
+        arrays: the initial content, by name.
+        scalars: the scalar arguments, by name.
+        draws: the source of random numbers.
+        widen: compute reals in float64 and return them so; else each operation rounds to its type.
+
+    Raises:
+        OutOfBounds, KernelAssertionError, DivisionByZero: the kernel traps.
+        Unsupported: the kernel is an adjoint kernel.
+        ValueError: an argument does not fit its parameter.
     """
     admit(kernel, arrays, scalars)
     cells = _memory(kernel, arrays, frozenset(), {}, widen)
@@ -63,11 +71,11 @@ def vjp(
     wrt: Sequence[str] | None = None,
     draws: Draws = Draws(),  # noqa: B008 (immutable)
 ) -> dict[str, np.ndarray]:
-    """Cotangents (float64) of the initial content of the arrays `wrt`: by default, of all with an adjoint.
+    """Return the cotangents (float64) of the initial content of the arrays `wrt`, by default of all with an adjoint.
 
-    cotangents: of the final content, by name; an absent array has zero. Memory carries derivatives if its type has
-    an adjoint, if it is in `wrt`, or if it is a temporary; a store to any other array stops them, and a cotangent of
-    one is a ValueError. Otherwise raises as `run` does.
+    `cotangents` are those of the final content, by name; an absent array has zero. Memory carries derivatives if its
+    type has an adjoint, if it is in `wrt`, or if it is a temporary; a store to any other array stops them, and a
+    cotangent of such an array is a ValueError. All other exceptions are those of `run`.
     """
     admit(kernel, arrays, scalars)
     if wrt is None:
@@ -104,7 +112,7 @@ def _padded(content: np.ndarray, like: np.ndarray) -> Any:
 def _memory(
     kernel: Kernel, arrays: Mapping[str, np.ndarray], carrying: frozenset[str], traces: Mapping[str, Any], widen: bool
 ) -> dict[str, Cells]:
-    """Own copies of all arrays, and zero temporaries."""
+    """Return copies of all arrays, and zero temporaries."""
     cells = {}
     for param in kernel.params:
         if isinstance(param.type, ArrayType):
@@ -145,7 +153,7 @@ def _task(launch: Launch, number: int, task: Task) -> None:
 
 
 def _group(launch: Launch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray) -> None:
-    """Run points in lockstep; if their order matters, undo and run the first half before the second."""
+    """Run points in lockstep; if their order matters, undo the run and run the first half before the second."""
     saved = {name: cells.snapshot() for name, cells in launch.cells.items()}
     for cells in launch.cells.values():
         cells.forget()

@@ -1,8 +1,8 @@
-"""TRANSLATE: one row per statement, executed for a group of lanes in lockstep.
+"""This module holds the table TRANSLATE: one row per statement, executed for a group of lanes in lockstep.
 
-A statement runs for the lanes of a mask, and never for an empty one. Control follows the concrete halves. An idle
-lane computes along, on values that are nobody's: its results reach no memory, no local and no decision, and what it
-feeds to JAX lies inside the `safe` intervals of the operation, so that its zero cotangent stays zero.
+A statement runs for the lanes of a mask, and never for an empty mask. Control follows the concrete halves. An idle lane
+computes too, but its values reach no memory, no local and no decision. What it feeds to JAX lies inside the `safe`
+intervals of the operation, so that its zero cotangent stays zero.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .jax_ops import JAX, convert, reinterpret, storage
 
 @dataclass
 class Launch:
-    """What all tasks of a run share. used: values that some statement or box reads."""
+    """Represent what all tasks of a run share; `used` are the values that some statement or box reads."""
 
     kernel: n.Kernel
     cells: dict[str, Cells]
@@ -38,22 +38,24 @@ class Launch:
 
 @dataclass
 class Frame:
-    """A loop, a scope, or the task: the lanes that left it, and those that left this iteration of it."""
+    """Represent a loop, a scope or the task: the lanes that left it, and the lanes that left its current trip."""
 
     broken: np.ndarray
     continued: np.ndarray
 
     @classmethod
     def of(cls, lanes: int) -> Frame:
+        """Return a frame that no lane has left."""
         return cls(np.zeros(lanes, bool), np.zeros(lanes, bool))
 
 
 @dataclass
 class Lanes:
-    """A group of iterations of a task.
+    """Represent a group of iterations of a task.
 
-    points: (count,) row-major numbers in the box; more lanes, never alive, pad them to a bucket.
-    arrays: local arrays by element, so that an index that all lanes share costs JAX nothing.
+    Attributes:
+        points: (count,) row-major numbers in the box; further lanes, never alive, pad them to a bucket.
+        arrays: local arrays by element, so that an index that all lanes share costs JAX nothing.
     """
 
     launch: Launch
@@ -72,10 +74,11 @@ class Lanes:
         self.frames = [Frame.of(self.size)]
 
     def full(self, value: Any, dtype: Scalar) -> Pair:
+        """Return a constant of a type in all lanes."""
         return Pair(np.full(self.size, value, storage(dtype, self.launch.widen)))
 
     def block(self, body: n.Block, mask: np.ndarray) -> None:
-        """Run statements for the lanes of the mask, less those that leave on the way."""
+        """Run statements for the lanes of the mask, without the lanes that leave on the way."""
         for stmt in body:
             if not mask.any():
                 return
@@ -84,7 +87,7 @@ class Lanes:
                 mask = mask & ~self.frames[-1].broken & ~self.frames[-1].continued
 
     def apply(self, name: str, args: Sequence[Pair], dtype: Scalar, mask: np.ndarray) -> Pair:
-        """An operation with a result of this type."""
+        """Apply an operation with a result of this type."""
         row = JAX[name]
         traced = row.traced is not None and any(a.trace is not None for a in args)
         if traced and not row.linear:
@@ -93,11 +96,18 @@ class Lanes:
         return Pair(value, row.traced(*(a.lifted() for a in args)) if traced and row.traced else None)
 
     def blended(self, mask: np.ndarray, new: Pair, old: Pair) -> Pair:
-        """`new` in the lanes of the mask; no blend is needed if padding lanes alone would keep the old."""
+        """Return `new` in the lanes of the mask, `old` elsewhere.
+
+        No blend is needed if only padding lanes would keep `old`.
+        """
         return new if (mask | ~self.alive).all() else blend(mask, new, old)
 
     def address(self, stmt: Any, shape: Sequence[int], indices: Sequence[n.Value], mask: np.ndarray) -> np.ndarray:
-        """Row-major cell numbers, 0 in idle lanes. Raises OutOfBounds."""
+        """Return row-major element numbers, 0 in idle lanes.
+
+        Raises:
+            OutOfBounds: an index of a lane of the mask is outside.
+        """
         flat, inside = np.zeros(self.size, np.int64), np.ones(self.size, bool)
         for axis, value in zip(shape, indices):
             index = self.values[value].value.astype(np.int64)
@@ -111,7 +121,10 @@ class Lanes:
         return np.where(mask, flat, 0)
 
     def memory(self, stmt: Any, access: str, mask: np.ndarray, once: bool = False) -> tuple[Cells, np.ndarray]:
-        """The cells a load, store or atomic concerns, after checking that the order of lanes does not matter."""
+        """Return the memory and the elements of a load, store or atomic, and claim the access.
+
+        The claim raises OrderMatters if the order of lanes matters.
+        """
         cells = self.launch.cells[stmt.array]
         index = self.address(stmt, cells.shape, stmt.indices, mask)
         if self.points.size > 1:
@@ -119,12 +132,13 @@ class Lanes:
         return cells, index
 
     def trap(self, kind: type[StackgradError], stmt: n.Stmt, reason: str) -> StackgradError:
+        """Return an exception with the source location of a statement."""
         span = self.launch.kernel.span(stmt.loc)
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.launch.kernel.name}: {reason}")
 
 
 def _guard(arg: Pair, interval: tuple[float, float], mask: np.ndarray) -> Pair:
-    """Replace what idle lanes hold outside a safe interval: 0 * inf in a pullback would be NaN."""
+    """Replace values of idle lanes outside a safe interval, because 0 * inf in a pullback would be NaN."""
     low, high = interval
     harmful = ~mask & ~((arg.value >= low) & (arg.value <= high))
     return blend(harmful, Pair(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
@@ -209,7 +223,10 @@ def _store(run: Lanes, stmt: n.Store, mask: np.ndarray) -> None:
 
 @TRANSLATE.row("Atomic")
 def _atomic(run: Lanes, stmt: n.Atomic, mask: np.ndarray) -> None:
-    """Lanes at one cell take turns in lane order, unless the old value is unused and the operation associates."""
+    """Perform an atomic.
+
+    Lanes at one element take turns in lane order, unless the old value is unused and the operation associates.
+    """
     new = run.values[stmt.value]
     if stmt.result in run.launch.used or stmt.op in ("exchange", "cas"):
         cells, index = run.memory(stmt, "store", mask, once=True)
@@ -248,7 +265,7 @@ def _take_turns(run: Lanes, stmt: n.Atomic, cells: Cells, index: np.ndarray, mas
 
 @TRANSLATE.row("Local")
 def _local(run: Lanes, stmt: n.Local, mask: np.ndarray) -> None:
-    """Idle lanes may be overwritten: they are outside the scope of the declaration, so nobody reads them."""
+    """Declare a local. Idle lanes may be overwritten: they are outside the scope of the declaration."""
     run.locals[stmt.var] = run.full(0, stmt.dtype)
 
 
@@ -297,7 +314,7 @@ def _if(run: Lanes, stmt: n.If, mask: np.ndarray) -> None:
 
 
 def _loop(run: Lanes, stmt: Any, mask: np.ndarray, enter: Callable[[int, np.ndarray], np.ndarray]) -> None:
-    """Iterations in lockstep. enter(k, lanes) prepares iteration k and gives the lanes that take it."""
+    """Run the trips of a loop in lockstep; enter(k, lanes) prepares trip k and returns the lanes that take it."""
     frame = Frame.of(run.size)
     run.frames.append(frame)
     trips = np.zeros(run.size, np.int64)
@@ -375,4 +392,4 @@ def _assert(run: Lanes, stmt: n.Assert, mask: np.ndarray) -> None:
 
 @TRANSLATE.row("Print")
 def _print(run: Lanes, stmt: n.Print, mask: np.ndarray) -> None:
-    """Nothing: an oracle answers with arrays."""
+    """Print nothing, because an oracle answers with arrays."""

@@ -1,4 +1,4 @@
-"""The Taylor test: whether a directional derivative belongs to a function, judged by the function alone."""
+"""This module performs the Taylor test: it judges a directional derivative by values of the function only."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ def taylor_order(
     gradient_dot_direction: float,
     steps: Sequence[float] = STEPS,
 ) -> float:
-    """The observed order p of the first Taylor remainder along v = `direction`, of x's shape:
+    """Return the observed order p of the first Taylor remainder along v = `direction`, of x's shape.
 
         R(h) = |f(x + h v) - f(x) - h g.v| = O(h^p),   p = log(R(h) / R(h')) / log(h / h')
 
-    for `gradient_dot_direction` = g.v. The right g.v gives p near 2 (more where the curvature along v vanishes), a
-    wrong one p near 1, a jump at x p near 0. f is evaluated in float64.
-
-    Dropped are steps that leave the domain of f (its value is not finite) and remainders that rounding of f may have
-    made: those near eps |f|, or near what the four smallest steps show if that is below 1e-6 |f|. p is the median
-    slope over the smallest four steps that remain, so it is judged where a wrong linear term outweighs the
-    curvature: an error of g.v of 1e-4 of the curvature shows. inf: f is linear along v near x, to within rounding.
-    NaN: f(x), g.v or f at every step is not finite.
+    g.v is `gradient_dot_direction`. The right g.v gives p near 2 (more if the curvature along v vanishes), a wrong one
+    p near 1, a jump at x p near 0. f is evaluated in float64. Steps that leave the domain of f (its value is not
+    finite) are dropped, and so are remainders that rounding of f may have made: those near eps |f|, or near what the
+    four smallest steps show if that is below 1e-6 |f|. p is the median slope over the four smallest remaining steps,
+    where a wrong linear term outweighs the curvature: an error of g.v of 1e-4 of the curvature shows. The result is inf
+    if f is linear along v near x, to within rounding, and NaN if f(x), g.v or f at every step is not finite.
     """
     here = float(f(x))
     remainders = []
