@@ -75,8 +75,8 @@ class _Uses:
     def stores_meet(self, own: tuple[Value, ...]) -> bool:
         """Return True if several iterations may touch one element that one of them stores to.
 
-        The test is simple: the answer is False only if every index of the task stands at the same place in all
-        accesses.
+        The test is simple: it is False if nothing is stored, or if every index of the task stands at the same place in
+        all accesses.
         """
         if not any(isinstance(s, Store) for s in self.plain):
             return False
