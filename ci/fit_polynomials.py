@@ -71,6 +71,7 @@ def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
         column = [(column[k + 1] - column[k]) / (places[k + order] - places[k]) for k in range(len(column) - 1)]
         newton.append(column[0])
     out = [newton[-1]]
+    # Horner's rule turns the Newton form into powers of s.
     for difference, place in zip(reversed(newton[:-1]), reversed(places[:-1])):
         shifted = [Fraction(0), *out]
         out = [a - place * b for a, b in zip(shifted, [*out, Fraction(0)])]
@@ -85,6 +86,7 @@ def fit(f: Fit, kind: str) -> list[float]:
     """
     taylor = [f.series(k) for k in range(TERMS)]
     some = nodes(f.low, f.high, f.degrees[kind] + 1 - f.exact)
+    # The fixed coefficients are subtracted, and the rest is divided by the first free power of s.
     rest = [(s, (evaluate(taylor, s) - evaluate(taylor[: f.exact], s)) / s**f.exact) for s in some]
     return [rounded(c, kind) for c in [*taylor[: f.exact], *interpolate(rest)]]
 
@@ -93,6 +95,7 @@ def split(x: Fraction, parts: int, bits: int) -> list[float]:
     """Return positive numbers of at most `bits` digits whose sum is x, except for the digits after the last number."""
     out = []
     for _ in range(parts):
+        # The last digit of the part stands at this power of two.
         exponent = math.frexp(float(x))[1] - bits
         part = Fraction(math.floor(x / Fraction(2) ** exponent)) * Fraction(2) ** exponent
         out.append(float(part))

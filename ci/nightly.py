@@ -127,7 +127,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the night and return the exit status."""
+    """Run all steps, publish the report if asked, and return the exit status."""
     given = parse(arguments)
     folder = Path(given.folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -102,6 +102,7 @@ def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
     if not node.level or not module:
         return "." * node.level + (node.module or "")
     parts = module.split(".")
+    # One dot in a package means the package itself, in a plain module the package around it.
     keep = len(parts) - node.level + (1 if is_package else 0)
     return ".".join([*parts[: max(keep, 0)], *([node.module] if node.module else [])])
 

@@ -226,6 +226,7 @@ def install(row: Row, python: str) -> Path:
 
 def run_installed(row: Row, python: Path) -> Result:
     """Ask the backends, then run the tests."""
+    # In this folder no file of the checkout can shadow a module that the interpreter imports.
     asked = subprocess.run([str(python), "-c", ASK], cwd=ENVIRONMENTS, check=True, stdout=subprocess.PIPE, text=True)
     probes = read_probes(asked.stdout)
     if reason := absent(row, probes):

@@ -92,6 +92,7 @@ class Standard:
             return Comparison(executor, "undecided", f"{name}: {share}")
         if alike and gap <= bound:
             return Comparison(executor, "ok", "", gap / bound if gap else 0.0)
+        # With a bound of 0, or with NaN at other places, the difference counts as infinite.
         error = gap / bound if alike and bound else np.inf
         return Comparison(executor, "disagree", f"{name}{_place(known, found, executor)}, bound {bound:.1e}", error)
 

@@ -73,6 +73,7 @@ def measure(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> C
     lanes = [1]
 
     def chunks(total: int, width: int) -> Iterator[tuple[int, int]]:
+        # The interpreter asks an order about every parallel task, so the largest task is seen.
         lanes.append(total)
         for start in range(0, total, width):
             yield start, min(start + width, total)

@@ -266,6 +266,7 @@ def present_backends(
     wanted = every if names is None else list(names)
     probes = registry.probe_all()
     needed = {name: backend for name, backend in (VARIANTS | EMULATED | {JUDGED: "vulkan"}).items() if backend}
+    # An executor that stands for a backend can run where that backend can run.
     probes |= {name: probes[backend] for name, backend in needed.items()}
     probes |= {name: backend_named(name).probe() for name in EMULATED.keys() - needed.keys()}
     found, absent = [], {}

@@ -28,7 +28,7 @@ class MissingValidator(StackgradError):
 
 
 class InvalidModule(InternalError):
-    """A module of the compiler is refused by `spirv-val`."""
+    """A module of the compiler is not valid, because `spirv-val` refuses it."""
 
 
 def validate(code: bytes) -> str:
@@ -101,7 +101,7 @@ class Reordered:
 
 
 class JudgedVulkan(VulkanBackend):
-    """A Vulkan backend that compiles only modules that `spirv-val` accepts."""
+    """Represent a Vulkan backend that compiles only modules that `spirv-val` accepts."""
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:  # type: ignore[override]
         """Compile a kernel and pass its module to `spirv-val`.

@@ -26,31 +26,31 @@ class Captured(Protocol):
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that was launched."""
+        """Return the kernel that was launched."""
 
     @property
     def kind(self) -> str:
-        """The direction of the launch, "forward" or "reverse"."""
+        """Return the direction of the launch, "forward" or "reverse"."""
 
     @property
     def scalars(self) -> Scalars:
-        """The scalar arguments, by name."""
+        """Return the scalar arguments, by name."""
 
     @property
     def draws(self) -> Draws:
-        """The source of random numbers of the launch."""
+        """Return the source of random numbers of the launch."""
 
     @property
     def before(self) -> Mapping[str, np.ndarray]:
-        """The content of all arrays before the launch."""
+        """Return the content of all arrays before the launch."""
 
     @property
     def after(self) -> Mapping[str, np.ndarray]:
-        """The content of all arrays after the launch."""
+        """Return the content of all arrays after the launch."""
 
     @property
     def error(self) -> str | None:
-        """The exception that the launch raised, as text, or None."""
+        """Return the exception that the launch raised, as text, or None."""
 
 
 @dataclass(frozen=True)

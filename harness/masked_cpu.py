@@ -16,7 +16,7 @@ LANES = 8
 
 
 class MaskedCpu(CpuBackend):
-    """A CPU backend that compiles for LANES lanes unless the options set a number.
+    """Represent a CPU backend that compiles for LANES lanes unless the options set a number.
 
     Debug builds have branching code only.
     """

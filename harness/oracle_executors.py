@@ -22,7 +22,7 @@ from .outcome import Arrays
 
 @dataclass
 class JaxExecutor:
-    """An executor that runs the forward kernel in eager JAX in float64 and differentiates it by the rules of JAX."""
+    """Run the forward kernel in eager JAX in float64, and differentiate it by the rules of JAX."""
 
     name: str = "jax"
     seconds: float | None = None

@@ -185,6 +185,7 @@ class Peer:
         if not line:
             return self._lost(DIED, f"the process ended with status {process.wait(10)}")
         found: dict[str, Any] = json.loads(line)
+        # The process still lives, but the fork that had started the package is gone.
         if "died" in found:
             self._start = ""
             died = Trap(DIED, f"the process ended with status {found['died']}")
@@ -200,7 +201,13 @@ class Peer:
             pipe = subprocess.PIPE
             command = (*self.command, ARCH, DIALECTS[self.name].package)
             self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+                # The process leads a session of its own, so that `close` can end its forks too.
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
             )
         return self._process
 

@@ -243,6 +243,7 @@ class _Reader:
                 for item_shape, item in zip(self._kinds(shape, data), data):
                     found.append(self.read(item_shape, item, depth))
             except Malformed as error:
+                # The item that failed is not in `found`, so the length is its index.
                 error.place.append(f"[{len(found)}]")
                 raise
             return tuple(found)
@@ -319,6 +320,7 @@ class _Reader:
         return shape.classes[name]
 
     def _take(self, count: int) -> None:
+        # The count bounds memory and time for data that is small in nesting but huge in number.
         self.left -= count
         if self.left < 0:
             raise Malformed(f"there are more than {self.schema.most} values", "take a smaller one")

@@ -30,7 +30,7 @@ ORACLES = ("jax", "dual", "taylor")
 
 @dataclass
 class OpenPanel(Panel):
-    """A panel with executors of the user, which run as the backends do."""
+    """Represent a panel with executors of the user, which run as the backends do."""
 
     extra: Sequence[Executor] = ()
 
@@ -41,7 +41,7 @@ class OpenPanel(Panel):
 
 
 class ThoroughReplay(Replay):
-    """A replay whose gradient is judged by all oracles, not only by the first that can be asked."""
+    """Represent a replay whose gradient is judged by all oracles, not only by the first that can be asked."""
 
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: Cost | None
@@ -127,6 +127,7 @@ def failures(cases: Sequence[Case], gradient: bool) -> list[str]:
     found = [f"{column(c)}: {c.reference}: {c.reason}" for c in cases if c.reference not in ("ok", "unsupported")]
     for case in cases:
         found += [f"{column(case)}: {c.executor}: {c.reason}" for c in case.comparisons if c.verdict in FAILURES]
+    # A check about which nobody decided must not pass.
     if not found and not any(_decides(case, gradient) for case in cases):
         who = f"none of {', '.join(ORACLES)}" if gradient else "no executor"
         found = [f"{who} decided anything", *remarks(cases)]

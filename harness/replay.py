@@ -92,6 +92,7 @@ class Panel:
         """
         if id(kernel) not in self._wide:
             wide = widen(kernel)
+            # The entry holds the kernel too, so that its id is not taken by a new object.
             self._wide[id(kernel)] = kernel, kernel if wide == kernel else wide
         return self._wide[id(kernel)][1]
 
@@ -110,6 +111,7 @@ def replay(launch: Captured, panel: Panel) -> Iterator[Case]:
     else:
         if wide is not own.kernel:
             arrays = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in own.arrays.items()}
+            # The program has no results in this precision, so `after` is None.
             yield from Replay(panel, replace(own, kernel=wide, arrays=arrays), "f64", None, own.kernel).cases()
     yield from Replay(panel, own, label, launch.after).cases()
 
@@ -198,6 +200,7 @@ class Replay:
         at = (self.setting, final.arrays, seeds)
         found = [self._judge(standard, e, cost, partial(self._gradient, e, *at)) for e in self.judges]
         if self._is_double:
+            # In double precision the oracle is the last of `judges`.
             found += self._settle(found.pop(), standard, seeds, reruns, cost)
         return self._reverse_case(found, seconds)
 

@@ -215,6 +215,7 @@ def _cells(cases: Sequence[Case]) -> dict[str, Cell]:
 def _reference_cell(cases: Sequence[Case]) -> Cell:
     decisive = [c for c in cases if c.reference != "unsupported"] or cases
     reasons = tuple(dict.fromkeys(c.reason for c in decisive if c.reason))
+    # The last case is in the kernel's own precision, in which times count.
     return Cell(worst([c.reference for c in decisive]), 0.0, _median(c.seconds for c in cases[-1:]), reasons)
 
 

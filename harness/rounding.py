@@ -78,6 +78,7 @@ class Precision:
 
 def generator(*names: object) -> np.random.Generator:
     """Return a random generator that depends only on the given names, so that a check always gives the same result."""
+    # A checksum is the same in every process, which `hash` of a text is not.
     return np.random.default_rng(zlib.crc32(repr(names).encode()))
 
 
@@ -128,6 +129,7 @@ def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.
     for name, array in arrays.items():
         if array.dtype.kind == "f" and array.size:
             source = generator(seed, name)
+            # An array of zeros has no magnitude, so 1 takes its place.
             steps = 4.0 * u * (_largest(array) or 1.0) * source.integers(1, 5, array.shape)
             with np.errstate(over="ignore"):
                 out[name] = np.asarray(array + side * steps * signs(source, array.shape), array.dtype, order="C")
@@ -178,6 +180,7 @@ def sensitivity(base: Arrays, reruns: Iterable[Arrays], floors: Arrays | None = 
     """
     found = {name: Sensitivity(size=_largest(array), exact=array.dtype.kind != "f") for name, array in base.items()}
     for name, floor in (floors or {}).items():
+        # Adjoints are added to the cotangents, so the magnitude of the cotangents counts too.
         found[name] = replace(found[name], size=max(found[name].size, _largest(floor)))
     for rerun in reruns:
         for name, array in base.items():

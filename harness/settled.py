@@ -14,7 +14,7 @@ from ..compiler.ir.nodes import Kernel
 
 @dataclass(eq=False)
 class SettledExecutable:
-    """A compiled kernel that waits for the end of each launch."""
+    """Represent a compiled kernel that waits for the end of each launch."""
 
     executable: Executable
     wait: Callable[[], None]
@@ -36,7 +36,7 @@ class SettledExecutable:
 
 @dataclass(eq=False)
 class Settled:
-    """A backend that waits for the end of each launch.
+    """Represent a backend that waits for the end of each launch.
 
     Attributes:
         backend: the backend that compiles and runs.

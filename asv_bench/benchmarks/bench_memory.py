@@ -53,7 +53,7 @@ class Held(Bench):
     track_row_bytes.unit = track_heap_peak.unit = "bytes"  # type: ignore[attr-defined]
 
     def peakmem_reverse(self, arch: str, workload: str) -> None:
-        """Run the gradient at the peak of the process's memory: libraries, compiler, fields and adstacks."""
+        """Run the gradient; asv takes the peak memory of the process: libraries, compiler, fields and adstacks."""
         self.program.reverse()
 
 

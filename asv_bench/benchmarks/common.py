@@ -37,7 +37,7 @@ USED: set[str] = set()
 
 
 class Bench:
-    """Base of all benchmarks that launch kernels: the runtime is fresh before, and nothing is left after.
+    """Start each benchmark that launches kernels under a fresh runtime, and leave nothing behind.
 
     Subclasses take parameters as asv passes them, in the order of `param_names`; the first parameter is the backend.
 

@@ -62,6 +62,7 @@ def calls_of(timed: Any) -> int:
     """Return the number of calls that fill a sample, found after the first calls have prepared everything."""
     known = _CALLS.get(id(timed))
     if known is None:
+        # The first calls compile, allocate and fill caches, so they do not count.
         _calls_in(timed, 4 * _SAMPLE_SECONDS)
         known = _CALLS[id(timed)] = _calls_in(timed, _SAMPLE_SECONDS)
     return known
@@ -94,6 +95,7 @@ def warmed(timed: Any, is_first: bool) -> None:
 def serve(name: str, work: str, threads: int, arch: str) -> None:
     """Prepare the work, report its columns, and answer until the sender closes standard input."""
     answers = os.fdopen(os.dup(1), "w")
+    # Output of a library goes to stderr from now on and cannot mix with answers.
     os.dup2(2, 1)
 
     def say(what: Any) -> None:

@@ -113,6 +113,7 @@ def _measure_fresh(
         cache = tempfile.mkdtemp()
         for sample in range(repeat + 1):
             worker = Worker(pythons[name], name, work, threads, arch, cache)
+            # The first sample is dropped, because its process fills the cache.
             _take(found if sample else {}, name, worker)
             worker.close()
         shutil.rmtree(cache, ignore_errors=True)

@@ -100,6 +100,7 @@ def _final(machine: BoundedMachine, name: str, array: np.ndarray) -> np.ndarray:
     if machine.poisoned is not None:
         return np.full(array.shape, np.inf)
     known = machine.errors.get(name)
+    # SLACK covers the rounding of the error arithmetic itself.
     return np.zeros(array.shape) if known is None else (known * SLACK).reshape(array.shape)
 
 
@@ -129,6 +130,7 @@ def _run_chunk(machine: BoundedMachine, task: Task, chunk: BoundedChunk) -> bool
 
 def _run_parallel(machine: BoundedMachine, position: int, task: Task) -> None:
     base, extents = _box(machine, position, task)
+    # Tasks run one after another, so notes on earlier tasks say nothing about this one.
     machine.ledgers.clear()
     for start, stop in VECTOR.chunks(math.prod(extents), most_lanes(task, machine.sizes)):
         _run_chunk(machine, task, BoundedChunk(position, start, stop - start, base, extents))

@@ -82,6 +82,7 @@ def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> Verdict:
         gap = np.where(alike, 0.0, np.abs(x - y))
         if a.dtype.kind != "f":
             gap = np.where(alike, 0.0, np.maximum(gap, 1.0))  # f64 may not tell two large integers apart
+        # A NaN in `gap` compares as false, so it counts as beyond the bound.
         beyond = ~alike & ~(gap <= e) & (e < np.inf)
         ratio = np.where(alike, 0.0, np.where(np.isinf(e), 0.0, gap / e))
         open_ = undecided(a, e)

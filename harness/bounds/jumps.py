@@ -15,6 +15,7 @@ from .rules import BOUNDS, DOUBLE, INF, ZERO, Arguments, Rule, Spread, join, quo
 
 def ends(x: Vector, e: Vector) -> tuple[Vector, Vector]:
     """Return both ends of the interval x ± e, rounded outwards; an exact x is both ends."""
+    # DOUBLE covers the rounding of the ends themselves.
     width = np.where(e > 0, e + np.abs(x) * DOUBLE, ZERO)
     return x - width, x + width
 
@@ -39,12 +40,14 @@ def _quotient_ends(x: Arguments, e: Arguments, share: float) -> Vector:
 def _floor_division(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     """Bound the floor of the rounded quotient; a quotient that is exact is not rounded."""
     whole = (e[0] == 0) & (e[1] == 0) & (r * x[1] == x[0])
+    # An exact zero as divisor gives a certain infinity if the sign of the dividend is certain.
     pole = (x[1] == 0) & (e[1] == 0) & (np.abs(x[0]) > e[0])
     return np.where(whole | pole | _quotient_ends(x, e, 2 * u), ZERO, INF)
 
 
 def _modulo(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     """Bound x - k·y, if k = floor(x/y) is certain."""
+    # x - r is k·y up to rounding, so that rounding to an integer recovers k.
     k = np.abs(np.rint((x[0] - r) / x[1])) if e[1] is not ZERO else ZERO
     exact = (e[0] == 0) & (e[1] == 0)
     return np.where(exact, ZERO, np.where(_quotient_ends(x, e, DOUBLE), e[0] + k * e[1], INF))

@@ -75,8 +75,8 @@ class _Uses:
     def stores_meet(self, own: tuple[Value, ...]) -> bool:
         """Return True if several iterations may touch one element that one of them stores to.
 
-        The test is simple: the answer is False only if every index of the task stands at the same place in all
-        accesses.
+        The test is simple: it is False if nothing is stored, or if every index of the task stands at the same place in
+        all accesses.
         """
         if not any(isinstance(s, Store) for s in self.plain):
             return False
@@ -156,11 +156,13 @@ class Ledger:
         crowd = (self.owner[index] != iterations) | (before != _NOBODY) & (before != iterations)
         if crowd.any():
             self.owner[index[crowd]] = _MANY
+        # All lanes of a call set the same bits, so lanes at one element lose nothing.
         self.uses[index] |= np.uint8(use)
 
     def add(self, index: Vector, size: Vector, e: Vector) -> None:
         """Note one added term per lane, with its largest magnitude and its error."""
         assert self.terms is not None
+        # `np.add.at` counts every lane; `+=` would count several lanes at one element once.
         np.add.at(self.terms, index, 1.0)
         np.add.at(self.mass, index, size + e)
         np.add.at(self.spread, index, e)
@@ -169,6 +171,7 @@ class Ledger:
         """Note that every lane has stored a value, and that the elements now hold this content."""
         self.stores.note(index, value, e)
         if self.terms is not None:
+            # A store replaces everything that was added before.
             e = last_of(index, e)
             self.terms[index], self.spread[index], self.mass[index] = 0.0, e, np.abs(content.astype(np.float64)) + e
 
@@ -201,6 +204,7 @@ class Ledger:
         if self.terms is None:
             return shared[:0], shared[:0].astype(np.float64)
         spread, mass, roundings = self.spread[shared], self.mass[shared], self.terms[shared] * u
+        # Each of two orders lies within g·M of the exact sum, so they differ by at most 2·g·M.
         e = spread + 2 * roundings / np.maximum(1 - roundings, 0.0) * mass
         e = np.where(roundings > 0, e, spread)
         return shared, np.where(mass + e < most, e, INF)

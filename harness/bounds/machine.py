@@ -36,7 +36,7 @@ BOUNDED: Table[type[Stmt], Handler] = Table("bounds.run", STATEMENTS.values())
 
 
 class BoundedProgram(Program):
-    """A kernel with facts that are looked up once per kernel.
+    """Represent a kernel with facts that are looked up once per kernel.
 
     Attributes:
         decisive: ids of the values that end a `while`.
@@ -54,7 +54,7 @@ class BoundedProgram(Program):
 
 @dataclass
 class BoundedChunk(Chunk):
-    """A chunk with the errors of what its lanes own; an entry is absent if all its errors are zero."""
+    """Represent a chunk with the errors of what its lanes own; an entry is absent if all its errors are zero."""
 
     local_errors: dict[str, Local] = field(default_factory=dict)
     row_errors: dict[str, Rows] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class BoundedChunk(Chunk):
 
 @dataclass
 class BoundedMachine(Machine):
-    """The state of a bounded launch.
+    """Represent the state of a bounded launch.
 
     Attributes:
         errors: errors of memory, by array, flat; absent where all are zero.
@@ -131,6 +131,7 @@ class BoundedMachine(Machine):
         """
         if self.poisoned is None:
             self.poisoned = self._describe(reason, stmt, frame, bad)
+            # From now on the plain handlers run, which do not touch errors.
             self.table = RUN
 
     def _describe(self, reason: str, stmt: Stmt | None, frame: Frame | None, bad: Any) -> str:
@@ -158,6 +159,7 @@ def error(frame: Frame, value: Value) -> Any:
     key = ~value.id
     found: Any = frame.values.get(key)
     if found is None:
+        # An inner frame has other lanes, so the errors of an outer value are gathered for them once and kept.
         found = ZERO if frame.parent is None else frame.gather(error(frame.parent, value))
         frame.values[key] = found
     return found

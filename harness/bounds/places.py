@@ -102,6 +102,7 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
     index = _located(m, s, f)
     dtype, flat, known = s.value.type, m.memory[s.array].flat, m.errors.get(s.array)
     books, value, e = _ledger(m, s.array), f.value(s.value), error(f, s.value)
+    # An uncertain index has poisoned the run, and errors mean nothing any more.
     if m.poisoned is not None:
         return RUN[n.Atomic](m, s, f)
     if books is not None:
@@ -247,6 +248,7 @@ def _accumulate(m: BoundedMachine, s: n.StackAccumulate, f: Frame) -> Frame | No
     stack, slots = m.stack(s.stack), _slots(m, s.stack)
     if not np.all(stack.top(f)):
         return RUN[n.StackAccumulate](m, s, f)
+    # The adjoint and its error are read before the reference adds to the slot.
     old, found, e = stack.adjoint(f), slots.adjoint(f, stack), error(f, s.value)
     RUN[n.StackAccumulate](m, s, f)
     bound = m.operation("add", s.value.type).of((old, f.value(s.value)), (found, e), stack.adjoint(f))

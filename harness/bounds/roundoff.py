@@ -99,6 +99,7 @@ def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
     ulps = OPS[name].ulps
     own = ulps if dtype.bits == 64 else 0.5
     if dtype.bits == 16:
+        # A result in f16 is a result in f32 rounded again: half an ulp more, and an ulp of f32 is 2^-13 ulps of f16.
         ulps = 0.5 + ulps * 2.0**-13
     return Bound(_Approximated(rule, fmt, 2 * fmt.u * (ulps + own), fmt.tiny * (ulps + own)).of)
 

@@ -235,6 +235,7 @@ def _power(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     away = (np.power(size, y) + LEAST) * np.expm1(np.where((dx == 0) & (dy == 0), ZERO, change))
     near = np.where((dy == 0) & (y >= 1) & (whole | (x0 >= dx)), y * (size + dx) ** (y - 1) * dx, INF)
     zero = np.where((x0 == 0) & (dx == 0) & (y > dy), ZERO, near)
+    # x^0 is 1 for every x.
     constant = np.where((dy == 0) & (y == 0), ZERO, zero)
     negative = np.where(whole, away, np.where((dy == 0) & (low > 0), ZERO, INF))
     return np.where(low > 0, np.where(x0 > 0, away, negative), constant)
@@ -316,6 +317,7 @@ def _selection(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     taken = da if da is db else np.where(c, da, db)
     if dc is ZERO:
         return taken
+    # If the other arm is taken, the result moves by the distance of the arms and is as wrong as the other arm.
     jump = np.abs(a.astype(F64) - b.astype(F64)) + np.where(c, db, da)
     wide = np.where(dc > 0, np.maximum(taken, jump), taken)
     return np.where(np.isnan(wide), INF, wide)

@@ -58,6 +58,7 @@ class Slots:
         """
         have, want = len(rows.cells), int(np.max(stack.top(frame)))
         if want > have:
+            # Doubling keeps the number of copies small.
             rows.extend(max(want, 2 * have, 4))
             rows.cells[have:] = 0.0
         return rows

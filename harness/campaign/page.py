@@ -118,7 +118,7 @@ def _bars(rows: Iterable[tuple[str, int]]) -> str:
 
 
 def _histogram(rows: list[list[int]]) -> str:
-    """Return a chart with one bar for each number of trips: decided cases first, undecided cases behind them."""
+    """Return a chart with one bar for each number of trips; undecided cases follow decided cases in a bar."""
     kept = [row for row in rows if row[1]]
     most = max((cases for _, cases, _ in kept), default=1)
     parts = [f'<svg viewBox="0 0 400 {18 * len(kept) + 18}" role="img">']

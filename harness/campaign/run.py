@@ -33,7 +33,7 @@ class Pool(Protocol):
 
 
 class Processes:
-    """A pool of processes on this machine."""
+    """Represent a pool of processes on this machine."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -52,7 +52,7 @@ class Processes:
 
 
 class Cluster:
-    """A pool of the workers of a Dask cluster, on which this package is installed.
+    """Represent a pool of the workers of a Dask cluster, on which this package is installed.
 
     The constructor raises ImportError if the extra `cluster` is not installed.
     """
@@ -108,6 +108,7 @@ def run(
         for unit in store.pending():
             if cases is not None and given >= cases or end is not None and time.monotonic() >= end:
                 return
+            # Units under way count as done, so that no more units start than are needed.
             given += store.spec.size
             yield unit
 

@@ -53,6 +53,7 @@ class Store:
 
     def put(self, result: Plain) -> None:
         """Write the result of a unit, and enter its findings into the corpus."""
+        # Findings are written first, because a unit whose file exists counts as finished.
         for finding in from_plain(result).findings:
             corpus.write(self.corpus, finding)
         with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:

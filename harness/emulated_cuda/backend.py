@@ -18,7 +18,7 @@ FEW, BLOCKS = 3, 256
 
 
 class EmulatedCuda(CudaBackend):
-    """A CUDA backend whose driver `emulator` runs on the host."""
+    """Represent a CUDA backend whose driver `emulator` runs on the host."""
 
     def __init__(self, emulator: EmulatedDriver | None = None) -> None:
         self.emulator = emulator or EmulatedDriver()

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "i1": 1}
 
 OUTSIDE_AT, OUTSIDE_BYTES, OUTSIDE_THREAD, EPOCH, RACES, RACE_AT, RACE_THREAD, RACE_OTHER, RACE_KIND, WORDS = range(10)
-"""Words that a launch fills.
+"""Numbers of the words that a launch fills, and the count of these words.
 
-The first access outside (its thread + 1, 0 for none); the number of the launch; the number of races; and the first
-race: its address, both threads + 1, and 0 for a read, 1 for a write, 2 for an atomic.
+Of the first access outside they hold the address, the bytes, and the thread + 1 (0 if there was none). Then follow the
+number of the launch and the number of races. Of the first race they hold the address, both threads + 1, and 0 for a
+read, 1 for a write, 2 for an atomic.
 """
 
 EPOCH_SHIFT = 33

@@ -221,6 +221,7 @@ class EmulatedDriver(Work):
     def _free(self, address: int, kinds: tuple[str, ...], call: str) -> None:
         self.counts["free"] += 1
         with self._lock:
+            # Queued work may still use the memory.
             self._finish(self._streams.run_all)
             try:
                 self.memory.free(address, kinds)
@@ -240,6 +241,7 @@ class EmulatedDriver(Work):
             return
         self._within(to, size, "cuMemcpyHtoDAsync")
         with self._lock:
+            # Pageable memory may change after the call, so it is read at once.
             taken: int | bytes = source
             if not self.memory.kind_at(source):
                 self.wait(stream)
@@ -284,6 +286,7 @@ class EmulatedDriver(Work):
         report, total = self._report, min(blocks * threads, self.most or _MOST_BLOCKS)
         width = threads if self._room else 1
         report[checks.OUTSIDE_THREAD] = report[checks.RACES] = 0
+        # A new number of the launch makes the tags of earlier launches in shadow memory void.
         report[checks.EPOCH] += 1
         try:
             unwritten = function(parameters, max(total // width, 1), width, self.backward)

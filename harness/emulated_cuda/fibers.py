@@ -122,6 +122,7 @@ class Fibers:
                 if kind != RAN:
                     waiting[thread] = kind
             ready = self._released(waiting, order)
+            # All threads that go on came to a barrier, which orders their accesses before and after it.
             if ready and waiting[ready[0]] == BARRIER:
                 phase += 1
                 early = max(early, width - len(waiting))
@@ -150,6 +151,7 @@ class Fibers:
         told = {lane % WARP: tuple(words[lane * step + k] for k in (1, 2, 3)) for lane in lanes}
         for lane in lanes:
             mask, value, way = told[lane % WARP]
+            # On a device, lanes that operate together must all name each other.
             missing = [other for other in told if not mask >> other & 1]
             if missing:
                 raise Stuck(f"thread {lane} names lanes {mask:#x}, and {missing} have come")

@@ -1,4 +1,4 @@
-"""This module represents forbidden behavior that the emulated device has seen: races and leaks."""
+"""This module represents what the emulated device has seen that a program must not do: races and leaks."""
 
 from __future__ import annotations
 

@@ -132,6 +132,7 @@ class Memory:
         length = -(-taken // PAGE) * PAGE
         low = self.arena.take(length)
         address = low + length - taken
+        # Large allocations are filled with garbage at both ends only.
         for at, count in ((low, min(length, _POISONED)), (max(low, low + length - _POISONED), min(length, _POISONED))):
             ctypes.memset(at, _POISON, count)
         self.blocks[address] = Block(address, size, kind, (low, low + length), _caller())

@@ -26,7 +26,7 @@ _INVALID, _UNKNOWN = 1, 999
 
 
 class KernelNode(ctypes.Structure):
-    """The C structure CUDA_KERNEL_NODE_PARAMS in its second version."""
+    """Represent the C structure CUDA_KERNEL_NODE_PARAMS in its second version."""
 
     _fields_ = [
         ("function", _PTR),
@@ -95,6 +95,7 @@ class EntryPoints:
             call()
         except DriverError as refused:
             return refused.code
+        # An exception cannot pass through machine code, so it is kept for the host.
         except BaseException as error:
             self.failure = error
             return _UNKNOWN

@@ -104,6 +104,7 @@ class Streams:
         queue = self.queues[stream]
         while queue and (before is None or queue[0][0] < before):
             number, work = queue.popleft()
+            # Stream 0 waits for all other streams, and every other stream waits for stream 0.
             for other in [0] if stream else list(self.queues):
                 if other != stream:
                     self.run(other, number)

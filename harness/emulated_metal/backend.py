@@ -68,6 +68,7 @@ class EmulatedExecutable:
         for entry in self.program.entries:
             groups = 1 if entry.task is None else GROUPS
             self._functions[entry.name](ctypes.addressof(memory), groups)
+        # The entry points wrote temporaries and errors into the copy of the block.
         block.view[:] = own[: layout.size]
         if block.word(layout.error_at):
             published = [(stack, capacity(stack, sizes)) for stack in layout.stacks]
@@ -86,7 +87,7 @@ class EmulatedExecutable:
 
 
 class EmulatedMetal:
-    """A backend that compiles kernels as programs for Metal and runs them on the host."""
+    """Compile kernels as programs for Metal and run them on the host."""
 
     name = "metal"
 

@@ -37,7 +37,7 @@ class Evidence:
 
     Attributes:
         right: adjoints of the initial content, by the name of the array.
-        judges: the oracles and backends that agree with the interpreter.
+        judges: the executors that agree with the interpreter.
     """
 
     right: Arrays

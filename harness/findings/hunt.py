@@ -75,6 +75,7 @@ class Counts:
     def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
         """Note for pairs of traits whether a gradient was returned."""
         for pair in pairs:
+            # 0 is final: a gradient that was returned once shows that the peer knows these traits.
             known = self.without.get(pair, 1)
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
@@ -136,6 +137,7 @@ class Hunt:
         """
         drawn = [(seed + k, sample(seed + k, self.peers)) for k in range(CANDIDATES)]
         pairs = {s: _pairs(traits(program)) for s, program in drawn}
+        # A pair of traits is worth less the more often it was met.
         worth = {s: sum(1 / (1 + self.met[pair]) for pair in pairs[s]) for s, _ in drawn}
         best, program = max(drawn, key=lambda d: worth[d[0]])
         wanted = self._wanted(program, RandomDraw(f"again {seed}"))

@@ -192,7 +192,7 @@ class KernelsForPeers(Kernels):
         return m.Name("count"), Whole(i32, 0, MOST)
 
     def trips(self, most: int = MOST) -> Expr:
-        """Return a trip count; in a plain bound it is a number, or negative only where an index is."""
+        """Return a trip count; in a plain bound it is a number, or a value that is negative only if an index is."""
         if not self.bounding:
             return super().trips(most)
         return Number(self.draw.integer(1, most)) if self.draw.boolean(0.35) else self._count(most)[0]

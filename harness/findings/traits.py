@@ -190,6 +190,7 @@ def _vectors(f: Facts) -> set[str]:
     found = {field.name for field in f.program.fields if field.element}
     assigned = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     while True:
+        # An assignment may pass a vector on, so names are added until none is new.
         more = {
             r.name
             for n in assigned

@@ -62,6 +62,7 @@ def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
     Raises:
         KeyError: the owner has no such attribute of its own.
     """
+    # `vars` finds only attributes of the owner itself, so that an inherited one is never copied into it.
     old = vars(owner)[name]
     setattr(owner, name, replacement)
     try:

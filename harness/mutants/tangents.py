@@ -38,7 +38,7 @@ def _emitted_alone(kind: type[Stmt], where: Callable[[TangentSweep, Any], bool] 
 
 
 def _loser_moves() -> Plant:
-    """Exchange the operands of min and max."""
+    """Exchange the tangents of the operands of min and max."""
     right = TangentSweep.along
 
     def wrong(self: TangentSweep, op: str, args: tuple[Value, ...], result: Value) -> Value | None:

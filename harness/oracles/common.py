@@ -96,6 +96,7 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
     c0, c1, c2, c3 = counter
     for turn in range(10):
         k0, k1 = (np.uint64((key[i] + turn * _WEYL[i]) & 0xFFFFFFFF) for i in (0, 1))
+        # Words of 32 bits lie in 64, so that products keep their high halves.
         p0, p1 = _MULTIPLIERS[0] * c0, _MULTIPLIERS[1] * c2
         c0, c1, c2, c3 = (p1 >> _HALF) ^ c1 ^ k0, p1 & _LOW, (p0 >> _HALF) ^ c3 ^ k1, p0 & _LOW
     return np.stack([c0, c1, c2, c3])

@@ -321,6 +321,7 @@ def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, Exit | None]:
     if stmt.trips is not None:
         run.values[stmt.trips] = wrap(trips, stmt.trips.type), ZERO
     leave = run.block(stmt.body)
+    # A `continue` of this loop only ends the trip.
     if leave is not None and not (leave.resumes and leave.depth == 1):
         return False, leave.outer()
     return not (stmt.stop and run.locals[stmt.stop][0]), None

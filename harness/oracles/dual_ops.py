@@ -209,6 +209,7 @@ def apply(name: str, types: tuple[Scalar, ...], result: Scalar, args: list[tuple
     value = fit(row.value(types[0], *operands), result)
     tangent = np.float64(0.0)
     for partial, (_, given) in zip(row.partials, args):
+        # A zero tangent adds nothing even where the slope is infinite; 0 * inf would be NaN.
         if given != 0 and result.is_real:
             tangent += np.float64(partial(*operands, value)) * given
     return value, tangent

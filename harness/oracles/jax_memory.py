@@ -115,6 +115,7 @@ class Cells:
         lanes = np.flatnonzero(mask)
         before = self._lifted() if self._keeps(new) else None
         owner = np.full(bucket(self.value.size), -1)
+        # If several lanes share an element, the last assignment stays, as in lane order.
         owner[index[lanes]] = lanes
         written = owner >= 0
         if before is not None:
@@ -126,6 +127,7 @@ class Cells:
         """Add to the elements of the lanes of the mask, in lane order."""
         lanes = np.flatnonzero(mask)
         if self._keeps(new):
+            # Idle lanes get an index out of range, which FILL_OR_DROP ignores.
             outside = np.where(mask, index, bucket(self.value.size)).astype(np.int32)[:, None]
             mode = lax.GatherScatterMode.FILL_OR_DROP
             self.trace = lax.scatter_add(self._lifted(), outside, new.lifted(), _SCATTER, mode=mode)
@@ -155,6 +157,7 @@ class Cells:
         exclusive = access == "store"
         for kind, owner in self._touched.items():
             others = (owner[cells] != _FREE) & (owner[cells] != lanes)
+            # Accesses of one kind commute with each other, except stores.
             if (exclusive or kind != access) and others.any():
                 raise OrderMatters
         owner = self._touched.setdefault(access, np.full(self.value.size, _FREE))
@@ -173,6 +176,7 @@ def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         The place of each lane in its queue (0 first), and the next lane in the queue (itself if last).
     """
     lanes = np.flatnonzero(mask)
+    # A stable sort keeps the lane order within each queue.
     order = lanes[np.argsort(index[lanes], kind="stable")]
     place, successor = np.zeros(mask.size, np.int64), np.arange(mask.size)
     if order.size:
@@ -198,6 +202,7 @@ def reduce_queues(new: Pair, index: np.ndarray, mask: np.ndarray, combine: Combi
     while np.any(mask & (place >= step)):
         left = mask & (place % (2 * step) == 0) & (place[successor] == place + step)
         new = blend(left, combine(new, permute(new, successor), left), new)
+        # After each step a lane points twice as far along its queue.
         successor = successor[successor]
         step *= 2
     return new, mask & (place == 0)

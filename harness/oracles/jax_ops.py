@@ -84,6 +84,7 @@ def _traced_mantissa(x: Any) -> Any:
 def _floordiv(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.floor(x / y)
+    # The least integer divided by -1 has no representation; the IR wraps, as negation does.
     wraps = (y == -1) if x.dtype.kind == "i" else np.zeros(x.shape, bool)
     quotient = np.floor_divide(x, np.where((y == 0) | wraps, 1, y).astype(y.dtype))
     return np.where(y == 0, 0, np.where(wraps, np.negative(x), quotient))
@@ -109,6 +110,7 @@ def _traced_mod(x: Any, y: Any) -> Any:
 def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.power(x, y)
+    # NumPy refuses negative powers of integers.
     positive = np.power(x, np.maximum(y, 0))
     if x.dtype.kind == "u":
         return positive

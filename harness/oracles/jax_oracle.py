@@ -141,6 +141,7 @@ def _task(launch: Launch, number: int, task: Task) -> None:
     if not task.is_parallel:
         lanes = Lanes(launch, number, np.zeros(1, np.int64))
         lanes.block(task.body, lanes.alive)
+        # A return in a serial task ends the kernel.
         launch.ended = bool(lanes.frames[0].broken[0])
         return
     once = Lanes(launch, number, np.zeros(1, np.int64))

@@ -69,6 +69,7 @@ class Lanes:
         self.size = bucket(self.points.size)
         padding = self.size - self.points.size
         self.alive = np.arange(self.size) < self.points.size
+        # Padding lanes repeat the last point, so that they compute on ordinary values.
         self.numbers = np.concatenate([self.points, np.repeat(self.points[-1:], padding)])
         self.drawn = np.zeros(self.size, np.int64)
         self.frames = [Frame.of(self.size)]
@@ -229,6 +230,7 @@ def _atomic(run: Lanes, stmt: n.Atomic, mask: np.ndarray) -> None:
     """
     new = run.values[stmt.value]
     if stmt.result in run.launch.used or stmt.op in ("exchange", "cas"):
+        # An atomic whose old value is used is as exclusive as a store, except within this statement.
         cells, index = run.memory(stmt, "store", mask, once=True)
         _take_turns(run, stmt, cells, index, mask)
         return
@@ -321,6 +323,7 @@ def _loop(run: Lanes, stmt: Any, mask: np.ndarray, enter: Callable[[int, np.ndar
     k = 0
     while (mask := enter(k, mask)).any():
         run.block(stmt.body, mask)
+        # Lanes that left this trip early take part in the next one.
         frame.continued[:] = False
         trips += mask
         mask = mask & ~frame.broken
