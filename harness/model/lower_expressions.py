@@ -1,4 +1,4 @@
-"""Rows of EXPRESSIONS: what expressions of the user's language mean in the IR, and the types their operands take."""
+"""Lower scalar expressions of the user's language to IR, with the types that their operands take."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from . import nodes as m
 from .lower_places import Spot, element, extent_of, memory, read, update
 from .lowering import EXPRESSIONS, Cell, Local, Lowerer, Operand, common_type
 from .tensors import Bundle, Tensor, leaves, spread, with_leaves
-
-# ---- leaves -----------------------------------------------------------------------------------------------------
 
 
 @EXPRESSIONS.row(m.Number)
@@ -60,7 +58,7 @@ def _extent(t: Lowerer, e: m.Extent) -> Operand:
 
 @EXPRESSIONS.row(m.Random)
 def _random(t: Lowerer, e: m.Random) -> Operand:
-    """`randn`: √(-2 ln(1 - u))·cos(2πv) of two uniform draws."""
+    """Emit a draw; `randn` is √(-2 ln(1 - u))·cos(2πv) of two uniform draws u and v."""
     b, dtype = t.builder, e.dtype or t.program.default_fp
     if e.function == "random":
         return b.random(dtype)
@@ -69,8 +67,6 @@ def _random(t: Lowerer, e: m.Random) -> Operand:
     radius = b.op("sqrt", b.op("mul", b.const(-2.0, dtype), logarithm))
     return b.op("mul", radius, b.op("cos", b.op("mul", b.const(2.0 * math.pi, dtype), v)))
 
-
-# ---- operators --------------------------------------------------------------------------------------------------
 
 OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "+": ("add", operator.add),
@@ -107,7 +103,10 @@ def _operand_type(t: Lowerer, op: str, left: Operand, right: Operand) -> Scalar:
 
 
 def binary(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
-    """An operator on two operands, entry by entry on vectors; two numbers are computed as Python does."""
+    """Return an operator applied to two operands, entry by entry on vectors.
+
+    Two numbers of the text are computed at once, as Python does.
+    """
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return spread(t, partial(binary, t, op), left, right)  # type: ignore[no-any-return]
     name, fold = OPERATORS[op]
@@ -126,7 +125,7 @@ def _binary(t: Lowerer, e: m.Binary) -> Operand:
 
 
 PRODUCTS: dict[str, Callable[[Lowerer, Any, Any], Operand]] = {}
-"""Operators that are not entry by entry: `@`."""
+"""Operators that do not work entry by entry, such as `@`."""
 
 
 @EXPRESSIONS.row(m.Unary)
@@ -156,7 +155,7 @@ def _compare_two(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
 
 @EXPRESSIONS.row(m.Compare)
 def _compare(t: Lowerer, e: m.Compare) -> Operand:
-    """Each operand once, left to right, until a comparison fails."""
+    """Emit a chain of comparisons: evaluate each operand once, from left to right, until a comparison is false."""
     left = t.expr(e.operands[0])
     right = t.expr(e.operands[1])
     return _chain(t, e, 1, right, _compare_two(t, e.ops[0], left, right))
@@ -185,7 +184,7 @@ def _logic(t: Lowerer, e: m.Logic) -> Operand:
 
 
 def _lazily(t: Lowerer, conjunction: bool, first: Operand, rest: Callable[[], Operand]) -> Operand:
-    """`first and rest()` or `first or rest()`."""
+    """Emit `first and rest()` if conjunction is True, else `first or rest()`, where `rest` may not run."""
     truth = t.truth(first)
     if not isinstance(truth, Value):
         return t.truth(rest()) if truth is conjunction else truth
@@ -217,9 +216,6 @@ def _choice(t: Lowerer, e: m.Choice) -> Operand:
     return with_leaves(a, [t.builder.get(r, dtype) for r, dtype in zip(results, types)])  # type: ignore[no-any-return]
 
 
-# ---- conversions ------------------------------------------------------------------------------------------------
-
-
 @EXPRESSIONS.row(m.Cast)
 def _cast(t: Lowerer, e: m.Cast) -> Operand:
     python = {"int": i32, "float": t.program.default_fp, "bool": u1}
@@ -231,8 +227,6 @@ def _cast(t: Lowerer, e: m.Cast) -> Operand:
 def _bit_cast(t: Lowerer, e: m.BitCast) -> Operand:
     return t.builder.bit_cast(t.value(t.expr(e.arg)), e.dtype)
 
-
-# ---- functions --------------------------------------------------------------------------------------------------
 
 _REAL = frozenset({"sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "inv", "rcp"})
 _WHOLE = frozenset({"floor", "ceil", "round"})
@@ -289,7 +283,7 @@ def _frexp(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _remainder(b: Builder, x: Value, y: Value) -> Value:
-    """Of a division toward zero: `mod` has the sign of y; take y off where the sign of x differs."""
+    """Return the remainder of a division toward zero: `mod` minus y if it is not zero and the signs of x and y differ."""
     zero = b.const(0, x.type)
     rest = b.op("mod", x, y)
     other = b.op("cmp_ne", b.op("cmp_lt", x, zero), b.op("cmp_lt", y, zero))
@@ -301,7 +295,7 @@ def _raw_mod(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _raw_div(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
-    """Integers: what is left without the remainder divides exactly."""
+    """Return a division toward zero; for integers, x without its remainder is a multiple of y."""
     b = t.builder
     x, y = _promoted(t, args)
     return b.op("div", x, y) if x.type.is_real else b.op("floordiv", b.op("sub", x, _remainder(b, x, y)), y)
@@ -323,35 +317,35 @@ def _bit_shr(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _constant(value: int) -> Function:
-    """`zero` and `one`: of the type of their argument."""
+    """Return the lowering of `zero` or `one`, a constant of the type of its argument."""
     return lambda t, args: t.value(value, t.type_of(args[0]))
 
 
 def _stopped(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
-    """A real as bits of its own type."""
+    """Return a real through a bit cast to its own type, which stops derivatives."""
     found = args[0]
     return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
 
 
 def _claimed(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
-    """An index that no two iterations share; each claim has a number of its own."""
+    """Return an index that no two iterations share, marked by a claim that has a number of its own."""
     number = t.builder.next_id
     value = t.value(args[0])
     return t.builder.op("unique", value, t.builder.const(number, value.type))
 
 
 def _mixed(t: Lowerer, x: Operand, y: Operand, a: Operand) -> Operand:
-    """x·(1 - a) + y·a."""
+    """Return x·(1 - a) + y·a."""
     return binary(t, "+", binary(t, "*", x, binary(t, "-", 1.0, a)), binary(t, "*", y, a))
 
 
 def _fraction(t: Lowerer, x: Operand) -> Operand:
-    """x - floor(x)."""
+    """Return x - floor(x)."""
     return binary(t, "-", x, t.builder.op("floor", t.value(x)))
 
 
 def _smooth_step(t: Lowerer, low: Operand, high: Operand, x: Operand) -> Operand:
-    """s²(3 - 2s) where s goes from 0 to 1 between the edges."""
+    """Return s²(3 - 2s), where s rises from 0 to 1 between the two edges."""
     ratio = binary(t, "/", binary(t, "-", x, low), binary(t, "-", high, low))
     s = FUNCTIONS["math.clamp"](t, (ratio, 0.0, 1.0))
     return binary(t, "*", binary(t, "*", s, s), binary(t, "-", 3.0, binary(t, "*", 2.0, s)))
@@ -379,21 +373,20 @@ FUNCTIONS: dict[str, Function] = {
     "math.clamp": lambda t, args: FUNCTIONS["min"](t, (args[2], FUNCTIONS["max"](t, args[:2]))),
     "math.smoothstep": lambda t, args: _smooth_step(t, *args),
 }
-"""Functions that are not one operation of the IR on one operand."""
+"""Functions that are more than one IR operation on one operand."""
 FOLDED: dict[str, Callable[[int, int], int]] = {
+    # The minimum of one argument is the argument itself; the caller takes its absolute value.
     "abs": min,
     "min": min,
     "max": max,
     "raw_mod": lambda a, b: int(math.fmod(a, b)),
     "raw_div": lambda a, b: int(a / b),
 }
-"""Calls that are made at once on small integers of the text, as the index of an unrolled loop."""
+"""Functions that are computed at once on small integers of the text, such as the index of an unrolled loop."""
 
-
-# ---- effects ----------------------------------------------------------------------------------------------------
 
 ATOMICS = {"+": "add", "-": "sub", "*": "mul", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}
-"""Augmented assignments of elements that are one atomic."""
+"""Augmented assignments to elements that become one atomic."""
 
 
 @EXPRESSIONS.row(m.AtomicCall)
