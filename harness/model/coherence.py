@@ -210,7 +210,7 @@ def _depth(block: m.Block) -> int:
 
 
 def _members(program: m.Program) -> None:
-    """Raise Malformed if an attribute is no member of a struct, so that no attribute of a Python object can be meant."""
+    """Raise Malformed if an attribute is no member of a struct, so that none of a Python object can be meant."""
     known = {p.name for s in program.structs for p in s.members}
     known |= {part for f in program.fields for part in f.name.split(".")[1:]}
     for node in walk_program(program):

@@ -283,7 +283,7 @@ def _frexp(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _remainder(b: Builder, x: Value, y: Value) -> Value:
-    """Return the remainder of a division toward zero: `mod` minus y if it is not zero and the signs of x and y differ."""
+    """Return the remainder of a division toward zero: `mod`, minus y if it is not 0 and the signs of x and y differ."""
     zero = b.const(0, x.type)
     rest = b.op("mod", x, y)
     other = b.op("cmp_ne", b.op("cmp_lt", x, zero), b.op("cmp_lt", y, zero))
@@ -375,14 +375,13 @@ FUNCTIONS: dict[str, Function] = {
 }
 """Functions that are more than one IR operation on one operand."""
 FOLDED: dict[str, Callable[[int, int], int]] = {
-    # The minimum of one argument is the argument itself; the caller takes its absolute value.
     "abs": min,
     "min": min,
     "max": max,
     "raw_mod": lambda a, b: int(math.fmod(a, b)),
     "raw_div": lambda a, b: int(a / b),
 }
-"""Functions that are computed at once on small integers of the text, such as the index of an unrolled loop."""
+"""Functions computed at once on small integers of the text; `abs` first takes the least of its one argument."""
 
 
 ATOMICS = {"+": "add", "-": "sub", "*": "mul", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}

@@ -119,7 +119,7 @@ class Lowerer:
         return self.stack[-1]
 
     def find(self, name: str) -> Any:
-        """Return the meaning of a name at this point: a Local, a tensor of locals, an operand, or None without a meaning."""
+        """Return the meaning of a name at this point: a Local, a tensor of locals, an operand, or None."""
         for scope in reversed(self.active.scopes):
             if name in scope:
                 return scope[name]

@@ -1,4 +1,4 @@
-"""Arrays of a program as parts of one larger array, each given to the kernel as a view."""
+"""Turn arrays of a program into parts of one larger array, each given to the kernel as a view."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .values_of import indexed
 
 BASE = "B0"
 FILLERS = (0.5, 0.75, -0.25, 1.0)
-"""What stands between the views."""
+"""Contents of the elements between the views."""
 
 
 def with_views(draw: Draw, program: m.Program) -> m.Program:
-    """Up to three arrays of one type become parts of one, in any order, with gaps."""
+    """Return the program with up to three arrays of one type as views of one array, in any order and with gaps."""
     fixed = {name for f in program.kernel.functions for name in fields_used(f.body)}
     able = [f for f in program.fields if len(f.shape) == 1 and f.name in indexed(program) - fixed]
     if not able:
