@@ -1,7 +1,7 @@
-"""The loop: cases by consecutive seeds until time or number is used up, in this process or in several others.
+"""Run cases of consecutive seeds until the time or their number is used up, in this process or in several others.
 
 Invariant: case k of a run has the plan of seed + k, and a program that seed + k and earlier cases of its track decide
-(see `guide`), so a run with the same seed finds the same, however many processes.
+(see `guide`). So a run with the same seed finds the same, however many processes it uses.
 """
 
 from __future__ import annotations
@@ -26,26 +26,20 @@ HANG = 60.0
 
 def fuzz(
     seconds: float | None = None,
-    cases: int | None = None,
-    seed: int | None = None,
+    cases: int | None = None,  # At least one of seconds and cases is given.
+    seed: int | None = None,  # This is the seed of the first case; None draws it.
     backends: tuple[str, ...] = BACKENDS,
-    processes: int = 1,
+    processes: int = 1,  # 0 runs in this process, which does not survive a crash.
     sample: Sampler = default_sample,
     hang: float = HANG,
-    mutant: str = "",
-    peers: tuple[str, ...] = (),
-    thorough: bool = False,
-    candidate: int | None = None,
-    progress: Progress = lambda statistics: None,
-    stop: Callable[[Statistics], bool] = lambda statistics: False,
+    mutant: str = "",  # This mistake is planted in the processes; in this process, plant it yourself.
+    peers: tuple[str, ...] = (),  # All of these systems must be installed.
+    thorough: bool = False,  # True lets backends run the gradient of every case.
+    candidate: int | None = None,  # A finding names it with its seed, see `Setup`.
+    progress: Progress = lambda statistics: None,  # It is called after every case.
+    stop: Callable[[Statistics], bool] = lambda statistics: False,  # True ends the run.
 ) -> Statistics:
-    """Run cases for so many seconds, or so many cases, whichever ends first.
-
-    seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
-    mutant: a mistake to plant in the processes, by name; in this process, plant it yourself. peers: other systems to
-    compare with, by name, all installed. thorough: see `plan_for`. candidate: of a finding, with its seed: see `Setup`.
-    progress: called after every case. stop: whether enough is found.
-    """
+    """Run cases until a number of seconds or a number of cases is reached, whichever comes first."""
     if seconds is None and cases is None:
         raise ValueError("fuzz needs an end: seconds or cases")
     first = random.SystemRandom().randrange(1 << 40) if seed is None else seed
@@ -112,7 +106,7 @@ def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Result
 
 
 def _give(worker: Worker, tracks: Tracks) -> bool:
-    """Start the next case; whether there is one."""
+    """Start the next case and return True, or return False if there is none."""
     job = _next(tracks)
     if job is not None:
         worker.give(job)

@@ -196,7 +196,7 @@ class LocalArrays(Loops):
     # -- elements -------------------------------------------------------------------------------------------
 
     def _place(self, held: Held) -> Expr:
-        """Return an index inside the array: a loop index, perhaps moved or mirrored, a number, data, or an array element."""
+        """Return an index inside the array: a loop index, perhaps moved or mirrored, a number, data, or an element."""
         kinds = ("index", "index", "index", "shifted", "mirrored", "number", "data", "named", "named", "named")
         kind = self.draw.choice(kinds)
         names = self.names.indices[1:]
