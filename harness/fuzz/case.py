@@ -288,7 +288,7 @@ class _Case:
             self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Judge the types of the gradient, as bounds contain the cost of a narrower type and no other comparison shows it."""
+        """Judge the types of the gradient; bounds contain the cost of a narrower type, so no other comparison shows it."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 

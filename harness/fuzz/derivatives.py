@@ -1,4 +1,4 @@
-"""Judge gradients by dual numbers, by JAX (on a sample and where dual numbers disagree) and by forward mode (on a sample).
+"""Judge gradients by dual numbers, by JAX on a sample and where dual numbers disagree, and by forward mode on a sample.
 
 All judges work in double precision, on the widened kernel. With t a random direction of the initial content and c the
 cotangents of the final content, <c, J t> of the plain kernel must equal <J^T c, t> of the lean gradient. Dual numbers

@@ -1,8 +1,9 @@
-"""A serial loop over [b, e) is one over [b, m) and then one over [m, e).
+"""Split a serial loop over [b, e) into one over [b, m) and one over [m, e).
 
     for j in b .. e { B }    →    m = b + k; for j in b .. min(m, e) { B }; for j' in m .. e { B' }
 
-Going down the second half comes first. Loops that `break` ends early stay whole: the second half would not know.
+In a descending loop the second half comes first. Loops that a `break` can end early stay whole, because the second half
+would not know of the `break`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from .kernels import Copies, stops
 from .pairs import Pair
 
 FIRST = (1, 2, 1, 3)
-"""Trips of the first half, by draw."""
+"""Number of trips of the first half, selected by the draw."""
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: which loop, and where it is split."""
+    """Yield the verdicts on a split loop; `draw` selects the loop and the place where it is split."""
     kernel = split(chain.kernel, draw)
     if kernel is None:
         return
@@ -32,7 +33,10 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 
 
 def splittable(kernel: Kernel) -> list[n.For]:
-    """Loops that can be split, in order of text. What a loop claims to be unique would be so in each half alone."""
+    """Return the loops that can be split, in the order of the text.
+
+    A loop that claims unique indices is left out, because after a split the claim would hold only within each half.
+    """
     return [
         s
         for s in walk_kernel(kernel)
@@ -45,7 +49,7 @@ def splittable(kernel: Kernel) -> list[n.For]:
 
 
 def split(kernel: Kernel, draw: int) -> Kernel | None:
-    """One loop in two; None if there is none."""
+    """Return the kernel with one loop split, or None if no loop can be split."""
     found = splittable(kernel)
     if not found:
         return None

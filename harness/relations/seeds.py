@@ -1,6 +1,7 @@
-"""The adjoint is linear in its seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
+"""Check that the adjoint is linear in its seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
 
-a and b are powers of two and t is small whole numbers, so the seeds are exact and what differs is rounding inside.
+The factors a and b are powers of two, and t holds small whole numbers. So the seeds are exact, and only roundings
+inside the gradient can differ.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ A, B = 4.0, -0.5
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: whether the second seed is zero (then the whole is a multiple of the first) or another one."""
+    """Yield the verdict on linearity; `draw` selects a second seed of zeros or of small numbers.
+
+    With a second seed of zeros, the whole gradient is a multiple of the first.
+    """
     if not chain.seeds:
         return
     question = Question("reverse", "linear", on.name)
@@ -49,7 +53,10 @@ def _other(name: str, seed: np.ndarray, draw: int) -> np.ndarray:
 
 
 def _sum(first: Arrays, second: Arrays) -> Arrays:
-    """In double precision: the factors are powers of two, so there is one rounding, of the sum."""
+    """Return A·first + B·second in double precision.
+
+    The factors are powers of two, so only the sum rounds.
+    """
     with np.errstate(all="ignore"):
         return {n: np.asarray(A * first[n].astype(np.float64) + B * second[n].astype(np.float64)) for n in first}
 

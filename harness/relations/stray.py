@@ -1,10 +1,10 @@
-"""An index that leads outside ends every launch alike: with OutOfBounds, and memory around the arrays untouched.
+"""Lead an index outside: every launch must end with OutOfBounds and leave the memory around arrays untouched.
 
     load x[i]    →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
 
-The reference says whether the changed kernel, or its gradient, comes to the index at all. Backends run as they do for
-users, on arrays between walls (harness/guarded.py). Values are not compared: of a launch that ends with an error they
-are what was written so far.
+The reference decides whether the changed kernel, or its gradient, reaches the index at all. Backends run as they do for
+users, on arrays between walls (harness/guarded.py). Values are not compared, because a launch that ends with an error
+leaves only what was written so far.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXPECTED = OutOfBounds.__name__
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: which index, and how it goes astray."""
+    """Yield the verdicts on an index outside; `draw` selects the index and the way in which it is changed."""
     kernel = strayed(chain.kernel, draw)
     if kernel is None or on.name == "reference":
         return
@@ -54,7 +54,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 
 
 def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain, on: On) -> Iterator[Judged]:
-    """Launch on the reference and on the executor, and compare how they ended."""
+    """Launch on the reference and on the executor, and yield the verdict on how they ended."""
     reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     expected = _launch(lowered, Guarded.of(memory), chain, reference)
     if isinstance(expected, Trap) and expected.kind != EXPECTED or not isinstance(expected, Ok | Trap):
@@ -87,7 +87,7 @@ def _launch(lowered: Lowered, memory: Guarded, chain: Chain, on: On) -> Outcome:
 
 
 def strayed(kernel: Kernel, draw: int) -> Kernel | None:
-    """The kernel with one index of one access changed; None if there is none that can be."""
+    """Return the kernel with one index of one access changed, or None if no index can be changed."""
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
     types = kernel.array_types()
     places = [
@@ -101,6 +101,7 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
     if not places:
         return None
     stmt, axis = places[draw % len(places)]
+    # Small shifts may stay inside, which is harmless only for loads of arrays that nothing writes.
     near = isinstance(stmt, n.Load) and stmt.array not in written
     ways = WAYS if near else WAYS[:SURE]
     way = ways[draw // len(places) % len(ways)]
@@ -112,7 +113,7 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
 
 
 def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
-    """The kernel with the first occurrence of a statement replaced."""
+    """Return the kernel with the first occurrence of a statement replaced."""
     left = [old]
 
     def visit(block: Block) -> Block:
@@ -148,7 +149,7 @@ def _mirrored(b: Builder, stmt: Access, axis: int) -> Value:
 
 
 SURE = 3
-"""Ways that lead outside from every index that is inside: then no two iterations can come to meet in an element."""
+"""Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
 WAYS: tuple[Callable[[Builder, Access, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
-"""How an index goes astray."""
+"""Functions that change an index."""
