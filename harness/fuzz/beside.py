@@ -44,7 +44,7 @@ def compare(
     if alone:
         given = _after(program, forward.arrays)
     # Every peer works in a process of its own while the interpreter computes the standard.
-    asked = [(name, peers[name].begin(given, alone)) for name in plan.peers]  # each works in a process of its own
+    asked = [(name, peers[name].begin(given, alone)) for name in plan.peers]
     try:
         reverse = _reverse(program, made, initial, forward.arrays, scalars)
     finally:

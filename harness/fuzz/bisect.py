@@ -196,7 +196,8 @@ class Bisector:
             else:
                 prepare_reverse(self.made.kernel, self.lowering, lambda name, k: seen.append((name, k)), taped=True)
         except StackgradError:
-            pass  # what was made until then is judged
+            # The kernels that were made before the error are judged.
+            pass
         forward = _Forward(self)
         judged: Callable[[Kernel], str] = forward.differs
         for number, (name, kernel) in enumerate(seen):
@@ -216,7 +217,8 @@ def name_of(finding: Finding, panel: Panel) -> str:
         return sign
     try:
         suspect = Bisector(finding.program, finding.plan, key, panel).statement()
-    except Exception:  # a bisection runs what is known to be wrong
+    except Exception:
+        # A bisection runs code that is known to be wrong, so any error may occur.
         return sign
     return f"{sign} {re.sub('%[0-9]+', '%', suspect.text)}" if suspect else sign
 
@@ -292,7 +294,7 @@ class _Reverse:
         """Return the reason for a disagreement of a grad kernel with dual numbers, or an empty text."""
         of = self.of
         made = Lowerings(of.made.kernel)
-        # The cached property: this kernel is what is judged.
+        # The cached property is set, because this kernel is to be judged.
         made.__dict__["lean"] = Lowered(kernel, before=of.made.lean.before)
         plan = Plan((), only=("reverse", "dual"))
         judged = list(compare(made, of.initial, of.scalars, of.seeds, plan))

@@ -61,7 +61,7 @@ def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
     case = _Case(program, plan, panel)
     try:
         case.run()
-    except Exception as error:  # of the harness itself, or of an oracle: a mistake like any other
+    except Exception as error:  # A mistake of the harness or an oracle counts as any other.
         at = traceback.extract_tb(error.__traceback__)[-1]
         case.add("harness", type(error).__name__, "nothing", "disagree", f"{at.name}:{at.lineno}: {str(error)[:200]}")
     return Result(tuple(case.judged), case.features(), time.process_time() - begin)
@@ -172,7 +172,7 @@ class _Case:
     def _backends_forward(self, outcome: Outcome, among: Plan | None = None) -> None:
         """Compare backends with the standard; `among` is a plan that may choose other code than the case's plan."""
         options, plan = self._options(PRECISE), among or self.plan
-        if not isinstance(outcome, Ok):  # code with checks runs one iteration after the other
+        if not isinstance(outcome, Ok):  # Code with checks runs one iteration after the other.
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
         for name, backend in executors(self.panel.backends, plan).items():
             if self.plan.wants("forward", name):
@@ -288,7 +288,7 @@ class _Case:
             self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Judge the types of the gradient; bounds contain the cost of a narrower type, so no other comparison shows it."""
+        """Judge the types of the gradient, since bounds allow for narrower types and no other comparison shows these."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
@@ -330,7 +330,7 @@ class _Case:
         return found | {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted}
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
-        own = self.plan.counts or bool(self.gradient.poisoned)  # who may take another way has other sizes
+        own = self.plan.counts or bool(self.gradient.poisoned)  # A poisoned run may have other sizes.
         if own or lean.counting is None or self.plan.only is not None:
             return self._pull(lean, Launcher(lean, backend, self._options(PRECISE)).run, seeds)
         executable = backend.compile(lean.kernel, self._options(PRECISE))

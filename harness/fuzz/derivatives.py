@@ -77,7 +77,8 @@ def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judg
         return Judged("reverse", name, "lean", "unsupported", str(error).splitlines()[0])
     except NotDifferentiable as error:
         return Judged("reverse", name, "lean", "refused", str(error).splitlines()[0])
-    except TRAPS as error:  # the launch itself ended well, in its own precision
+    except TRAPS as error:
+        # The launch itself ended well, in its own precision.
         return Judged("reverse", name, "lean", "undecided", f"in double precision: {str(error).splitlines()[0]}")
 
 
@@ -142,7 +143,7 @@ class _Pulled:
         found = self._decide("dual", left, right, known)
         if found.verdict != "disagree":
             return found
-        # The dual numbers round too. How much that may be is asked only where it matters.
+        # Dual numbers round too; this is measured only where it could explain the disagreement.
         others = [self._along(moved(self.initial, UNIT, k), tangents) for k in range(2)]
         return self._decide("dual", left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
 

@@ -46,7 +46,7 @@ def _launched(case: KernelCase, backend: Backend, options: Options) -> Arrays:
     try:
         # Depths may depend on the content of an adstack, which no counting kernel can know.
         counting = count_stacks(case.kernel)
-    except UnsupportedError:  # depths that hang on what a stack holds
+    except UnsupportedError:
         counting = None
     Launcher(Lowered(case.kernel, counting), backend, options).run(memory, {}, Draws())
     return memory

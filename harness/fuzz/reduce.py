@@ -167,7 +167,7 @@ def reduce(
     start = tidy(finding.program)
     program = start if reducer.fails(start) else finding.program
     # A traced program is simpler because its failing text can be run by anybody.
-    for simpler in ({"launches": 1}, {"traced": True}):  # the second: what fails is then a text that anybody can run
+    for simpler in ({"launches": 1}, {"traced": True}):
         changed = replace(reducer, plan=replace(reducer.plan, **simpler), passed=set())
         reducer = changed if changed.plan != reducer.plan and changed.fails(program) else reducer
     if not reducer.fails(program):

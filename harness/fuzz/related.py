@@ -48,7 +48,8 @@ def compare(
     given = {name + GRAD: seed for name, seed in seeds.items() if name in made.gradients}
     for name in (name for name in wanted if wanted[name]):
         chain = Chain((made,), states[0], scalars, given if "reverse" in wanted[name] else {})
-        chain.__dict__["states"] = states  # the cached property: they are known
+        # The states are known, so the cached property is set.
+        chain.__dict__["states"] = states
         if chain.seeds and chain.refusal() is not None:
             chain = Chain((made,), states[0], scalars, {})
         where = replace(plan, relate_on="backends") if name == "stray" else plan

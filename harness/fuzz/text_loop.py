@@ -56,7 +56,8 @@ class TextStatistics:
 def _serve(connection: Connection, judged: Judge) -> None:
     """Judge the seeds of ranges that the connection sends; send each seed before its case begins."""
     os.environ["STACKGRAD_CACHE"] = "0"
-    os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)  # a text that LLVM refuses is in the finding
+    # A finding contains a text that LLVM refuses, so no crash report is needed.
+    os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)
     connection.send(None)
     while True:
         try:
@@ -114,7 +115,8 @@ class _Watched:
             yield seed, *word
         elif word is None:
             self.ready, self.is_busy = True, False
-            if self.rest[0] < self.rest[1]:  # what was left when the process before this one ended
+            # The rest of the range was left when the previous process ended.
+            if self.rest[0] < self.rest[1]:
                 self.give(self.rest)
         else:
             self.begun = word

@@ -69,8 +69,8 @@ class Runner:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        # Programs never repeat, but a planted mistake would be cached.
-        disk_cache.choose(enabled=False)  # no program comes again, and a planted mistake would
+        # Programs never repeat, and code with a planted mistake must not be found in a later run.
+        disk_cache.choose(enabled=False)
         peers = {name: Peer(name) for name in setup.peers}
         self.panel = Panel({name: backend_named(name) for name in setup.backends}, peers)
 
@@ -140,7 +140,8 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
-        with starting():  # in the folder of a stranger, maybe
+        # The current folder may belong to an untrusted author, whose modules must not be imported.
+        with starting():
             self._process.start()
         other.close()
         self._ready = False
@@ -158,7 +159,8 @@ class Worker:
             if self.connection.poll():
                 return self._received(self.connection.recv())
         except (EOFError, OSError):
-            if not self._ready:  # not the case's fault: the next process would not start either
+            # The case is not at fault, and the next process would not start either.
+            if not self._ready:
                 raise RuntimeError(f"a process for cases cannot start: {self._ending()}") from None
             return self._crashed(f"the process died: {self._ending()}")
         if time.monotonic() - self._since > (self.limit if self._ready else START):

@@ -46,7 +46,8 @@ def memory(t: Lowerer, node: m.Expr) -> Memory:
         return base.items[node.name]  # type: ignore[no-any-return]
     assert isinstance(base, Tensor)
     if not isinstance(node, m.Part):
-        return picked(base, positions(node, base.shape))  # type: ignore[return-value]  # a tensor of places
+        # The result is a tensor of places, which the return type does not say.
+        return picked(base, positions(node, base.shape))  # type: ignore[return-value]
     if isinstance(node.base, (m.Element, m.Member)) and in_array(base):
         # The base of a part of an element has constant indices for its first entry; the indices of the part replace
         # them.

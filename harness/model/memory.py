@@ -135,4 +135,5 @@ def _stand_in(field: m.Field, slot: int) -> AnyField:
     array = ArgumentArray(field.dtype, shape, field.grad, slot, grad)
     if field.element:
         return ArgumentMatrixArray(MatrixType(field.element, field.dtype), array)  # type: ignore[return-value]
-    return array  # type: ignore[return-value]  # frozen, where the protocol could be assigned
+    # The class is frozen, but the protocol has attributes that could be assigned.
+    return array  # type: ignore[return-value]

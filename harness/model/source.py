@@ -350,7 +350,8 @@ def _made(w: Writer, field: m.Field) -> str:
     end = f"shape={field.shape}{', needs_grad=True' if _has_gradient(w, field) else ''}{offset})"
     if field.struct:
         return f"{field.struct}.field({end}"
-    if not field.element or field.argument:  # only so do all packages take arrays of vectors with a gradient
+    # Only this form gives arrays of vectors a gradient in all packages.
+    if not field.element or field.argument:
         return f"{a}.{form}({w.type(field.dtype, field.element)}, {end}"
     extents = ", ".join(map(str, field.element))
     return f"{a}.{'Vector' if len(field.element) == 1 else 'Matrix'}.{form}({extents}, {dtype}, {end}"

@@ -37,7 +37,7 @@ class Atomics(Expressions):
         e, _ = self.bounded(self.real(1))
         kind = self.draw.choice(KINDS)
         # A product is drawn with factors away from 0.
-        if kind == "mul":  # factors away from 0
+        if kind == "mul":
             e = add(Number(1.25), mul(Number(0.5), e))
         expected = self._expected(element) if kind == "cas" else None
         old = m.AtomicCall(kind, element, e, expected)

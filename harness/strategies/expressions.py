@@ -258,7 +258,8 @@ class Expressions(State):
         op = self.draw.choice(("&", "|", "^", "<<", "~"))
         if op == "<<":
             return m.Binary("<<", a, Number(1)), Whole(p.dtype, 0, 2 * p.high)
-        if op == "~":  # -1 - ~a is a
+        # The value of -1 - ~a is a.
+        if op == "~":
             return m.Binary("-", Number(-1), m.Unary("~", a)), p
         return m.Binary(op, a, b), Whole(dtype, 0, most)
 
@@ -283,7 +284,7 @@ class Expressions(State):
         e, w = self.integer(depth)
         name = self.draw.choice(("popcnt", "ffs", "clz", "bit_shr", "raw_div"))
         # The operand is brought into 0 .. 7, whose 29 leading zero bits are subtracted.
-        if name == "clz":  # of a number in 0 .. 7, less what is always there
+        if name == "clz":
             small = m.Binary("&", m.Cast(e, i32), Number(7))
             return m.Binary("-", call("clz", small), Number(29)), Whole(i32, 0, 3)
         if name in ("popcnt", "ffs"):

@@ -257,7 +257,7 @@ class Kernels(Patterns):
                 body += self.from_function()
         for depth in self.draw.choice(NESTS if self.rich else SMALL_NESTS):
             # Programs with vectors get fewer statements, because a statement on vectors stands for several on scalars.
-            few = (0, 0, 0, 0, 1) if self.vectorial else (0, 0, 1)  # a statement on vectors is several
+            few = (0, 0, 0, 0, 1) if self.vectorial else (0, 0, 1)
             for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
             if self.draw.boolean(0.06):
@@ -280,7 +280,7 @@ class Kernels(Patterns):
         value, found = self.bounded(self.real())
         term = value if found == dtype else m.Cast(value, dtype)
         # The values lie on one side of zero, so that a wrong zero would win.
-        if kind in ("min", "max") and self.draw.boolean(0.75):  # so that zero would be news
+        if kind in ("min", "max") and self.draw.boolean(0.75):
             term = call("abs", term) if kind == "min" else m.Unary("-", call("abs", term))
         if kind in "+-":
             return m.Augment(total, kind, term)
@@ -373,7 +373,7 @@ class Kernels(Patterns):
         if array.content is not None:
             return self.draw.integer(*array.content)
         # Loops count up to the contents of `a`, so these are small.
-        if array.name == "a" and self.draw.boolean(0.85):  # loops count up to what it holds
+        if array.name == "a" and self.draw.boolean(0.85):
             return self.draw.choice((0, 1, 0, 2))
         number = any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
         return self.side * abs(number) if array.name == "e" and self.side else number

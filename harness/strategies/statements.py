@@ -110,10 +110,12 @@ class Statements(Vectors):
         target, dtype = m.Name(name), self.names.reals[name]
         kinds = UPDATES_IN_LOOPS if self.loops and self.loops[-1] == "serial" else UPDATES
         kind = self.draw.choice(kinds)
-        if kind == "decay":  # v = 0.9 v + 0.25 e
+        # The update is v = 0.9 v + 0.25 e.
+        if kind == "decay":
             e, _ = self.bounded(self.real())
             return [m.Assign((target,), (m.Binary("+", mul(Number(0.9), target), mul(Number(0.25), e)),))]
-        if kind == "bounded":  # v = tanh(v e)
+        # The update is v = f(v e) with a bounded f such as tanh.
+        if kind == "bounded":
             e, p = self.real()
             inner = m.Binary(self.draw.choice("*+-"), target, e)
             return [m.Assign((target,), (self.bounded((inner, promote(dtype, p)))[0],))]
@@ -171,7 +173,7 @@ class Statements(Vectors):
             return [m.Assign((self.declare_real(promote(p, q)),), (value,))]
         mantissa, exponent = self.declare_real(p), self.declare_int(Whole(i32, -200, 200), "exp")
         # The interval of the exponent is not usable for a loop or an index, so the name is not offered as an integer.
-        del self.names.ints[exponent.name]  # its interval is none that a loop or an index could use
+        del self.names.ints[exponent.name]
         return [m.Assign((mantissa, exponent), (m.Call("frexp", (a,)),))]
 
     def from_function(self) -> list[Stmt]:

@@ -181,7 +181,7 @@ class Vectors(Atomics):
     def _of_matrix(self, a: Expr, p: Scalar, shape: Shape) -> Typed:
         kind = self.draw.choice(("@", "@", "outer", "inverse"))
         # The diagonal outweighs the other entries, so the matrix has an inverse.
-        if kind == "inverse":  # of a matrix whose diagonal outweighs the rest
+        if kind == "inverse":
             diagonal = mul(m.Filled("identity", shape, self.main), Number(2.5))
             return m.Method(add(diagonal, self.bounded((a, p))[0]), "inverse"), promote(p, self.main)
         if kind == "outer":
