@@ -78,6 +78,12 @@ def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) 
 
     The result is None if the gradient needs earlier content, because the kernel overwrites what it read, or if it
     traps.
+
+    Args:
+        made: The lowerings of the program.
+        initial: Content of the arrays before the launch of the kernel.
+        memory: Content after the launch, with cotangents.
+        scalars: Arguments of the launch.
     """
     found = _standard(made, "lean", {**memory, **copies(made.lean, initial)}, scalars)
     if found is None or not made.lean.before:
@@ -90,6 +96,14 @@ def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) 
 
 
 def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> Bounded | None:
+    """Return the bounded result of a launch on the interpreter, or None if it traps.
+
+    Args:
+        made: The lowerings of the program.
+        which: Name of the lowering to run, 'plain' or 'lean'.
+        arrays: Initial content of the arrays.
+        scalars: Arguments of the launch.
+    """
     found: list[Bounded] = []
 
     def launch() -> Arrays:

@@ -230,7 +230,13 @@ def _as_is(kernel: Kernel) -> Lowered:
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
-    """Return how the values of a slot differ beyond their errors, or an empty text if they do not."""
+    """Return how the values of a slot differ beyond their errors, or an empty text if they do not.
+
+    Args:
+        here: Values of the reference, one per lane.
+        there: Values of the other executor.
+        error: Error bound of each value.
+    """
     a, b = here.astype(np.float64), there.astype(np.float64)
     with np.errstate(all="ignore"):
         gap = np.where((here == there) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))

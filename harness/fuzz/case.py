@@ -288,7 +288,7 @@ class _Case:
             self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Judge the types of the gradient, since bounds allow for narrower types and no other comparison shows these."""
+        """Judge the types of the gradient, since bounds allow for narrower types and no other comparison shows them."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 

@@ -242,6 +242,13 @@ class _Pulled:
         return False
 
     def _jumps(self, name: str, beside: Arrays, other: Arrays) -> bool:
+        """Return True if the jump of an adjoint near the point exceeds KINK times its difference from JAX.
+
+        Args:
+            name: Name of the adjoint array.
+            beside: Adjoints near the point.
+            other: Adjoints that JAX returns.
+        """
         here = self.gradient.arrays[name]
         with np.errstate(all="ignore"):
             jump, gap = np.abs(beside[name] - here), np.abs(other[name] - here)

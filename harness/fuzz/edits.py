@@ -39,7 +39,13 @@ def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def put(node: Any, path: Path, new: Any) -> Any:
-    """Return the node with the part at the path replaced."""
+    """Return the node with the part at the path replaced.
+
+    Args:
+        node: A node or a tuple of nodes.
+        path: Names of attributes and positions in tuples, from the node to the part.
+        new: The new part.
+    """
     if not path:
         return new
     head, rest = path[0], path[1:]
@@ -201,6 +207,14 @@ def _rounder(value: bool | int | float) -> bool | int | float:
 
 
 def _with_content(program: Program, kind: str, name: str, content: Any) -> Program:
+    """Return the program with other numbers for one name.
+
+    Args:
+        program: The program to change.
+        kind: 'arrays', 'seeds' or 'scalars'.
+        name: Name of the array or argument.
+        content: The new numbers.
+    """
     pairs = tuple((n, content if n == name else c) for n, c in getattr(program.inputs, kind))
     return replace(program, inputs=replace(program.inputs, **{kind: pairs}))
 

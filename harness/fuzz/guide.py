@@ -1,4 +1,4 @@
-"""Choose the program of a case among a few candidates: the one whose features were reached least so far.
+"""Choose the program of a case among a few candidates: the one whose properties were reached least so far.
 
 Invariant: cases whose seeds agree modulo TRACKS form a track. The cases of a track run one after another, and a case is
 chosen only by earlier cases of its track. So the program of a case is a function of the first seed of the run and of
@@ -29,7 +29,7 @@ STEP = 1 << 44
 
 Sampler = Callable[[int], Program]
 Reached = Mapping[str, int]
-"""Number of cases of a track by shape."""
+"""Number of cases of a track by property of their programs, see `strategies.SHAPES`."""
 
 
 class Choice(NamedTuple):
@@ -51,7 +51,7 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
     Args:
         sample: Function from a seed to a program.
         seed: Seed of the case.
-        reached: Number of earlier cases of the track by shape.
+        reached: Number of earlier cases of the track by property.
         candidate: Number of the candidate to take, as an earlier run reported it; None chooses.
     """
     steered = seed // TRACKS % EVERY == 0
@@ -62,9 +62,9 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
-    """Return the news that a program would tell of shapes, divided by the cost of its case.
+    """Return the news that a program would tell of its properties, divided by the cost of its case.
 
-    A shape counts for less each time it occurs.
+    A property counts for less each time it occurs.
     """
     told = sum(1.0 / (1.0 + reached.get(name, 0)) for name in found)
     return told / (FIXED + sum(1 for _ in walk_program(program)))
@@ -96,6 +96,9 @@ class Tracks:
         return seed, dict(self._reached[seed % TRACKS])
 
     def end(self, seed: int, found: frozenset[str]) -> None:
-        """Record the end of a case and the shapes of its program, which are empty if the case died with its process."""
+        """Record the end of a case and the properties of its program.
+
+        The properties are empty if the case died with its process.
+        """
         self._busy.remove(seed % TRACKS)
         self._reached[seed % TRACKS].update(found)

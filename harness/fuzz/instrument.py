@@ -62,6 +62,12 @@ class Instrumented:
 def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> list[Box]:
     """Return the boxes of one launch, found by running the launch.
 
+    Args:
+        kernel: The kernel to launch.
+        arrays: Initial content of its arrays, which does not change.
+        scalars: Arguments of the launch.
+        draws: State of the random numbers.
+
     Raises:
         Exception: Any trap that the launch raises.
     """

@@ -61,6 +61,7 @@ def fuzz(
 
 
 def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash) -> None:
+    """Add the result of a job to the statistics, with a finding if executors disagree or the process died."""
     if isinstance(found, Crash):
         statistics.crashes += 1
     else:
@@ -88,6 +89,7 @@ def _alone(setup: Setup, tracks: Tracks) -> Results:
 
 
 def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Results:
+    """Yield the results of jobs that worker processes run, in the order in which they end."""
     workers = [Worker(setup, hang) for _ in range(min(processes, TRACKS))]
     try:
         while busy := [w for w in workers if w.job is not None or _give(w, tracks)]:

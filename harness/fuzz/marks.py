@@ -43,6 +43,12 @@ def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars
 
 
 def difference(name: str, found: Exception | None, expected: Exception | None) -> str:
-    """Return the difference between the refusals of a backend and of the reference in one line, or an empty text."""
+    """Return the difference between the refusals of a backend and of the reference in one line, or an empty text.
+
+    Args:
+        name: Name of the backend.
+        found: The refusal of the backend, or None.
+        expected: The refusal of the reference, or None.
+    """
     ours, theirs = (one_line(e) if e else "no iterations meet" for e in (found, expected))
     return "" if _NAMED.sub("", ours) == _NAMED.sub("", theirs) else f"{name}: {ours}; the reference: {theirs}"

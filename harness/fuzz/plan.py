@@ -192,10 +192,7 @@ class Plan:
 
 
 def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), thorough: bool = False) -> Plan:
-    """Return the plan of the case with a seed.
-
-    If thorough is True, backends run the gradient of every case.
-    """
+    """Return the plan of the case with a seed; thorough lets backends run the gradient of every case."""
     source = random.Random(f"plan {seed}")
     drawn = {name: source.random() < share for name, share in SHARES.items()}
     code = source.random()

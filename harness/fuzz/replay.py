@@ -16,6 +16,11 @@ def replay(
 ) -> Iterator[tuple[Entry, Finding | None]]:
     """Yield each entry with the finding of a new run, or None if all executors agree.
 
+    Args:
+        roots: Folders of corpora or of single entries.
+        backends: Names of the backends that run the entries.
+        execute: Function that runs a job.
+
     Raises:
         ValueError: A folder is no entry.
     """

@@ -20,7 +20,13 @@ FEW = 2
 
 
 def settle(program: Program, plan: Plan, panel: Panel) -> Result:
-    """Run a case, and once more if its bounds leave it open; the second result counts if it decides."""
+    """Run a case, and once more if its bounds leave it open; the second result counts if it decides.
+
+    Args:
+        program: The program of the case.
+        plan: The plan of the case; a second run uses a shorter plan.
+        panel: The executors of the process.
+    """
     first = run_case(program, plan, panel)
     if first.outcome not in OPEN:
         return first

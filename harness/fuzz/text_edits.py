@@ -67,7 +67,13 @@ def _known_tokens(text: str) -> tuple[str, ...]:
 
 
 def edited(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """Return a text after one edit or several; parts of the texts `others` may be inserted."""
+    """Return a text after one edit or several.
+
+    Args:
+        rng: Source of the random choices.
+        text: The text to edit.
+        others: Texts whose parts may be inserted.
+    """
     tokens = list(_known_tokens(text))
     while True:
         foreign = _known_tokens(rng.choice(others)) if others else WORDS
@@ -89,16 +95,19 @@ def _run(rng: random.Random, tokens: Sequence[str]) -> slice:
 
 
 def _lost(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Remove a run of tokens."""
     part = _run(rng, tokens)
     return tokens[: part.start] + tokens[part.stop :]
 
 
 def _doubled(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Repeat a run of tokens."""
     part = _run(rng, tokens)
     return tokens[: part.stop] + tokens[part.start :]
 
 
 def _exchanged(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Exchange two tokens."""
     made, a, b = list(tokens), _place(rng, tokens), _place(rng, tokens)
     made[a], made[b] = made[b], made[a]
     return made
@@ -140,6 +149,7 @@ def _strange(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Toke
 
 
 def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Insert a run of tokens of another text, or one troublesome token."""
     at, part = rng.randrange(len(tokens) + 1), _run(rng, foreign)
     new = (
         list(foreign[part])
@@ -150,6 +160,7 @@ def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _spliced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Join the beginning of the text with the end of another text."""
     return tokens[: rng.randrange(len(tokens))] + list(foreign[rng.randrange(len(foreign)) :])
 
 
@@ -176,6 +187,7 @@ def _nested(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Token
 
 
 def _noise(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Replace a few bytes of the text by random bytes."""
     data = bytearray("".join(tokens).encode(errors="replace"))
     for _ in range(rng.choice((1, 2, 8))):
         data[rng.randrange(len(data))] = rng.randrange(256)

@@ -38,6 +38,13 @@ def unrolled(program: Program) -> Program | None:
 
 
 def _serial_loops(body: m.Block, path: Path = (), inside: bool = False) -> Iterator[tuple[Path, m.For]]:
+    """Yield the `for` loops that stand inside another loop or a branch, each with its path.
+
+    Args:
+        body: The block to search.
+        path: Path of the block.
+        inside: True if the block lies in a serial loop, a branch or a task.
+    """
     for k, stmt in enumerate(body):
         serial = inside or isinstance(stmt, (m.If, m.While)) or isinstance(stmt, m.For) and stmt.serialize
         if isinstance(stmt, m.For) and inside:
@@ -97,6 +104,13 @@ def recomputed(program: Program) -> Program | None:
 
 
 def _recompute(body: m.Block, written: set[str], inside: bool) -> tuple[m.Block, bool]:
+    """Return a block with values computed again in its loops, and True if it changed.
+
+    Args:
+        body: The block to change.
+        written: Names of arrays that the program writes.
+        inside: True if the block lies in a loop.
+    """
     made: list[m.Stmt] = []
     changed = False
     for stmt in body:

@@ -69,7 +69,7 @@ class Widened:
         return replace(options, lanes=self.lanes, threads=self.threads)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
-        """Return the rows in flight of the masked code."""
+        """Return the rows in flight of a task's masked code, see `Backend.rows_in_flight`."""
         return self.backend.rows_in_flight(kernel, task, sizes, self._wide(options))
 
     def heap_report(self) -> dict[str, dict[str, int]]:

@@ -46,7 +46,7 @@ class Setup:
     candidate: int | None = None
 
     def choose(self, seed: int, reached: Reached) -> Choice:
-        """Return the program of the case with this seed, in a track that has reached these shapes."""
+        """Return the program of the case with this seed, in a track that has reached these properties."""
         return choose(self.sample, seed, reached, self.candidate)
 
     def plan(self, seed: int) -> Plan:

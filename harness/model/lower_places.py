@@ -126,6 +126,7 @@ def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
 
 
 def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
+    """Return the end of an axis whose first index is `first`."""
     extent = extent_of(t, name, axis)
     return extent if first == 0 else t.builder.op("add", extent, t.builder.const(first, i32))
 
@@ -260,6 +261,12 @@ def update(t: Lowerer, op: str, place: Memory, operand: Operand) -> Operand:
     """Emit an atomic on an element, in the element's type, and return the old value.
 
     A subtraction becomes an addition of the negated value.
+
+    Args:
+        t: The lowering.
+        op: Name of the atomic.
+        place: An element, or a tensor of elements.
+        operand: The operand of the atomic; one number serves a whole tensor.
     """
     if isinstance(place, Tensor):
         items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)

@@ -149,6 +149,7 @@ def _cross(t: Lowerer, a: Tensor, b: Operand) -> Operand:
 
 
 def _minor(t: Lowerer, x: Sequence[Operand], y: Sequence[Operand], i: int, j: int) -> Operand:
+    """Return x[i]·y[j] - x[j]·y[i]."""
     return binary(t, "-", binary(t, "*", x[i], y[j]), binary(t, "*", x[j], y[i]))
 
 

@@ -78,7 +78,10 @@ class Question:
 def alike(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
     """Return True if two arrays are equal, where every NaN equals every other.
 
-    Reals may differ by UNITS; if bits is True they may not, and zeros must have the same sign.
+    Args:
+        a: An array.
+        b: Another array, perhaps of another type.
+        bits: If True, reals may not differ at all and zeros must have the same sign; else they may differ by UNITS.
     """
     if a.dtype.kind != "f" or a.shape != b.shape:
         return bool(np.array_equal(a, b))

@@ -24,7 +24,14 @@ from .pairs import Pair
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Yield the verdicts on a split kernel; `draw` selects the task after which it is split."""
+    """Yield the verdicts on a kernel that is split into two.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the task after which the kernel is split.
+        forward: True to compare values too.
+    """
     halves = split(chain.made[0].plain.kernel, draw)
     if halves is None:
         return

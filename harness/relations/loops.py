@@ -25,7 +25,14 @@ FIRST = (1, 2, 1, 3)
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Yield the verdicts on a split loop; `draw` selects the loop and the place where it is split."""
+    """Yield the verdicts on a kernel with a split loop.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the loop and the place where it is split.
+        forward: True to compare values too.
+    """
     kernel = split(chain.kernel, draw)
     if kernel is None:
         return
@@ -66,6 +73,13 @@ def split(kernel: Kernel, draw: int) -> Kernel | None:
 
 
 def _halves(loop: n.For, first: int, copies: Copies) -> Block:
+    """Return the statements of both halves of a loop.
+
+    Args:
+        loop: The loop to split.
+        first: Number of trips of the first half.
+        copies: Maker of copies, which renames the body of the second half.
+    """
     b = Builder(copies.next_id)
     b.loc = loop.loc
     middle = b.op("add", loop.begin, b.const(first * loop.step, loop.begin.type))

@@ -27,7 +27,14 @@ from .pairs import Pair
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Yield the verdicts on both ways of another order, as far as they apply."""
+    """Yield the verdicts on both ways of another order, as far as they apply.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Not used, because there is only one reversed order.
+        forward: True to compare values too.
+    """
     if not any(task.is_parallel for task in chain.kernel.tasks) or sees_order(chain.kernel):
         return
     if on.name == "reference":
@@ -75,6 +82,7 @@ def mirrored(kernel: Kernel) -> Kernel | None:
 
 
 def _mirrored(kernel: Kernel, task: Task, number: int) -> tuple[Task, int]:
+    """Return a reversed task and the next free number of a value."""
     copies = Copies(kernel)
     copies.next_id = number
     known: dict[Value, Value] = {}

@@ -22,9 +22,14 @@ A, B = 4.0, -0.5
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Yield the verdict on linearity; `draw` selects a second seed of zeros or of small numbers.
+    """Yield the verdict on linearity.
 
-    With a second seed of zeros, the whole gradient is a multiple of the first.
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the second seed: zeros if odd (the whole gradient is then a multiple of the first),
+            else small numbers.
+        forward: Not used, because the relation is one of gradients.
     """
     if not chain.seeds:
         return

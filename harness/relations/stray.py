@@ -37,7 +37,14 @@ EXPECTED = OutOfBounds.__name__
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Yield the verdicts on an index outside; `draw` selects the index and the way in which it is changed."""
+    """Yield the verdicts on a kernel with an index outside.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor; the reference itself is not judged.
+        draw: Number that selects the index and the way in which it is changed.
+        forward: True to check the forward kernel too.
+    """
     kernel = strayed(chain.kernel, draw)
     if kernel is None or on.name == "reference":
         return
@@ -65,6 +72,13 @@ def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain,
 
 
 def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
+    """Return the verdict and its reason.
+
+    Args:
+        expected: Outcome of the reference.
+        found: Outcome of the executor.
+        is_whole: True if the executor left the walls around the arrays untouched.
+    """
     if not is_whole:
         return "disagree", "memory in front of an array was written"
     if isinstance(expected, Trap) and not (isinstance(found, Trap) and found.kind == EXPECTED):
@@ -131,11 +145,14 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
 
 
 def _beyond(b: Builder, stmt: Access, axis: int) -> Value:
+    """Return index + extent."""
     index = stmt.indices[axis]
     return b.op("add", index, b.shape(stmt.array, axis, index.type))
 
 
 def _moved(by: int) -> Callable[[Builder, Access, int], Value]:
+    """Return a function that adds a number to the index."""
+
     def way(b: Builder, stmt: Access, axis: int) -> Value:
         index = stmt.indices[axis]
         return b.op("add", index, b.const(by, index.type))
@@ -144,6 +161,7 @@ def _moved(by: int) -> Callable[[Builder, Access, int], Value]:
 
 
 def _mirrored(b: Builder, stmt: Access, axis: int) -> Value:
+    """Return -1 - index."""
     index = stmt.indices[axis]
     return b.op("sub", b.const(-1, index.type), index)
 

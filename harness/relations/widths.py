@@ -31,7 +31,14 @@ _KINDS = frozenset(kind.__name__ for kind in TRAPS)
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Yield the verdicts on wider reals, or on wider integers if there are no narrow reals or the draw selects them."""
+    """Yield the verdicts on a kernel of wider types.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects reals or integers if the kernel has both.
+        forward: True to compare values too.
+    """
     reals, whole = _wide_reals(chain), _wide_integers(chain)
     other = reals if whole is None or draw % 2 else whole
     if other is None:

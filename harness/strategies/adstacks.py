@@ -115,7 +115,7 @@ class _Generator:
             self.draw.choice(kinds)(self.draw.choice(stacks), stacks, depth - 1)
 
     def pair(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """Emit a push and its pop, perhaps with segments between them."""
+        """Emit a push and its pop, perhaps with segments between them; arguments as in `_Generator.gate`."""
         self.push(stack)
         stack.grow(1)
         if depth > 0 and self.budget > 0:
@@ -141,6 +141,7 @@ class _Generator:
         stack.depth -= most
 
     def _loop(self, begin: Value, end: Value, body: Callable[[], None], descending: bool = False) -> None:
+        """Emit a loop over begin .. end around the statements that `body` emits."""
         index = self.b.fresh(i32)
         self.indices.append(index)
         with self.b.block() as inside:
@@ -149,7 +150,13 @@ class _Generator:
         self.b.emit(n.For(index, begin, end, tuple(inside), descending=descending))
 
     def gate(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """Emit segments that only some lanes run."""
+        """Emit segments that only some lanes run.
+
+        Args:
+            stack: The adstack that a segment of one adstack uses.
+            stacks: The adstacks that nested segments may use.
+            depth: Number of levels of segments that may still be nested.
+        """
         condition = self.b.op("cmp_gt", self.b.load("c", (self.lane,), i32), self.b.const(1, i32))
         with self.b.block() as then:
             self.segments(stacks, depth)

@@ -277,6 +277,7 @@ class Kernels(Patterns):
         return [m.If(condition, tuple(loop))]
 
     def _reduce(self, total: m.Name, dtype: Scalar, kind: str) -> Stmt:
+        """Return the update of a reduction, whose kind is '+', '-', 'min' or 'max'."""
         value, found = self.bounded(self.real())
         term = value if found == dtype else m.Cast(value, dtype)
         # The values lie on one side of zero, so that a wrong zero would win.

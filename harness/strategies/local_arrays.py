@@ -211,6 +211,14 @@ class LocalArrays(Loops):
         return Number(self.draw.integer(0, held.size - 1))
 
     def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:
+        """Return a loop index as an index of an array: inside, shifted around the ends, or counted from the end.
+
+        Args:
+            kind: 'index', 'shifted' or 'mirrored'.
+            index: The loop index.
+            whole: Its interval.
+            size: Number of elements of the array.
+        """
         if kind == "shifted":
             return m.Binary("%", add(index, Number(self.draw.integer(1, size))), Number(size))
         inside = index if whole.high < size else m.Binary("%", index, Number(size))
@@ -359,7 +367,7 @@ class LocalArrays(Loops):
         return [self._loop(lambda: self._over(whole), step)]
 
     def _turned(self, whole: Held, index: Expr) -> Stmt:
-        """Return element = (element + number) modulo the number of the element's possible values."""
+        """Return the assignment element = (element + number) modulo the number of the element's possible values."""
         assert whole.whole
         more = self.integer(0)[0] if self.draw.boolean(0.3) else self._some_index()
         return m.Assign((whole.at(index),), (m.Binary("%", add(whole.at(index), more), Number(whole.whole.high + 1)),))

@@ -40,7 +40,14 @@ class Loops(VectorStatements):
         return [m.For(tuple(indices), domain, tuple(body))]
 
     def grouped(self, domain: m.Over | m.Box, indices: tuple[str, ...], group: str, body: list[Stmt]) -> m.For:
-        """Return a loop over an index vector whose entries get names in the first statement of the body."""
+        """Return a loop over an index vector whose entries get names in the first statement of the body.
+
+        Args:
+            domain: Domain of the loop.
+            indices: Names of the entries.
+            group: Name of the vector.
+            body: Statements that use the names of the entries.
+        """
         wrapped: m.Domain = m.Grouped(domain)
         if isinstance(domain, m.Over) and len(indices) > 1 and self.draw.boolean():
             wrapped = domain

@@ -115,6 +115,7 @@ class _Line:
 
 
 def _line(draw: Draw, k: int, lanes: int) -> _Line:
+    """Return the statement of line k with its fields and contents."""
     dtype = draw.choice((*INTEGERS, f32, f64, f32, f64, f16))
     rows = _REAL if dtype.is_real else _ANY_INTEGER + (_WIDE_INTEGER if dtype in (i32, i64) else ())
     row = draw.choice(_CASTS) if draw.boolean(0.15) else draw.choice(rows)
@@ -139,6 +140,7 @@ def _operands(body: m.Stmt) -> list[m.Expr]:
 
 
 def _operand(draw: Draw, dtype: Scalar, kind: str) -> Number:
+    """Return an operand that satisfies the requirement `kind` of a row, see `Row.right`."""
     if kind == "shift":
         return draw.integer(0, min(dtype.bits - 1, 70))
     if kind == "exponent":

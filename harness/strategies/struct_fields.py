@@ -30,6 +30,7 @@ def with_struct_fields(draw: Draw, program: m.Program) -> m.Program:
 
 
 def _chosen(draw: Draw, program: m.Program) -> list[m.Field]:
+    """Return up to four fields of one shape that can become members of one type."""
     used = indexed(program)
     able = [f for f in program.fields if f.shape and f.name in used and not (f.argument or f.struct)]
     if not able:
@@ -45,6 +46,7 @@ def _chosen(draw: Draw, program: m.Program) -> list[m.Field]:
 
 
 def _joined(program: m.Program, members: list[m.Field], kind: m.StructType) -> m.Program:
+    """Return the program with the chosen fields as members; the elements in its text stay unchanged."""
     names = {f.name: f"{OWNER}.{f.name}" for f in members}
     others = tuple(f for f in program.fields if f.name not in names)
     inputs = program.inputs

@@ -15,7 +15,13 @@ SHARE = 0.5
 
 
 def with_struct_arguments(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
-    """Return the program with some functions that take a struct, each of a type of its own."""
+    """Return the program with some functions that take a struct, each of a type of its own.
+
+    Args:
+        draw: Source of the random choices.
+        program: A program of `Kernels`.
+        kinds: Types of the program's locals and parameters.
+    """
     for number, function in enumerate(program.kernel.functions):
         if function.params and all(p.name in kinds for p in function.params) and draw.boolean(SHARE):
             program = _changed(draw, program, program.kernel.functions[number], number, kinds)

@@ -21,7 +21,13 @@ Members = Mapping[str, m.Expr]
 
 
 def with_struct_locals(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
-    """Return the program with a struct in each task that has suitable locals."""
+    """Return the program with a struct in each task that has suitable locals.
+
+    Args:
+        draw: Source of the random choices.
+        program: A program of `Kernels`.
+        kinds: Types of the program's locals and parameters.
+    """
     body = list(program.kernel.body)
     types: list[m.StructType] = []
     for k, stmt in enumerate(body):
@@ -41,6 +47,7 @@ def _local(body: m.Block, task: m.For, kinds: Kinds) -> list[str]:
 
 
 def _with_struct(draw: Draw, task: m.For, locals_: list[m.Param], types: list[m.StructType]) -> m.For:
+    """Return a task with some of its locals in a struct, and append the types of the struct to `types`."""
     chosen = locals_[:1] + [p for p in locals_[1:] if draw.boolean(0.7)]
     chosen = chosen[:MOST]
     number = sum(kind.name.startswith("State") for kind in types)
@@ -86,5 +93,6 @@ def _assigned_whole(draw: Draw, body: m.Block, struct: m.Name, kind: m.StructTyp
 
 
 def _with_one(struct: m.Name, kind: m.StructType, name: str, value: m.Expr) -> m.Make:
+    """Return the struct with one member replaced by a value."""
     parts = (value if p.name == name else m.Member(struct, p.name) for p in kind.members)
     return m.Make(kind.name, tuple(parts), named=True)

@@ -75,7 +75,7 @@ class VectorStatements(Statements):
         return [m.Augment(v, "*", self.bounded(self.real(1) if self.draw.boolean() else self.vector(shape, 1))[0])]
 
     def _entry(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """Return an update of one entry at an index of the text or of the launch, or an exchange of two entries."""
+        """Return an update of one entry at a constant or computed index, or an exchange of two entries."""
         if len(shape) == 1 and self.draw.boolean(0.2):
             first, second = part(v, 0), m.Part(v, (self.entry_index(shape[0]),))
             return [m.Assign((first, second), (second, first))]

@@ -179,6 +179,13 @@ class Vectors(Atomics):
         return m.Method(a, "normalized", (Number(0.5),)), p
 
     def _of_matrix(self, a: Expr, p: Scalar, shape: Shape) -> Typed:
+        """Return a product, an outer product or an inverse of matrices.
+
+        Args:
+            a: A matrix.
+            p: Type of its entries.
+            shape: Its shape.
+        """
         kind = self.draw.choice(("@", "@", "outer", "inverse"))
         # The diagonal outweighs the other entries, so the matrix has an inverse.
         if kind == "inverse":
@@ -207,7 +214,7 @@ class Vectors(Atomics):
         return m.Part(base, tuple(self.entry_index(extent) for extent in shape))
 
     def entry_index(self, extent: int) -> Expr:
-        """Return an index inside the extent, of the text or of the launch."""
+        """Return an index inside the extent: a number of the text, or an integer that the launch computes."""
         if self.draw.boolean():
             return Number(self.draw.integer(0, extent - 1))
         if self.names.indices and self.draw.boolean(0.6):

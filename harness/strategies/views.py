@@ -30,6 +30,7 @@ def with_views(draw: Draw, program: m.Program) -> m.Program:
 
 
 def _joined(draw: Draw, program: m.Program, chosen: list[m.Field]) -> m.Program:
+    """Return the program with the chosen fields as views of one array with random gaps."""
     gaps = [draw.choice((0, 1, 0, 2)) for _ in range(len(chosen) + 1)]
     views, end = [], gaps[0]
     for field, gap in zip(chosen, gaps[1:]):

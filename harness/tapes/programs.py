@@ -151,6 +151,13 @@ def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
 
 
 def _written(step: Step, before: Dual, was_used: bool) -> Dual:
+    """Return a field after a write of the host.
+
+    Args:
+        step: The step that writes.
+        before: The field before the step.
+        was_used: True if a launch or copy used the field before, so that the written numbers are constants.
+    """
     values, moved = before[0].copy(), before[1].copy()
     place = step.at if step.kind == "element" else slice(None)
     values[place] = step.number
