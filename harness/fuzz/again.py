@@ -47,6 +47,7 @@ def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: Refer
 
     Yield nothing if both states are equal, or the second traps or has no gradient.
     """
+    # Without a counting kernel no sizes are kept, and marks may refuse the second state.
     if lean.counting is None or lean.marking is not None:
         return
     second = {name: _more(name, array, lean) for name, array in first.items()}
@@ -60,6 +61,7 @@ def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: Refer
     versions = len(launcher.versioned)
 
     def relaunched() -> Arrays:
+        # The versions tell the launcher that the arrays changed, so the kept sizes do not apply.
         launcher.run({name: a.copy() for name, a in first.items()}, scalars, Draws(), (1,) * versions)
         last = {name: a.copy() for name, a in second.items()}
         launcher.run(last, scalars, Draws(), (2,) * versions)

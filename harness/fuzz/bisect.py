@@ -145,6 +145,7 @@ class Bisector:
             sign = signs(generator("move", slot.number), moves.shape[1:])
             exact = self._true_adjoint(made.kernel, start, seeds, slot.number, sign)
             ours = float(np.sum(moves[slot.number] * sign))
+            # Dual numbers have no error bound of their own, so the bound of the gradient is taken twice.
             bound = 2.0 * float(np.sum(errors[slot.number])) + SAFETY * UNIT * (abs(exact) + abs(ours))
             if abs(exact - ours) > bound:
                 wrong[slot.value] = f"adjoint {ours:.9g}, dual numbers give {exact:.9g}"

@@ -126,6 +126,7 @@ class _Pulled:
             adjoints = {name: pulled.arrays[name] for name in self.seeds}
             errors = {name: pulled.errors[name] for name in self.seeds}
         finite = all(_is_finite(a) for state in states for a in state.arrays.values())
+        # Derivatives at NaN or infinity are conventions, so they are not judged.
         return pulled if finite or pulled.poisoned else replace(pulled, poisoned=NOT_FINITE)
 
     def _gradient_at(self, initial: Arrays) -> Arrays:
@@ -203,6 +204,7 @@ class _Pulled:
         error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
         bound = 2.0 * error + SAFETY * (UNIT * size + moves)
         gap = abs(float(left.sum()) - float(right.sum()))
+        # The negated comparison is also true if the bound is NaN.
         if not bound <= DECIDABLE * max(size, 1e-300):
             return Judged("reverse", judge, "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
         text = f"<c, J t> = {left.sum():.12g}, <gradient, t> = {right.sum():.12g}, bound {bound:.1e}"
@@ -252,4 +254,5 @@ class _Pulled:
         here = self.gradient.arrays[name]
         with np.errstate(all="ignore"):
             jump, gap = np.abs(beside[name] - here), np.abs(other[name] - here)
+        # The negated comparison is also true if a jump is NaN.
         return not float(jump.max(initial=0.0)) <= KINK * float(gap.max(initial=0.0))

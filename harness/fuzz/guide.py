@@ -54,6 +54,7 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
         reached: Number of earlier cases of the track by property.
         candidate: Number of the candidate to take, as an earlier run reported it; None chooses.
     """
+    # The quotient counts the cases of a track.
     steered = seed // TRACKS % EVERY == 0
     numbers = range(CANDIDATES if steered else 1) if candidate is None else (candidate,)
     drawn = [(sample(seed + k * STEP), k) for k in numbers]

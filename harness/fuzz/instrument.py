@@ -81,6 +81,7 @@ def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> lis
         ends = np.zeros(2 * len(task.indices), np.int64)
         params = (*kernel.params, Param(name, ArrayType(i64, 1)))
         probe = replace(kernel, params=params, tasks=(*kernel.tasks[:number], _probe(kernel, task, name)))
+        # Each probe runs all tasks before the parallel task, because its bounds may be in memory.
         run(probe, {k: a.copy() for k, a in memory.items()} | {name: ends}, scalars, Sizes(), draws)
         begin, end = (tuple(map(int, half)) for half in np.split(ends, 2))
         found.append((begin, tuple(max(e - b, 0) for b, e in zip(begin, end))))
@@ -176,6 +177,7 @@ class _Maker:
         return tuple(made)
 
     def _inner(self, stmt: Stmt) -> Stmt:
+        # The condition block of a `while` is left alone.
         if isinstance(stmt, n.While):
             return replace(stmt, body=self.block(stmt.body))
         return map_blocks(stmt, self.block)

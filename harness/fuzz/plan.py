@@ -195,6 +195,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
     """Return the plan of the case with a seed; thorough lets backends run the gradient of every case."""
     source = random.Random(f"plan {seed}")
     drawn = {name: source.random() < share for name, share in SHARES.items()}
+    # One number decides between branching and masked code, so that BOTH is the overlap.
     code = source.random()
     return Plan(
         backends,

@@ -97,6 +97,7 @@ class _Reducer:
             for number, candidate in enumerate(edits(program)):
                 if time.monotonic() > self.deadline:
                     return program
+                # Edits before the last success failed before, and seldom succeed now.
                 if number >= skip and size(candidate) < known and self.fails(candidate):
                     program, skip = candidate, number
                     break

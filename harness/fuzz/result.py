@@ -100,6 +100,7 @@ class Result:
 
     def _verdicts(self, direction: str) -> set[Verdict]:
         mine = [j for j in self.judged if j.direction == direction]
+        # The comparisons of SURE count only if there are no others.
         return {j.verdict for j in mine if j.executor not in SURE} or {j.verdict for j in mine}
 
     @property

@@ -90,6 +90,7 @@ def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
         return min(value, FEW) if name in whole else value
 
     def content(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        # This content is a permutation of 0 .. n - 1.
         return given if set(given) == set(range(len(given))) else tuple(less(name, v) for v in given)
 
     arrays = tuple((name, content(name, given)) for name, given in inputs.arrays)

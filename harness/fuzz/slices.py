@@ -29,6 +29,7 @@ def slices(program: Program) -> Iterator[Program]:
 
 def _slice(program: Program, results: set[str]) -> Program:
     needed = {name for f in program.fields if f.name in results for name in f.names}
+    # The needed names grow until no kept statement names another one.
     while True:
         body = _kept(program.kernel.body, needed)
         found = needed | {name for n in walk(body) for name in _named(n)}

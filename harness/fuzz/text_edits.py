@@ -131,7 +131,7 @@ _OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUE
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
     """Replace one token by another of its kind, from the same text, another text, or a list of troublesome tokens."""
     made, at = list(tokens), _place(rng, tokens)
-    # A replaced mark seldom fits, so tokens of other kinds are preferred.
+    # A mark can rarely be replaced by one that fits, so tokens of other kinds are preferred.
     for _ in range(3):
         at = at if _kind(tokens[at]) in _OF_KIND else _place(rng, tokens)
     kind = _kind(tokens[at])

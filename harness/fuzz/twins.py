@@ -32,6 +32,7 @@ def unrolled(program: Program) -> Program | None:
     """
     body = program.kernel.body
     found = {path for path, _ in _serial_loops(body) if _counted(_at(body, path))}
+    # Only the innermost loops are unrolled, so that no path changes on the way.
     for path in (p for p in found if not any(q != p and q[: len(p)] == p for q in found)):
         body = put(body, path, _without_loop(_at(body, path)))
     return replace(program, kernel=replace(program.kernel, body=body)) if found else None

@@ -63,5 +63,6 @@ def _encode(value: Any) -> Any:
             items.append(_encode(item))
         return items
     if isinstance(value, float):
+        # All NaNs are one value, because no program depends on the payload of a NaN.
         return {"real": "nan" if math.isnan(value) else value.hex()}
     return value

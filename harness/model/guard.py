@@ -105,6 +105,7 @@ def _foreign(node: ast.AST, known: set[str]) -> str:
     if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):
         return f"a constant {ascii(node.value)[:40]}"
     names = [getattr(node, kind, None) or "" for kind in ("id", "attr", "arg", "name")]
+    # Attributes such as `__class__` would give access to the interpreter.
     hidden = [name for name in names if name.startswith("_")]
     if hidden:
         return f"the name {hidden[0]}"

@@ -34,6 +34,7 @@ def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: 
     """Bind parameters to their arguments; a parameter that the function assigns becomes a local of the call."""
     assigned = _assigned(function.body)
     for param, operand in zip(function.params, args, strict=True):
+        # A parameter without an annotation keeps the type of its argument.
         operand = _converted(t, operand, param) if param.dtype else operand
         if param.name in assigned:
             made = with_leaves(operand, [_local(t, param.name, t.value(leaf)) for leaf in leaves(operand)])
@@ -88,6 +89,7 @@ def _run_function(t: Lowerer, active: Activation, function: m.Function) -> Opera
 
 def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand:
     """Return the result of a function whose only `return` is its last statement."""
+    # The loops of a function with a result are serial, even if the call is at the top of the kernel.
     t.nesting += 1
     t.run(function.body[:-1])
     values = tuple(t.expr(v) for v in last.values)
@@ -99,6 +101,7 @@ def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Ope
     """Return the result of a function with several exits, in locals that each `return` sets."""
     form, types = _measure(t, active, function)
     active.results = tuple(Local(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
+    # The scope around the body is one more frame, and `return` leaves this frame.
     active.return_frame = t.frames + 1
     with t.block(frames=1) as body:
         t.run(function.body)
@@ -113,6 +116,7 @@ def _measure(t: Lowerer, active: Activation, function: m.Function) -> tuple[tupl
     The body is lowered once into a builder that is thrown away, because the types are known only after all returns are
     seen.
     """
+    # The other builder starts from the same number, so the body gets valid values that are thrown away.
     kept, t.builder = t.builder, Builder(t.builder.next_id)
     dry = Activation([dict(active.scopes[0])], returned=[])
     t.stack.append(dry)

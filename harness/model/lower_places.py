@@ -151,6 +151,7 @@ def picked(base: Tensor, at: tuple[int, ...]) -> Memory | Operand:
 def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) -> int | Value:
     """Return the position of an entry in row-major order, as a number if all indices are numbers."""
     found = [t.expr(i) for i in indices]
+    # An index that is a number of the text selects the entry at once.
     if not any(isinstance(i, Value) for i in found):
         return found[0] if len(shape) == 1 else found[0] * shape[1] + found[1]  # type: ignore[operator, return-value]
     if len(shape) == 1:

@@ -107,6 +107,7 @@ def _continue(t: Lowerer, s: m.Continue) -> None:
     elif loop.unrolled:
         t.leave(loop.continue_to)
     else:
+        # The depth counts the frames from the innermost one out to that of the loop.
         t.builder.emit(n.Continue(t.frames - loop.continue_to + 1))
 
 
@@ -227,6 +228,7 @@ def _parallel(t: Lowerer, s: m.For) -> None:
     """Add a task for a parallel loop; bounds that have an effect run in the serial task before it."""
     with t.block() as bounds:
         axes = _axes(t, s.domain)
+    # The bounds of a task must have no effect, so such bounds join the serial task before the loop.
     if any(isinstance(stmt, _NOT_IN_BOUNDS) for stmt in walk_ir(tuple(bounds))):
         for stmt in bounds:
             t.builder.emit(stmt)
@@ -259,6 +261,7 @@ def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
     The index begin + k·step is computed in 64 bits.
     """
     ends = _bound(t, domain.begin), t.expr(domain.end)
+    # A bound that is a number of the text gets its type where it is used.
     dtype = i64 if i64 in (index_type(t.type_of(e)) for e in ends) else i32
     begin, end = (t.value(e, dtype) if isinstance(e, Value) else e for e in ends)
     b = t.builder
@@ -279,6 +282,7 @@ def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
 def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
     """Emit the body once for each number; each copy has a scope of its own if it may leave early."""
     numbers = range(domain.begin, domain.end, domain.step)
+    # Without exits the copies need no scopes, and the index stays a number of the text.
     if not _exits(s.body):
         for number in numbers:
             t.active.scopes.append({s.indices[0]: number})

@@ -34,6 +34,7 @@ def _count(t: Lowerer, begin: Value, end: Value, step: Value) -> Value:
     """Return max(0, floor((end - begin + step - sgn(step))/step)), or 0 for a step of 0."""
     b = t.builder
     zero, one = b.const(0, i64), b.const(1, i64)
+    # A step of 0 makes an empty loop; the division uses 1 in its place.
     none = b.op("cmp_eq", step, zero)
     divisor = b.op("select", none, one, step)
     sign = b.op("select", b.op("cmp_lt", step, zero), b.const(-1, i64), one)

@@ -50,6 +50,7 @@ def _filled(t: Lowerer, e: m.Filled) -> Operand:
 
 @EXPRESSIONS.row(m.Part)
 def _part(t: Lowerer, e: m.Part) -> Operand:
+    # Only the entry is loaded, and not the whole vector.
     if isinstance(e.base, (m.Element, m.Member)) and isinstance(m.root(e), m.Element):
         return read(t, memory(t, e))
     if _in_local_array(t, e.base):
@@ -143,6 +144,7 @@ def _normalized(t: Lowerer, a: Tensor, eps: Operand = 0) -> Operand:
 def _cross(t: Lowerer, a: Tensor, b: Operand) -> Operand:
     """Return a × b; for vectors of the plane, only the third component."""
     assert isinstance(b, Tensor)
+    # The components of a cross product are minors of these pairs of rows.
     turns = ((1, 2), (2, 0), (0, 1)) if a.shape == (3,) else ((0, 1),)
     made = [_minor(t, a.items, b.items, i, j) for i, j in turns]
     return made[0] if len(made) == 1 else unify(t, (3,), made)

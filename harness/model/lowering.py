@@ -99,6 +99,7 @@ class Lowerer:
         self.program = program
         self.in_memory = in_memory
         self.fields = {f.name: f for f in program.fields}
+        # In reverse order the first member of a field of structs wins.
         self.roots = {f.owner: f for f in reversed(program.fields)}
         self.views = {v.name: (f, v) for f in program.fields for v in f.views}
         self.functions = {f.name: f for f in program.kernel.functions}
@@ -156,6 +157,7 @@ class Lowerer:
             return self._local(name, self.value(operand))
         values = [self.value(x) for x in operand.items]
         alike = len({v.type for v in values}) == 1
+        # A local array is memory of one iteration, so a vector at the top of the kernel is held in scalars.
         wanted = self.nesting and (self.in_memory or len(values) > FEW)
         cells = self._cells(name, values) if wanted and alike else ()
         return Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values))

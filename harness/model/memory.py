@@ -75,6 +75,7 @@ class MemoryStructField:
         self.shape: tuple[int, ...] = first.shape
         self.offset: tuple[int, ...] = first.offset
         grads = {name: member.grad for name, member in members.items() if member.grad is not None}
+        # The adjoint of a struct has only the members that have a gradient.
         kept = StructType(kind.name, tuple(pair for pair in kind.members if pair[0] in grads))
         self.grad = MemoryStructField(adjoint_element(kept), grads) if grads else None
 

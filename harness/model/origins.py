@@ -81,6 +81,7 @@ def _added(node: m.Binary) -> tuple[int, ...]:
 
 def _loop(loop: m.For, by: Offset) -> m.For:
     """Return a loop over a moved field whose body still sees the old indices."""
+    # A single name for several axes is an index vector, so the shift is a vector too.
     one = len(loop.indices) < len(by) or isinstance(loop.domain, m.Grouped)
     shifts = (m.Vector(tuple(map(m.Number, by))),) if one and len(by) > 1 else tuple(map(m.Number, by))
     before = {name: m.Binary("-", m.Name(name), k) for name, k in zip(loop.indices, shifts) if k != m.Number(0)}

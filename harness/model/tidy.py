@@ -38,6 +38,7 @@ def _called(kernel: m.Kernel) -> tuple[m.Function, ...]:
     """Return the functions that the kernel calls, directly or through other functions."""
     called = {n.function for n in walk(kernel.body) if isinstance(n, m.Invoke)}
     kept: list[m.Function] = []
+    # A function stands after those that it calls, so in reverse order its callers come first.
     for function in reversed(kernel.functions):
         if function.name in called:
             kept.insert(0, function)
@@ -58,6 +59,7 @@ def _named(fields: Iterable[m.Field], functions: Iterable[m.Function], bodies: I
 def _types(program: m.Program, named: set[str]) -> tuple[m.StructType, ...]:
     """Return the named struct types and the types of their members."""
     kept: list[m.StructType] = []
+    # A type stands after those of its members, so in reverse order it comes before them.
     for kind in reversed(program.structs):
         if kind.name in named:
             kept.insert(0, kind)

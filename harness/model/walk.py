@@ -59,6 +59,7 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
     """
     if isinstance(node, tuple):
         items = [rebuilt(item, change) for item in node]
+        # Unchanged tuples are kept, so that equal parts stay the same objects.
         return node if all(a is b for a, b in zip(items, node)) else tuple(items)
     if not isinstance(node, (m.Expr, m.Stmt, m.Domain)):
         return node

@@ -88,6 +88,7 @@ def alike(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if bits:
         return bool((same & ((np.signbit(a) == np.signbit(b)) | np.isnan(a))).all())
+    # Of two types, the units of the coarser type count.
     coarser = max(a.dtype, b.dtype, key=lambda t: float(np.finfo(t).eps))
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))

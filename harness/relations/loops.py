@@ -83,6 +83,7 @@ def _halves(loop: n.For, first: int, copies: Copies) -> Block:
     b = Builder(copies.next_id)
     b.loc = loop.loc
     middle = b.op("add", loop.begin, b.const(first * loop.step, loop.begin.type))
+    # The first half must not pass the end of a loop with fewer trips.
     nearer = b.op("min" if loop.step > 0 else "max", middle, loop.end)
     copies.next_id = b.next_id
     known = {loop.index: copies.fresh(loop.index)}

@@ -36,6 +36,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     question = Question("reverse", "linear", on.name)
     given = chain.seeds
     other = {name: _other(name, seed, draw) for name, seed in given.items()}
+    # The sum of exact seeds is exact, because the factors are powers of two.
     both = {name: np.asarray(A * seed + B * other[name], seed.dtype) for name, seed in given.items()}
     whole = attempt(lambda: chain.gradient(on, both))
     first, second = (attempt(lambda s=s: chain.gradient(on, s)) for s in (given, other))  # type: ignore[misc]

@@ -60,6 +60,7 @@ def _wide_reals(chain: Chain) -> Chain | None:
     except Unsupported:
         return None
     types = chain.kernel.scalar_types()
+    # Arguments are rounded to the narrow type first, so both launches start from the same numbers.
     rounded = {k: types[k](v) if k in types and types[k].is_real else v for k, v in chain.scalars.items()}
     made = chain.of(kernel, initial=_wide(chain.initial), seeds=_wide(chain.seeds))
     return replace(made, scalars=rounded)  # type: ignore[arg-type]

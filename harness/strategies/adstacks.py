@@ -62,6 +62,7 @@ class _Generator:
         b = self.b
         index = self.draw.choice([self.lane, *self.indices])
         real = b.op("add", b.load("x", (self.lane,), f64), b.cast(index, f64))
+        # Booleans are true where the real exceeds 1.
         if dtype.is_bool:
             return b.op("cmp_gt", real, b.const(1.0, f64))
         return b.cast(real, dtype)
@@ -128,6 +129,7 @@ class _Generator:
         """Emit a loop that pushes, then the same loop backward that reads and pops."""
         end, most = self.trips()
         begin = self.b.const(0, i32)
+        # The worst lane makes the largest number of trips.
         stack.grow(most)
         self._loop(begin, end, lambda: self.push(stack))
         if depth > 0 and self.budget > 0:

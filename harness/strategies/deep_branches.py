@@ -54,6 +54,7 @@ def _nest(draw: Draw, update: Stmt, index: str) -> Stmt:
     depth, divisor = draw.choice(DEPTHS), draw.integer(5, 97)
     body: tuple[Stmt, ...] = (update,)
     for level in range(depth):
+        # The remainders are three of the divisor's, so most iterations pass all branches.
         body = (m.If(_condition("!=", index, divisor, divisor - 1 - level % 3), body),)
         if level == depth // 2 and draw.boolean():
             body = (*body, update)

@@ -357,6 +357,7 @@ class Kernels(Patterns):
         """Return numbers of the array's interval; the reals of a smooth program all differ."""
         made: list[Plain] = []
         if array.permutes:
+            # A permutation of 0 .. n - 1 is drawn without replacement.
             left = list(range(math.prod(field.storage)))
             return tuple(left.pop(self.draw.integer(0, len(left) - 1)) for _ in range(len(left)))
         for _ in range(math.prod(field.storage)):

@@ -172,6 +172,7 @@ class LocalArrays(Loops):
     def _over(self, held: Held) -> tuple[m.Domain, dict[str, Whole]]:
         """Return a loop over elements of an array: up to a number, up or down, or up to an outer index."""
         name = self.fresh("j")
+        # The first index is that of the parallel loop, which does not bound elements.
         outer = [k for k in self.names.indices[1:] if self.names.ints[k].high <= held.size]
         if outer and self.draw.boolean(0.35):
             end = m.Name(index := self.draw.choice(outer))

@@ -290,6 +290,7 @@ class Patterns(LocalArrays):
 
     def _permutation(self, i: m.Name) -> m.Expr:
         """Return the image of a lane under a permutation: (a i + b) modulo the number of lanes, or data."""
+        # Factors without a common divisor with n make i -> a i + b a permutation modulo n.
         factors = [a for a in (1, 2, 3, 5, 7) if math.gcd(a, self.n) == 1]
         if self.draw.boolean():
             return self._permutation_at(i)

@@ -36,6 +36,7 @@ def _chosen(draw: Draw, program: m.Program) -> list[m.Field]:
     if not able:
         return []
     first = draw.choice(able)
+    # Members of one type must all have a gradient, or none of them, as far as they are real.
     grads = {f.grad for f in (first,) if f.dtype.is_real}
     found = [first]
     for f in able:

@@ -22,6 +22,7 @@ def _real_edges(mantissa: int, lowest: int, highest: int) -> tuple[float, ...]:
         highest: Exponent of the largest number.
     """
     epsilon = 2.0 ** (1 - mantissa)
+    # `least` is the smallest subnormal number and `tiny` the smallest normal one.
     least, tiny = 2.0 ** (lowest - mantissa + 1), 2.0**lowest
     large = (2.0 - epsilon) * 2.0**highest
     some = (1.0, 0.5, 1.5, 2.5, 1 + epsilon, 1 - epsilon / 2, tiny, least, tiny - least, large, 2.0**mantissa, math.pi)

@@ -161,6 +161,7 @@ def _written(step: Step, before: Dual, was_used: bool) -> Dual:
     values, moved = before[0].copy(), before[1].copy()
     place = step.at if step.kind == "element" else slice(None)
     values[place] = step.number
+    # A write after the first use replaces the input, so its derivatives end.
     if was_used:
         moved[place] = 0
     return values, moved
