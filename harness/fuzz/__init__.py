@@ -1,1 +1,1 @@
-"""The fuzzer: random programs on every executor, what they find, made small and kept."""
+"""The fuzzer runs random programs on every executor, reduces its findings and stores them."""

@@ -1,8 +1,8 @@
-"""A gradient launched once more, when the numbers that decide its trip counts have changed: sizes of adstacks are kept
-between launches, and must be found anew for a state that has not been seen. And sizes by expressions, which must be
-those that are counted.
+"""Launch a gradient twice with different trip counts, and compare size expressions with counted sizes.
 
-What both launches compute need not be the gradient of anything. They must be what the reference computes.
+Sizes of adstacks are kept between launches and must be found anew for a state that was not seen before. Size
+expressions must give the sizes that the counting kernel counts. The results of the two launches need not be the
+gradient of anything, but they must equal those of the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from .standard import bounded, judge
 def compare(
     lean: Lowered, state: Arrays, scalars: Scalars, reference: ReferenceBackend, plan: Plan
 ) -> Iterator[Judged]:
-    """Sizes by expressions, and a second launch, as far as the plan wants them. state: of a launch of the gradient."""
+    """Yield the verdicts on size expressions and on a second launch, as far as the plan wants them.
+
+    Args:
+        lean: The lowering of the gradient.
+        state: The memory of a launch of the gradient.
+        scalars: Arguments of the launch.
+        reference: The backend that runs the gradient.
+        plan: The plan of the case.
+    """
     if (plan.again or plan.only) and plan.wants("reverse", "sizes"):
         yield from _sizes(lean, state, scalars, reference)
     if plan.again and plan.wants("reverse", "again"):
@@ -35,7 +43,11 @@ def compare(
 
 
 def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[Judged]:
-    """Launch on a state, then on one with more trips. Nothing if the second is the first, traps or has no gradient."""
+    """Launch on a state, then on a state with more trips, and judge the second launch.
+
+    Yield nothing if both states are equal, or the second traps or has no gradient.
+    """
+    # Without a counting kernel no sizes are kept, and marks may refuse the second state.
     if lean.counting is None or lean.marking is not None:
         return
     second = {name: _more(name, array, lean) for name, array in first.items()}
@@ -49,6 +61,7 @@ def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: Refer
     versions = len(launcher.versioned)
 
     def relaunched() -> Arrays:
+        # The versions tell the launcher that the arrays changed, so the kept sizes do not apply.
         launcher.run({name: a.copy() for name, a in first.items()}, scalars, Draws(), (1,) * versions)
         last = {name: a.copy() for name, a in second.items()}
         launcher.run(last, scalars, Draws(), (2,) * versions)
@@ -59,7 +72,7 @@ def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: Refer
 
 
 def _sizes(lean: Lowered, memory: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[Judged]:
-    """Size expressions give what the counting kernel finds. Nothing where there are none, or they pass."""
+    """Compare size expressions with the counting kernel; yield nothing if there are none or they give no sizes."""
     if lean.sizes is None or lean.counting is None:
         return
     said = Launcher(lean, reference, CHECKED)._evaluate(memory, scalars)
@@ -74,7 +87,7 @@ def _sizes(lean: Lowered, memory: Arrays, scalars: Scalars, reference: Reference
 
 
 def _more(name: str, array: np.ndarray, lean: Lowered) -> np.ndarray:
-    """Integers that the kernel reads, each the greatest of its array; those of a permutation change places."""
+    """Return an array of integers that the kernel reads with its greatest value everywhere, or rotate a permutation."""
     if array.dtype.kind not in "iu" or array.size < 2 or name in lean.writes:
         return array
     if len(np.unique(array)) == array.size:

@@ -1,8 +1,9 @@
-"""What peers make of a program, beside the interpreter: they run the source text, at their own optimisation.
+"""Compare peers with the interpreter on a program.
 
-The standard is that of executors which contract and approximate. A program is judged in one launch, as a peer's file
-makes one. Where the gradient alone is wanted, the peer gets what the interpreter left in memory, and does not launch
-the kernel itself: it would compile for as long again.
+Peers run the source text with their own optimization. The standard is that of executors which contract and approximate.
+A program is judged in one launch, because a peer's file makes one launch. If only the gradient is wanted, the peer gets
+the memory that the interpreter left, and does not launch the kernel itself, because compiling it would take as long
+again.
 """
 
 from __future__ import annotations
@@ -26,14 +27,24 @@ from .standard import Bounded, bounded, judge
 def compare(
     program: Program, made: Lowerings, initial: Arrays, scalars: Scalars, plan: Plan, peers: Mapping[str, Peer]
 ) -> Iterator[Judged]:
-    """Both directions, one peer after another. Nothing where the interpreter itself does not come to an end."""
+    """Yield the verdicts on both directions, peer by peer; yield nothing if the interpreter raises a trap.
+
+    Args:
+        program: The program that peers run.
+        made: Its lowerings.
+        initial: Initial content of its arrays.
+        scalars: Arguments of the launch.
+        plan: The plan of the case, which names the peers.
+        peers: All peers by name.
+    """
     forward = _standard(made, "plain", initial, scalars)
     if forward is None:
         return
     given, alone = program, plan.only is not None and plan.only[0] == "reverse"
     if alone:
         given = _after(program, forward.arrays)
-    asked = [(name, peers[name].begin(given, alone)) for name in plan.peers]  # each works in a process of its own
+    # Every peer works in a process of its own while the interpreter computes the standard.
+    asked = [(name, peers[name].begin(given, alone)) for name in plan.peers]
     try:
         reverse = _reverse(program, made, initial, forward.arrays, scalars)
     finally:
@@ -46,13 +57,13 @@ def compare(
 
 
 def _after(program: Program, arrays: Arrays) -> Program:
-    """The same with what a launch leaves as its initial content."""
+    """Return the program with the memory that a launch leaves as its initial content."""
     contents = tuple((name, tuple(np.ravel(arrays[name]).tolist())) for name, _ in program.inputs.arrays)
     return replace(program, inputs=replace(program.inputs, arrays=contents))
 
 
 def _reverse(program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars) -> Bounded | None:
-    """What the gradient of a peer is judged by: adjoints of the initial content."""
+    """Return the bounded adjoints of the initial content by which a peer's gradient is judged, or None."""
     if not made.gradients or made.refusal is not None or made.lean.marking is not None:
         return None
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
@@ -63,8 +74,16 @@ def _reverse(program: Program, made: Lowerings, initial: Arrays, after: Arrays, 
 
 
 def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> Bounded | None:
-    """The gradient as peers are called: with what the kernel left in memory, and nothing kept from before. None if it
-    needs that, as of a kernel that overwrites what it read, or does not come to an end.
+    """Return the gradient as peers compute it: with the memory that the kernel left and no earlier content.
+
+    The result is None if the gradient needs earlier content, because the kernel overwrites what it read, or if it
+    traps.
+
+    Args:
+        made: The lowerings of the program.
+        initial: Content of the arrays before the launch of the kernel.
+        memory: Content after the launch, with cotangents.
+        scalars: Arguments of the launch.
     """
     found = _standard(made, "lean", {**memory, **copies(made.lean, initial)}, scalars)
     if found is None or not made.lean.before:
@@ -77,6 +96,14 @@ def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) 
 
 
 def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> Bounded | None:
+    """Return the bounded result of a launch on the interpreter, or None if it traps.
+
+    Args:
+        made: The lowerings of the program.
+        which: Name of the lowering to run, 'plain' or 'lean'.
+        arrays: Initial content of the arrays.
+        scalars: Arguments of the launch.
+    """
     found: list[Bounded] = []
 
     def launch() -> Arrays:

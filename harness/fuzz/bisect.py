@@ -1,8 +1,8 @@
-"""Bisection: from a program on which two executors disagree to the statement where they part, or to the pass.
+"""Bisect a program on which two executors disagree: find the statement at which they part, or the pass.
 
-Executors of one kernel are compared value by value, in order of text. Where a gradient disagrees with an oracle, which
-has no statements of ours, the forward kernel gets an element of an array added to every real value, so that the
-gradient of that array is the adjoint of every value; dual numbers say what each should be.
+Two executors of one kernel are compared value by value, in the order of the text. An oracle of gradients has no
+statements in common with the compiler. In this case the forward kernel adds an element of an array to every real value,
+so the gradient of this array holds the adjoint of every value, and dual numbers give the right adjoints.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ UNIT = 2.0**-53
 
 @dataclass(frozen=True)
 class Suspect:
-    """kind: 'statement' or 'pass'. text: the statement, or the name of the pass. place: the user's line, "" if none.
+    """Name the statement or pass that is probably wrong.
 
-    reason: what differs there.
+    Attributes:
+        kind: 'statement' or 'pass'.
+        text: The statement, or the name of the pass.
+        place: The line of the user, or empty if it is not known.
+        reason: The difference that was found there.
     """
 
     kind: str
@@ -60,7 +64,10 @@ class Suspect:
 
 @dataclass
 class Bisector:
-    """Of one program in one comparison. Several launches are taken one by one: the last that differs is bisected."""
+    """Bisect one comparison of one program.
+
+    Several launches run one after another; the last launch is bisected, because it is the one that differs.
+    """
 
     program: Program
     plan: Plan
@@ -77,7 +84,7 @@ class Bisector:
         self.seeds = {k + GRAD: s for k, s in self.program.seeds().items() if k in self.made.gradients}
 
     def statement(self) -> Suspect | None:
-        """The first statement at which the two executors part; None if none is found."""
+        """Return the first statement at which the two executors part, or None if no statement is found."""
         direction, executor = self.key
         if executor in executors(self.panel.backends, self.plan):
             return self._of_backend(direction, executor)
@@ -104,14 +111,14 @@ class Bisector:
         return self._first(kernel, made.slots, wrong)
 
     def _launched(self, direction: str) -> tuple[Kernel, Arrays]:
-        """The kernel that both run, and its memory at the start."""
+        """Return the kernel that both executors run, and its memory at the start."""
         if direction == "forward":
             return self.made.optimised.kernel, self.initial
         final = bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays
         return self.made.lean.kernel, {**final, **self.seeds, **copies(self.made.lean, self.initial)}
 
     def _first(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
-        """The first wrong value that is made of right ones; else the first that is wrong."""
+        """Return the first wrong value that is computed from right values, or else the first wrong value."""
         if not wrong:
             return None
         sources = _Sources(kernel)
@@ -138,13 +145,22 @@ class Bisector:
             sign = signs(generator("move", slot.number), moves.shape[1:])
             exact = self._true_adjoint(made.kernel, start, seeds, slot.number, sign)
             ours = float(np.sum(moves[slot.number] * sign))
+            # Dual numbers have no error bound of their own, so the bound of the gradient is taken twice.
             bound = 2.0 * float(np.sum(errors[slot.number])) + SAFETY * UNIT * (abs(exact) + abs(ours))
             if abs(exact - ours) > bound:
                 wrong[slot.value] = f"adjoint {ours:.9g}, dual numbers give {exact:.9g}"
         return self._user(plain, made.slots, wrong)
 
     def _true_adjoint(self, kernel: Kernel, start: Arrays, seeds: Arrays, slot: int, sign: np.ndarray) -> float:
-        """Derivative of <seeds, final content> when one value moves in all lanes, each to its side."""
+        """Return the derivative of <seeds, final content> when one value moves in all lanes.
+
+        Args:
+            kernel: The kernel whose values can be moved.
+            start: Its arrays at the start.
+            seeds: Cotangents of the final content.
+            slot: Number of the value that moves.
+            sign: Direction of the value in each lane.
+        """
         from ..oracles import dual
 
         tangent = np.zeros_like(start[MOVE])
@@ -153,7 +169,7 @@ class Bisector:
         return sum(float(np.sum(seed * moved[name.removesuffix(GRAD)])) for name, seed in seeds.items())
 
     def _user(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
-        """The last statement that takes a wrong adjoint to an operand while its own result has the right one."""
+        """Return the last statement with a right adjoint of its result and a wrong adjoint of an operand."""
         suspect = None
         for stmt in walk_kernel(kernel):
             bad = [v for v in operands(stmt) if v in wrong]
@@ -169,11 +185,11 @@ class Bisector:
 
     @property
     def lowering(self) -> str:
-        """The policy that made the gradient in question."""
+        """Return the policy that made the gradient in question."""
         return {"classic": "classic", "policy": self.plan.policy}.get(self.key[1], "lean")
 
     def first_pass(self) -> Suspect | None:
-        """The first pass after which the kernel does something else on the reference; None if none is found."""
+        """Return the first pass after which the kernel gives other results on the reference, or None."""
         seen: list[tuple[str, Kernel]] = []
         try:
             if self.key[0] == "forward":
@@ -181,7 +197,8 @@ class Bisector:
             else:
                 prepare_reverse(self.made.kernel, self.lowering, lambda name, k: seen.append((name, k)), taped=True)
         except StackgradError:
-            pass  # what was made until then is judged
+            # The kernels that were made before the error are judged.
+            pass
         forward = _Forward(self)
         judged: Callable[[Kernel], str] = forward.differs
         for number, (name, kernel) in enumerate(seen):
@@ -194,26 +211,33 @@ class Bisector:
 
 
 def name_of(finding: Finding, panel: Panel) -> str:
-    """What findings of one mistake have in common: the comparison, and the first statement that is wrong."""
+    """Return a name that findings of one mistake share: the comparison and the first statement that is wrong."""
     sign = "-".join(sign_of_judged(finding.judged)) or finding.crash
     key = failed_key(finding.judged)
     if key is None:
         return sign
     try:
         suspect = Bisector(finding.program, finding.plan, key, panel).statement()
-    except Exception:  # a bisection runs what is known to be wrong
+    except Exception:
+        # A bisection runs code that is known to be wrong, so any error may occur.
         return sign
     return f"{sign} {re.sub('%[0-9]+', '%', suspect.text)}" if suspect else sign
 
 
 def _as_is(kernel: Kernel) -> Lowered:
-    """A grad kernel with its counting kernel; it is run as it stands."""
+    """Return a grad kernel with its counting kernel, which runs without further passes."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
     return prepare_forward(kernel) if has_stacks else Lowered(kernel)
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
-    """How the values of a slot differ beyond their errors; "" if they do not."""
+    """Return how the values of a slot differ beyond their errors, or an empty text if they do not.
+
+    Args:
+        here: Values of the reference, one per lane.
+        there: Values of the other executor.
+        error: Error bound of each value.
+    """
     a, b = here.astype(np.float64), there.astype(np.float64)
     with np.errstate(all="ignore"):
         gap = np.where((here == there) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
@@ -225,7 +249,7 @@ def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
 
 
 class _Sources:
-    """Which values a statement's result is made of, through locals, arrays and adstacks too."""
+    """Find the values that a statement's result is computed from, through locals, arrays and adstacks too."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.written: dict[str, list[Value]] = {}
@@ -234,6 +258,7 @@ class _Sources:
                 self.written.setdefault(_target(stmt), []).append(stmt.value)
 
     def of(self, stmt: Stmt) -> Iterator[Value]:
+        """Yield the values that a statement's result is computed from."""
         yield from operands(stmt)
         if isinstance(stmt, n.Get | n.GetElement | n.Load | n.Atomic | n.StackTop | n.StackTopAdjoint):
             yield from self.written.get(_target(stmt), ())
@@ -253,28 +278,30 @@ def _suspect(kernel: Kernel, stmt: Stmt, reason: str) -> Suspect:
 
 
 class _Forward:
-    """Whether a forward kernel still leaves what the plain one does."""
+    """Judge whether a forward kernel still leaves the same memory as the plain kernel."""
 
     def __init__(self, of: Bisector) -> None:
         self.of = of
         self.known = bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
 
     def differs(self, kernel: Kernel) -> str:
+        """Return the reason for a disagreement of a kernel with the plain kernel, or an empty text."""
         found = attempt(lambda: bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
         made = judge(self.known, "reference", found)
         return made.reason if made.verdict == "disagree" else ""
 
 
 class _Reverse:
-    """Whether a grad kernel still satisfies <c, J t> = <gradient, t>."""
+    """Judge whether a grad kernel still satisfies <c, J t> = <gradient, t>."""
 
     def __init__(self, of: Bisector) -> None:
         self.of = of
 
     def differs(self, kernel: Kernel) -> str:
+        """Return the reason for a disagreement of a grad kernel with dual numbers, or an empty text."""
         of = self.of
         made = Lowerings(of.made.kernel)
-        # The cached property: this kernel is what is judged.
+        # The cached property is set, because this kernel is to be judged.
         made.__dict__["lean"] = Lowered(kernel, before=of.made.lean.before)
         plan = Plan((), only=("reverse", "dual"))
         judged = list(compare(made, of.initial, of.scalars, of.seeds, plan))

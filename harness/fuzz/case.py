@@ -1,8 +1,8 @@
-"""One case: a program on every executor, forward and reverse, judged against the reference within its error bounds.
+"""Run one case: a program on every executor, forward and reverse, judged within the error bounds of the reference.
 
-Forward, the standard is the interpreter on the kernel as written; reverse, the interpreter on the lean gradient. What
-they are compared with differs from them in text (the model's own rendering), in passes, in lowering, in machine or in
-method (dual numbers, JAX), so that any single mistake has a witness. A trap must be a trap everywhere.
+Forward, the standard is the interpreter on the kernel as written; reverse, the interpreter on the lean gradient. The
+other executors differ from the standard in text (the model's own rendering), in passes, in lowering, in machine or in
+method (dual numbers, JAX), so any single mistake shows. A trap must be a trap on every executor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ State = dict[str, np.ndarray]
 
 @dataclass
 class Panel:
-    """Backends and peers by name, an interpreter of its own, and a runtime. One per process."""
+    """Hold the backends and peers by name, an interpreter and a runtime of one process."""
 
     backends: Mapping[str, Backend]
     peers: Mapping[str, Peer] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class Panel:
 
 
 def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
-    """All comparisons of a plan. Raises nothing: what goes wrong is a verdict."""
+    """Return the verdicts of all comparisons of a plan; an exception becomes a verdict and is never raised."""
     begin = time.process_time()
     case = _Case(program, plan, panel)
     try:
         case.run()
-    except Exception as error:  # of the harness itself, or of an oracle: a mistake like any other
+    except Exception as error:  # A mistake of the harness or an oracle counts as any other.
         at = traceback.extract_tb(error.__traceback__)[-1]
         case.add("harness", type(error).__name__, "nothing", "disagree", f"{at.name}:{at.lineno}: {str(error)[:200]}")
     return Result(tuple(case.judged), case.features(), time.process_time() - begin)
@@ -81,7 +81,7 @@ class _Case:
     refusals: dict[int, tuple[Lowerings, Exception | None]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Everything, until something is not there to be compared."""
+        """Make comparisons until one that later comparisons need is not available."""
         self.judged += [*raw_stacks.compare(self.plan, self.panel.backends), *taped.compare(self.plan, self.panel)]
         if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, taped.DIRECTION):
             return
@@ -105,21 +105,23 @@ class _Case:
             self.judged += beside.compare(self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)
 
     def _kernel(self) -> Kernel:
-        """The kernel under test."""
+        """Return the kernel under test."""
         self.initial, self.scalars = self.program.arrays(), self.program.scalars()
         return kernel_of(self.program, self.plan)
 
     def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
+        """Record a verdict."""
         self.judged.append(Judged(direction, executor, reference, verdict, reason))
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
-        """The compiler says no. Where it does not declare that it may, the program is valid and the compiler wrong."""
+        """Record that the compiler refuses; an undeclared refusal is a mistake, because the program is valid."""
         if isinstance(error, NotDifferentiable | UnsupportedError):
             self.add(direction, executor, "the compiler", verdict, one_line(error))
         else:
             self.add(direction, executor, "the compiler", "disagree", named(error))
 
     def features(self) -> Features:
+        """Return the features of the case."""
         if self.lowerings is None:
             return Features()
         kernel = self.lowerings.kernel
@@ -129,7 +131,7 @@ class _Case:
     # -- forward --------------------------------------------------------------------------------------------
 
     def _forward(self) -> Outcome:
-        """The standard, and what is compared with it."""
+        """Run the standard and compare other executors with it."""
         assert self.lowerings is not None
         plain = self.lowerings.plain.kernel
         outcome = attempt(lambda: self._states(plain))
@@ -150,12 +152,12 @@ class _Case:
         return outcome
 
     def _has_gradient(self, outcome: Outcome) -> bool:
-        """Whether a grad kernel will run."""
+        """Return True if a grad kernel will run."""
         assert self.lowerings is not None
         return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
 
     def _refusal(self, made: Lowerings) -> Exception | None:
-        """Why there is no gradient of these launches, or None."""
+        """Return the reason why these launches have no gradient, or None."""
         if id(made) not in self.refusals:
             self.refusals[id(made)] = made, made.refusal or self._overlap(made, self.panel.reference)
         return self.refusals[id(made)][1]
@@ -168,9 +170,9 @@ class _Case:
         return replace(options, effort=self.plan.effort)
 
     def _backends_forward(self, outcome: Outcome, among: Plan | None = None) -> None:
-        """among: a plan that names other code."""
+        """Compare backends with the standard; `among` is a plan that may choose other code than the case's plan."""
         options, plan = self._options(PRECISE), among or self.plan
-        if not isinstance(outcome, Ok):  # code with checks runs one iteration after the other
+        if not isinstance(outcome, Ok):  # Code with checks runs one iteration after the other.
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
         for name, backend in executors(self.panel.backends, plan).items():
             if self.plan.wants("forward", name):
@@ -178,14 +180,15 @@ class _Case:
 
     @property
     def _precise(self) -> bool:
-        """Whether bounds of states are for executors of this very kernel. If not they serve the judges of the gradient
-        too: where all is in double precision anyway and other executors are not asked for.
+        """Return True if bounds of states hold only for executors of this very kernel, which makes them tighter.
+
+        Looser bounds serve the judges of the gradient too, if all reals are f64 and no other executors run.
         """
         assert self.lowerings is not None
         return self.plan.forward or not self.lowerings.is_wide
 
     def _states(self, plain: Kernel) -> Arrays:
-        """Bounded state after each launch."""
+        """Return the state after all launches, and keep the bounded state after each."""
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
@@ -204,13 +207,13 @@ class _Case:
         return memory
 
     def _text_twin(self, expected: Outcome) -> None:
-        """The frontend's kernel and the model's own rendering must do the same to the last bit."""
+        """Compare the frontend's kernel with the model's own rendering, which must agree to the last bit."""
         if not (self.plan.text and self.plan.wants("forward", "text")):
             return
         self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
     def _other_text(self) -> Lowerings:
-        """The rendering that is not under test: of the model if the frontend's is, and the reverse."""
+        """Return the rendering that is not under test: the model's if the frontend's is, and the reverse."""
         return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
 
     def _twins_forward(self, expected: Outcome) -> None:
@@ -219,7 +222,7 @@ class _Case:
                 self._same_bits(name, expected, partial(self._run_twin, Lowerings(kernel_of(twin, self.plan))))
 
     def _twins(self) -> list[tuple[str, Program]]:
-        """The program written otherwise."""
+        """Return the twins of the program by name."""
         found = [(name, make(self.program)) for name, make in TWINS.items()] if self.plan.twins else []
         return [(name, twin) for name, twin in found if twin is not None]
 
@@ -247,7 +250,7 @@ class _Case:
             self._compare_ends(executor, "plain", expected, found)
 
     def _compare_ends(self, executor: str, reference: str, expected: Outcome, found: Outcome) -> None:
-        """Where at least one did not run to its end."""
+        """Compare two executions of which at least one did not run to its end."""
         if isinstance(found, Unsupported):
             self.add("forward", executor, reference, "unsupported", found.reason)
         elif isinstance(expected, Trap) and isinstance(found, Trap) and expected.kind == found.kind:
@@ -279,20 +282,18 @@ class _Case:
         )
 
     def _marks(self, made: Lowerings, refusal: Exception | None) -> None:
-        """Every backend finds what the reference does."""
+        """Compare the marks of every backend with those of the reference."""
         for name in (name for name in self.panel.backends if name in self.plan.backends):
             reason = difference(name, self._overlap(made, self.panel.backends[name]), refusal)
             self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """What a detour of adjoints through a narrower type costs is in the bounds of the gradient that took it, so no
-        other comparison tells.
-        """
+        """Judge the types of the gradient, since bounds allow for narrower types and no other comparison shows them."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
     def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
-        """The lean gradient against itself on other executors, and against the classic one."""
+        """Compare the lean gradient with itself on other executors, and with the gradients of other policies."""
         lean = made.lean
         outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
         if not isinstance(outcome, Ok):
@@ -312,7 +313,7 @@ class _Case:
         self.judged += again.compare(lean, state, self.scalars, self.panel.reference, self.plan)
 
     def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
-        """What twins give as gradient: the other rendering, in which vectors are scalars by hand, and others."""
+        """Compare the gradients of twins: the other rendering, in which vectors are scalars, and those of TWINS."""
         twins = [("text", self._other_text()), *((n, Lowerings(kernel_of(t, self.plan))) for n, t in self._twins())]
         for name, twin in twins:
             if not self.plan.wants("reverse", name) or set(twin.gradients) != set(made.gradients):
@@ -329,14 +330,14 @@ class _Case:
         return found | {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted}
 
     def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
-        own = self.plan.counts or bool(self.gradient.poisoned)  # who may take another way has other sizes
+        own = self.plan.counts or bool(self.gradient.poisoned)  # A poisoned run may have other sizes.
         if own or lean.counting is None or self.plan.only is not None:
             return self._pull(lean, Launcher(lean, backend, self._options(PRECISE)).run, seeds)
         executable = backend.compile(lean.kernel, self._options(PRECISE))
         return self._pull(lean, lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
 
     def _counted(self, lean: Lowered, seeds: Arrays) -> Arrays:
-        """The lean gradient with the adstacks that the counting kernel gives it."""
+        """Return the lean gradient with the adstack sizes that the counting kernel gives."""
         launcher = Launcher(lean, self.panel.reference, CHECKED)
 
         def launch(memory: State, scalars: Scalars, draws: Draws) -> None:
@@ -348,7 +349,7 @@ class _Case:
         return found
 
     def _other_gradient(self, name: str, made: Lowerings, other: Lowered, seeds: Arrays) -> None:
-        """Another gradient kernel rounds otherwise, so both come with their distances from the exact gradient."""
+        """Compare another gradient kernel, which rounds differently, with both distances from the exact gradient."""
         self._keep_gradient(made.lean, seeds, precise=False)
         found: list[Bounded] = []
 
@@ -369,7 +370,7 @@ class _Case:
         return self.gradient.arrays
 
     def _bounded_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Bounded:
-        """Adjoints of the initial content, all launches pulled back; what else its arrays hold is of the first."""
+        """Return the adjoints of the initial content through all launches; other arrays are of the first launch."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
@@ -380,7 +381,7 @@ class _Case:
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
     def _pull(self, lowered: Lowered, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays) -> Arrays:
-        """Adjoints of the initial content: the gradients of all launches, last to first."""
+        """Return the adjoints of the initial content by the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
             memory = _copies({**self._primals(launch, lowered), **adjoints})
@@ -389,7 +390,7 @@ class _Case:
         return adjoints
 
     def _primals(self, launch: int, lowered: Lowered) -> Arrays:
-        """The state that a launch left, and what the gradient takes of the state before it."""
+        """Return the state that a launch left, and the part of the earlier state that the gradient reads."""
         before = self.states[launch - 1].arrays if launch else self.initial
         return {**self.states[launch].arrays, **copies(lowered, before)}
 

@@ -1,4 +1,4 @@
-"""The corpus: one folder for each finding, with all that is needed to run it again or to read it.
+"""The corpus stores one folder for each finding, with everything that is needed to run the finding again or to read it.
 
     case.py        runs by itself under any backend: python case.py cpu
     kernel.ir      the kernel as traced
@@ -6,9 +6,9 @@
     plan.json      launches and executors of the case, and the comparison that failed
     verdict.txt    a table: comparison by verdict
 
-A corpus may be a stranger's. `program.json` and `plan.json` are all that is read of it, as small regular files of the
-folder itself and as data that closed tables allow (`plain_data`); case.py is for people and never run. What is written
-replaces a link in its place and does not follow it.
+A corpus may come from an untrusted author. Only `program.json` and `plan.json` are read, as small regular files of the
+folder itself and as data that closed tables allow (`plain_data`). `case.py` is for people and is never run. A written
+file replaces a link in its place and does not follow the link.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PROGRAM, PLAN, SOURCE, KERNEL, VERDICT = "program.json", "plan.json", "case.py",
 
 T = TypeVar("T")
 LONGEST = 4 << 20
-"""Bytes of a file of a corpus."""
+"""Largest number of bytes of a file of a corpus."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What plan.json holds."""
+    """Represent the content of plan.json."""
 
     plan: Plan
     failed: Key | None
@@ -49,7 +49,11 @@ class Stored:
 
 @dataclass(frozen=True)
 class Entry:
-    """One folder, read. key: the comparison that failed, None if the process died."""
+    """Represent the content of one folder.
+
+    Attributes:
+        key: The comparison that failed; None if the process died.
+    """
 
     folder: Path
     program: Program
@@ -58,7 +62,7 @@ class Entry:
 
 
 def write(root: Path, finding: Finding) -> Path:
-    """A new folder for a finding, or the one that holds the same program. Returns it."""
+    """Write a finding to a new folder, or to the folder that holds the same program, and return the folder."""
     text = to_json(finding.program, indent=1)
     folder = root / f"{_slug(finding)}-{zlib.crc32(text.encode()):08x}"
     root.mkdir(parents=True, exist_ok=True)
@@ -74,15 +78,19 @@ def write(root: Path, finding: Finding) -> Path:
 
 
 def _made(corpus: Folder, name: str) -> Folder:
-    """The folder of an entry. Raises OSError if something else lies there."""
+    """Return the open folder of an entry, or raise OSError if something other than a folder lies there."""
     if name not in corpus.names():
         corpus.make(name)
     return corpus.folder(name)
 
 
 def read(folder: Path) -> Entry:
-    """A folder that `write` made. Raises ValueError, naming the file, the place and the reason, for anything else.
-    The folder itself may be a link, because the user named it; nothing in it may.
+    """Return the entry of a folder that `write` made.
+
+    The folder itself may be a link, because the user named it; nothing in the folder may be a link.
+
+    Raises:
+        ValueError: The folder is no entry; the message names the file, the place and the reason.
     """
     try:
         with Folder(folder, follow=True) as held:
@@ -98,7 +106,7 @@ def _read(folder: Path, held: Folder) -> Entry:
 
 
 def _parsed(folder: Path, held: Folder, name: str, parse: Callable[[str], T]) -> T:
-    """A file of an entry. Raises ValueError."""
+    """Return the parsed content of a file of an entry, or raise ValueError."""
     try:
         return parse(held.read(name, LONGEST).decode())
     except (OSError, Malformed, UnicodeDecodeError) as error:
@@ -106,7 +114,7 @@ def _parsed(folder: Path, held: Folder, name: str, parse: Callable[[str], T]) ->
 
 
 def refused(path: Path, error: Exception) -> ValueError:
-    """What to say of a file or folder of a corpus that cannot be used."""
+    """Return the error for a file or folder of a corpus that cannot be used."""
     reason = (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
     reason = "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else reason
     cure = "" if isinstance(error, Malformed) else "; cure: keep regular files of a corpus there, or leave it out"
@@ -114,7 +122,11 @@ def refused(path: Path, error: Exception) -> ValueError:
 
 
 def entries(roots: Iterable[Path]) -> Iterator[Entry]:
-    """Every entry at or in some folders, in order of name; a folder that is not there has none. Raises ValueError."""
+    """Yield every entry at or in some folders, in order of name; a missing folder has no entries.
+
+    Raises:
+        ValueError: An entry cannot be read.
+    """
     for root in roots:
         try:
             with Folder(root, follow=True) as held:
@@ -130,7 +142,7 @@ def entries(roots: Iterable[Path]) -> Iterator[Entry]:
 
 
 def _entry(path: Path, corpus: Folder) -> Iterator[Entry]:
-    """The entry in a folder of a corpus, if there is one. A link is not followed to see whether there is."""
+    """Yield the entry in a folder of a corpus, if there is one; a link is not followed."""
     try:
         about = corpus.look(path.name)
         if S_ISREG(about.st_mode):
@@ -143,12 +155,12 @@ def _entry(path: Path, corpus: Folder) -> Iterator[Entry]:
 
 
 def failed_key(judged: Iterable[Judged]) -> Key | None:
-    """The first comparison that failed."""
+    """Return the first comparison that failed, or None."""
     return next((j.key for j in judged if j.verdict == "disagree"), None)
 
 
 def verdict_text(judged: Iterable[Judged], crash: str = "") -> str:
-    """One line for each comparison, in columns."""
+    """Return a table with one line for each comparison."""
     rows = [("direction", "executor", "against", "verdict", "reason")]
     rows += [(j.direction, j.executor, j.reference, j.verdict, " ".join(j.reason.split())) for j in judged]
     widths = [max(len(row[k]) for row in rows) for k in range(4)]

@@ -1,10 +1,9 @@
-"""The judges of a gradient: dual numbers always, JAX on a sample and wherever dual numbers disagree, forward mode on a
-sample.
+"""Judge gradients by dual numbers, by JAX on a sample and where dual numbers disagree, and by forward mode on a sample.
 
-Everything here is in double precision, on the kernel widened: with t a random direction of the initial content and c
-the cotangents of the final content, <c, J t> of the plain kernel must be <J^T c, t> of the lean gradient. The first two
-know no derivative rule of ours. Forward mode shares the rules with the gradient: the comparison judges it more than
-the gradient, which the others judge.
+All judges work in double precision, on the widened kernel. With t a random direction of the initial content and c the
+cotangents of the final content, <c, J t> of the plain kernel must equal <J^T c, t> of the lean gradient. Dual numbers
+and JAX share no derivative rule with the compiler. Forward mode shares the rules with the gradient, so its comparison
+judges forward mode more than the gradient.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .standard import Bounded, bounded, judge
 
 UNIT = 2.0**-53
 KINK = 0.1
-"""Part of a disagreement that a jump of the gradient beside a point explains; at a tie JAX hands out halves."""
+"""The share of a disagreement that a jump of the gradient near a point must explain; at a tie JAX returns halves."""
 JUDGES = frozenset({"dual", "jax", "tangent"})
 NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions"
 
@@ -40,8 +39,15 @@ NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions
 def compare(
     made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, plan: Plan, states: Sequence[Bounded] = ()
 ) -> Iterator[Judged]:
-    """What the judges say of the lean gradient. seeds: cotangents by adjoint array. states: what launches leave in
-    double precision, with distances from the exact result, if that is known.
+    """Yield the verdicts of the judges on the lean gradient.
+
+    Args:
+        made: The lowerings of the kernel.
+        initial: Initial content of its arrays.
+        scalars: Arguments of the launch.
+        seeds: Cotangents by the name of the adjoint array.
+        plan: The plan of the case.
+        states: The state after each launch in double precision, with distances from the exact result, if known.
     """
     pulled = _Pulled(made, _wide(initial), scalars, _wide(seeds), plan.launches, states)
     disagrees = False
@@ -56,8 +62,11 @@ def compare(
 
 
 def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judged:
-    """A judge's word. The compiler folds constants in the kernel's own precision, and what is widened afterwards has
-    their roundings, which the judges do not: where one disagrees, the kernel is widened first and compiled again.
+    """Return the verdict of a judge.
+
+    The compiler folds constants in the kernel's own precision, and a kernel that is widened afterwards contains their
+    roundings, which the judges do not have. Where a judge disagrees, the kernel is therefore widened first and compiled
+    again.
     """
     try:
         found = ask(pulled)
@@ -68,7 +77,8 @@ def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judg
         return Judged("reverse", name, "lean", "unsupported", str(error).splitlines()[0])
     except NotDifferentiable as error:
         return Judged("reverse", name, "lean", "refused", str(error).splitlines()[0])
-    except TRAPS as error:  # the launch itself ended well, in its own precision
+    except TRAPS as error:
+        # The launch itself ended well, in its own precision.
         return Judged("reverse", name, "lean", "undecided", f"in double precision: {str(error).splitlines()[0]}")
 
 
@@ -86,7 +96,7 @@ def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass
 class _Pulled:
-    """The lean gradient of a launch, or of several in a row, in double precision."""
+    """Compute the lean gradient of one launch, or of several in a row, in double precision."""
 
     made: Lowerings
     initial: Arrays
@@ -97,7 +107,7 @@ class _Pulled:
 
     @cached_property
     def gradient(self) -> Bounded:
-        """Adjoints of the initial content with their errors."""
+        """Return the adjoints of the initial content with their errors."""
         return self._from(self.initial)
 
     def _from(self, initial: Arrays) -> Bounded:
@@ -116,6 +126,7 @@ class _Pulled:
             adjoints = {name: pulled.arrays[name] for name in self.seeds}
             errors = {name: pulled.errors[name] for name in self.seeds}
         finite = all(_is_finite(a) for state in states for a in state.arrays.values())
+        # Derivatives at NaN or infinity are conventions, so they are not judged.
         return pulled if finite or pulled.poisoned else replace(pulled, poisoned=NOT_FINITE)
 
     def _gradient_at(self, initial: Arrays) -> Arrays:
@@ -123,21 +134,22 @@ class _Pulled:
 
     @property
     def names(self) -> list[str]:
+        """Return the names of the arrays that have a gradient."""
         return [name.removesuffix(GRAD) for name in self.seeds]
 
     def against_dual(self) -> Judged:
-        """Both sides of the identity along one random direction."""
+        """Compare both sides of the identity along one random direction."""
         known, tangents = self.gradient, self._direction()
         left, right = self._along(self.initial, tangents), self._terms(known.arrays, tangents)
         found = self._decide("dual", left, right, known)
         if found.verdict != "disagree":
             return found
-        # The dual numbers round too. How much that may be is asked only where it matters.
+        # Dual numbers round too; this is measured only where it could explain the disagreement.
         others = [self._along(moved(self.initial, UNIT, k), tangents) for k in range(2)]
         return self._decide("dual", left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
 
     def against_tangent(self) -> Judged:
-        """The same, with the tangents of the kernel that forward mode makes."""
+        """Compare both sides of the identity, with tangents of the kernel that forward mode makes."""
         known, tangents = self.gradient, self._direction()
         state: Arrays = {**self.initial, **{name + DUAL: tangent for name, tangent in tangents.items()}}
         errors: Arrays | None = None
@@ -151,18 +163,21 @@ class _Pulled:
         return self._decide("tangent", left, self._terms(known.arrays, tangents), known, moves)
 
     def _direction(self) -> dict[str, np.ndarray]:
-        """Of all lengths: an adjoint at the wrong element would not show where the two move alike."""
+        """Return a random direction whose elements have different lengths.
+
+        An adjoint at the wrong element would not show if both elements moved alike.
+        """
         return {
             n: _lengths(n, self.initial[n].shape) * signs(generator("tangent", n), self.initial[n].shape)
             for n in self.names
         }
 
     def _terms(self, gradient: Arrays, tangents: Arrays) -> np.ndarray:
-        """Terms of <gradient, t>."""
+        """Return the terms of <gradient, t>."""
         return np.concatenate([np.ravel(gradient[n + GRAD] * tangents[n]) for n in self.names])
 
     def _along(self, initial: Arrays, tangents: Arrays) -> np.ndarray:
-        """Terms of <c, J t>."""
+        """Return the terms of <c, J t>."""
         from ..oracles import dual
 
         state, pushed = dict(initial), dict(tangents)
@@ -171,7 +186,15 @@ class _Pulled:
         return np.concatenate([np.ravel(self.seeds[n + GRAD] * pushed[n]) for n in self.names])
 
     def _decide(self, judge: str, left: np.ndarray, right: np.ndarray, known: Bounded, moves: float = 0.0) -> Judged:
-        """moves: what roundings do to the left side."""
+        """Return the verdict on both sides of the identity.
+
+        Args:
+            judge: Name of the judge.
+            left: Terms of <c, J t>.
+            right: Terms of <gradient, t>.
+            known: The gradient with its errors.
+            moves: Effect of roundings on the left side.
+        """
         if known.poisoned:
             return Judged("reverse", judge, "lean", "poisoned", known.poisoned)
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
@@ -181,13 +204,14 @@ class _Pulled:
         error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
         bound = 2.0 * error + SAFETY * (UNIT * size + moves)
         gap = abs(float(left.sum()) - float(right.sum()))
+        # The negated comparison is also true if the bound is NaN.
         if not bound <= DECIDABLE * max(size, 1e-300):
             return Judged("reverse", judge, "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
         text = f"<c, J t> = {left.sum():.12g}, <gradient, t> = {right.sum():.12g}, bound {bound:.1e}"
         return Judged("reverse", judge, "lean", "ok" if gap <= bound else "disagree", "" if gap <= bound else text)
 
     def against_jax(self) -> Judged:
-        """Every element of the gradient."""
+        """Compare every element of the gradient with JAX."""
         outcome = attempt(self._jax)
         if isinstance(outcome, Trap):
             return Judged("reverse", "jax", "lean", "disagree", f"ended with {outcome}")
@@ -208,8 +232,9 @@ class _Pulled:
         return {n + GRAD: a for n, a in adjoints.items()}
 
     def _at_kink(self, other: Outcome) -> bool:
-        """Whether the gradient jumps when the initial content moves by a few roundings, by a good part of what it
-        differs from the other one.
+        """Return True if the gradient jumps when the initial content moves by a few roundings.
+
+        The jump must be a good part (KINK) of the difference between the two gradients.
         """
         assert isinstance(other, Ok)
         for way, side in product(("kink", "other kink"), (1.0, -1.0)):
@@ -219,7 +244,15 @@ class _Pulled:
         return False
 
     def _jumps(self, name: str, beside: Arrays, other: Arrays) -> bool:
+        """Return True if the jump of an adjoint near the point exceeds KINK times its difference from JAX.
+
+        Args:
+            name: Name of the adjoint array.
+            beside: Adjoints near the point.
+            other: Adjoints that JAX returns.
+        """
         here = self.gradient.arrays[name]
         with np.errstate(all="ignore"):
             jump, gap = np.abs(beside[name] - here), np.abs(other[name] - here)
+        # The negated comparison is also true if a jump is NaN.
         return not float(jump.max(initial=0.0)) <= KINK * float(gap.max(initial=0.0))

@@ -1,6 +1,7 @@
-"""Edits of a program: the smaller programs that a reducer may try, the boldest first.
+"""Yield the smaller programs that a reducer may try, the boldest edits first.
 
-Nothing here knows whether an edit still types: the frontend refuses what does not, and the reducer goes on.
+An edit does not know whether its result has valid types: the frontend refuses a result that has not, and the reducer
+goes on.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from .slices import slices
 
 Path = tuple[str | int, ...]
 _NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0))
-"""Where one real does not do, another hardly will."""
+"""Numbers that may replace an expression; if one real does not keep the failure, another hardly will."""
 
 
 # ---- places -------------------------------------------------------------------------------------------------
 
 
 def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every node and tuple below a node, outer before inner, with the way to it."""
+    """Yield every node and tuple at and below a node, outer before inner, each with its path."""
     yield path, node
     if isinstance(node, tuple):
         for k, item in enumerate(node):
@@ -38,7 +39,13 @@ def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def put(node: Any, path: Path, new: Any) -> Any:
-    """The node with what is at the path replaced."""
+    """Return the node with the part at the path replaced.
+
+    Args:
+        node: A node or a tuple of nodes.
+        path: Names of attributes and positions in tuples, from the node to the part.
+        new: The new part.
+    """
     if not path:
         return new
     head, rest = path[0], path[1:]
@@ -48,7 +55,7 @@ def put(node: Any, path: Path, new: Any) -> Any:
 
 
 def _blocks(program: Program) -> Iterator[tuple[Path, m.Block]]:
-    """Every block of statements, those with most in them first."""
+    """Return every block of statements, the largest first."""
     found = [(p, n) for p, n in places(program.kernel) if isinstance(n, tuple) and n and isinstance(n[0], m.Stmt)]
     return iter(sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))))
 
@@ -61,7 +68,7 @@ def _at(program: Program, path: Path, new: Any) -> Program:
 
 
 def deletions(program: Program) -> Iterator[Program]:
-    """Without some neighbouring statements: whole blocks, halves, ..., single ones."""
+    """Yield the program without some neighboring statements: whole blocks, halves, and so on to single statements."""
     blocks = list(_blocks(program))
     longest = max((len(block) for _, block in blocks), default=0)
     while longest:
@@ -73,7 +80,7 @@ def deletions(program: Program) -> Iterator[Program]:
 
 
 def hoists(program: Program) -> Iterator[Program]:
-    """With one statement replaced by what is inside it."""
+    """Yield the program with one statement replaced by its body."""
     for path, block in _blocks(program):
         for k, stmt in enumerate(block):
             for inner in _bodies(stmt):
@@ -92,12 +99,12 @@ def _bodies(stmt: m.Stmt) -> Iterator[m.Block]:
 
 
 def _without_exits(body: m.Block) -> m.Block:
-    """The statements of a loop that make sense outside one."""
+    """Return the statements of a loop that are valid outside a loop."""
     return tuple(s for s in body if not any(isinstance(n, m.Break | m.Continue) for n in walk(s)))
 
 
 def plainer(program: Program) -> Iterator[Program]:
-    """With a simpler statement or domain in the place of one."""
+    """Yield the program with one statement or domain replaced by a simpler one."""
     for path, node in places(program.kernel):
         if isinstance(node, m.If) and node.orelse:
             yield _at(program, path, replace(node, orelse=()))
@@ -116,7 +123,7 @@ def plainer(program: Program) -> Iterator[Program]:
 
 
 def inlined(program: Program) -> Iterator[Program]:
-    """With what is assigned to a local in the place of its name, in what follows in the block."""
+    """Yield the program with a local's name replaced by its assigned value in the rest of the block."""
     for path, block in _blocks(program):
         for k, stmt in enumerate(block):
             if isinstance(stmt, m.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], m.Name):
@@ -125,7 +132,7 @@ def inlined(program: Program) -> Iterator[Program]:
 
 
 def _in_place_of(block: m.Block, name: m.Name, value: m.Expr) -> m.Block:
-    """Statements with a value where they read a name."""
+    """Return statements that read a value instead of a name."""
     made: m.Block = rebuilt(block, lambda node: value if node == name else node)
     return made
 
@@ -134,7 +141,7 @@ def _in_place_of(block: m.Block, name: m.Name, value: m.Expr) -> m.Block:
 
 
 def simplifications(program: Program) -> Iterator[Program]:
-    """With one expression replaced by a number or by an operand of it; large ones first."""
+    """Yield the program with one expression replaced by a number or by one of its operands, large expressions first."""
     found = [
         (p, n)
         for p, n in places(program.kernel)
@@ -146,13 +153,15 @@ def simplifications(program: Program) -> Iterator[Program]:
 
 
 def _is_target(path: Path) -> bool:
-    """Whether an expression is assigned to; the indices inside it are not."""
+    """Return True if the expression at a path is assigned to; the indices inside it are not."""
     return "target" in path[-1:] or "targets" in path[-2:-1]
 
 
 def _replacements(path: Path, node: m.Expr) -> Iterator[m.Expr]:
-    """What may stand in a place. Loops run at least once, for one that does not hides what its body does; and a number
-    has no parts.
+    """Yield the expressions that may replace an expression.
+
+    A loop keeps at least one trip, because an empty loop hides the effects of its body. A base is not replaced by a
+    number, because a number has no parts.
     """
     if path[-1] == "base":
         yield from (e for e in _operands(node) if not isinstance(e, m.Number))
@@ -170,7 +179,7 @@ def _operands(node: m.Expr) -> Iterator[m.Expr]:
 
 
 def smaller_inputs(program: Program) -> Iterator[Program]:
-    """With fewer lanes, all numbers alike, or rounder numbers."""
+    """Yield the program with fewer lanes, with equal numbers, or with rounder numbers."""
     sizes = ([v.size for v in f.views] if f.views else f.shape for f in program.fields)
     extents = sorted({extent for axes in sizes for extent in axes}, reverse=True)
     for old in extents:
@@ -198,12 +207,20 @@ def _rounder(value: bool | int | float) -> bool | int | float:
 
 
 def _with_content(program: Program, kind: str, name: str, content: Any) -> Program:
+    """Return the program with other numbers for one name.
+
+    Args:
+        program: The program to change.
+        kind: 'arrays', 'seeds' or 'scalars'.
+        name: Name of the array or argument.
+        content: The new numbers.
+    """
     pairs = tuple((n, content if n == name else c) for n, c in getattr(program.inputs, kind))
     return replace(program, inputs=replace(program.inputs, **{kind: pairs}))
 
 
 def _resized(program: Program, old: int, new: int) -> Program:
-    """Every axis of this extent cut down."""
+    """Return the program with every axis of extent `old` cut to `new`."""
 
     def cut(name: str, content: m.Content) -> m.Content:
         field = program.field(name)
@@ -218,14 +235,14 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
 
 def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
-    """A field with every axis of this extent cut; of an array with views these alone, where they begin."""
+    """Return a field with every axis of extent `old` cut; of an array with views only the ends of the views move."""
     if field.views:
         return replace(field, views=tuple(replace(v, size=new if v.size == old else v.size) for v in field.views))
     return replace(field, shape=tuple(new if extent == old else extent for extent in field.shape))
 
 
 def plain_memory(program: Program) -> Iterator[Program]:
-    """With indices from 0, and with arrays of their own in the place of views."""
+    """Yield the program with indices from 0, and with arrays of their own in place of views."""
     shifted = {f.owner: (0,) * len(f.shape) for f in program.fields if f.offset}
     for chosen in (shifted, *({name: zeros} for name, zeros in shifted.items())):
         if chosen:
@@ -249,4 +266,4 @@ EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
     deletions,
     smaller_inputs,
 )
-"""In the order in which they are tried; all again as long as one of them succeeds."""
+"""Edits in the order in which they are tried; the reducer repeats all as long as one succeeds."""

@@ -1,4 +1,4 @@
-"""How executions ended, in words, and whether two left the same."""
+"""Describe how executions ended, and compare arrays bit by bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..outcome import Ok, Outcome, Trap, one_line
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal to the last bit, any NaN like any other."""
+    """Return True if two arrays are equal to the last bit, where every NaN equals every other."""
     if a.dtype.kind == "f":
         same = np.array_equal(a, b, equal_nan=True)
         return same and bool(np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))
@@ -17,7 +17,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def end(outcome: Outcome) -> str:
-    """What an execution came to."""
+    """Return a description of the end of an execution."""
     if isinstance(outcome, Ok):
         return "ran to its end"
     if isinstance(outcome, Trap):
@@ -26,6 +26,6 @@ def end(outcome: Outcome) -> str:
 
 
 def named(error: BaseException) -> str:
-    """An error with its class, in one line."""
+    """Return an error with its class in one line."""
     text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
     return f"{type(error).__name__}: {text}"

@@ -1,4 +1,4 @@
-"""What kind of program a case is: loops in its text, trips they made, adstacks they needed."""
+"""Measure the features of a case: loops in its text, trips that they made, adstacks that they needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..launch import GRAD
 
 
 def loop_nest(kernel: Kernel) -> int:
-    """Depth of the deepest nest of serial loops."""
+    """Return the depth of the deepest nest of serial loops."""
     return max((_nest(task.body) for task in kernel.tasks), default=0)
 
 
@@ -27,13 +27,14 @@ def _depth(stmt: Stmt) -> int:
 
 
 def statements(kernel: Kernel) -> int:
-    """How many there are in the text."""
+    """Return the number of statements of a kernel."""
     return sum(1 for _ in walk_kernel(kernel))
 
 
 def tags(kernel: Kernel) -> frozenset[str]:
-    """What occurs in a kernel: `statement While`, `atomic add`, `sin f32` (an operation and its operands' type),
-    `loop step`, and so on. These are the rows of coverage.
+    """Return the features that occur in a kernel, which are the rows of coverage.
+
+    Examples are `statement While`, `atomic add`, `sin f32` (an operation and its operands' type) and `loop step`.
     """
     found = {f"tasks {'many' if len(kernel.tasks) > 1 else 'one'}"}
     for task in kernel.tasks:
@@ -58,15 +59,15 @@ def _tags(stmt: Stmt) -> set[str]:
 
 
 def real_types(kernel: Kernel) -> set[Scalar]:
-    """Types of the reals that a kernel computes with."""
+    """Return the types of the reals that a kernel computes with."""
     return {v.type for stmt in walk_kernel(kernel) for v in results(stmt) if v.type.is_real}
 
 
 def wrong_types(kernel: Kernel, gradient: Kernel) -> str:
-    """What is wrong with the types of the reals of a gradient; empty if nothing is.
+    """Return a mistake in the types of the reals of a gradient, or an empty text.
 
-    Adjoints have the types of their values, in place of half precision single precision: nothing that an adjoint array
-    reaches is in half precision.
+    An adjoint has the type of its value, or f32 for a value in f16. No value that depends on an adjoint array may be
+    f16.
     """
     known = real_types(kernel)
     added = real_types(gradient) - known - {adjoint_type(dtype) for dtype in known}
@@ -79,5 +80,5 @@ def wrong_types(kernel: Kernel, gradient: Kernel) -> str:
 
 
 def sizes_of(launcher: Launcher) -> Sizes:
-    """Capacities of the adstacks of the last launch."""
+    """Return the capacities of the adstacks of the last launch."""
     return Sizes({s.name: s.capacity for use in launcher.usage() for s in use.stacks})

@@ -1,8 +1,8 @@
-"""Which program a case runs: of a few that are drawn, the one that has what was reached least so far.
+"""Choose the program of a case among a few candidates: the one whose properties were reached least so far.
 
-Invariant: the cases of a track, whose seeds agree modulo TRACKS, run one after another, and only they count for one
-another. So the program of a case is a function of the first seed of the run and of its own, whatever the number of
-processes, as long as there is a track for each.
+Invariant: cases whose seeds agree modulo TRACKS form a track. The cases of a track run one after another, and a case is
+chosen only by earlier cases of its track. So the program of a case is a function of the first seed of the run and of
+its own seed, whatever the number of processes, as long as each process has a track.
 """
 
 from __future__ import annotations
@@ -17,23 +17,28 @@ from ..model.walk import walk_program
 from ..strategies import shapes
 
 TRACKS = 16
-"""Processes of one run, at most."""
+"""Largest number of processes of one run."""
 CANDIDATES = 3
-"""Programs that a steered case draws."""
+"""Number of programs that a steered case draws."""
 EVERY = 2
-"""One case in so many is steered; the others keep the rates that the strategies have of themselves."""
+"""One case out of this number is steered; the other cases keep the natural rates of the strategies."""
 FIXED = 40
-"""What a case costs besides, in nodes of its program."""
+"""Fixed cost of a case, in nodes of its program."""
 STEP = 1 << 44
-"""Between the seeds of candidates; seeds of runs are smaller."""
+"""Distance between the seeds of candidates; the seeds of runs are smaller."""
 
 Sampler = Callable[[int], Program]
 Reached = Mapping[str, int]
-"""Cases of a track by shape."""
+"""Number of cases of a track by property of their programs, see `strategies.SHAPES`."""
 
 
 class Choice(NamedTuple):
-    """The program of a case, with its shapes. candidate: which of those that were drawn it is, from 0."""
+    """Represent the program of a case.
+
+    Attributes:
+        shapes: Names of the properties that the program has.
+        candidate: Number of the program among those that were drawn, from 0.
+    """
 
     program: Program
     shapes: frozenset[str]
@@ -41,9 +46,15 @@ class Choice(NamedTuple):
 
 
 def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> Choice:
-    """The program of a case: that of the seed itself, unless another tells more. candidate: the one to take, as an
-    earlier run has told it, whatever was reached.
+    """Return the program of a case: that of the seed itself, unless another candidate tells more.
+
+    Args:
+        sample: Function from a seed to a program.
+        seed: Seed of the case.
+        reached: Number of earlier cases of the track by property.
+        candidate: Number of the candidate to take, as an earlier run reported it; None chooses.
     """
+    # The quotient counts the cases of a track.
     steered = seed // TRACKS % EVERY == 0
     numbers = range(CANDIDATES if steered else 1) if candidate is None else (candidate,)
     drawn = [(sample(seed + k * STEP), k) for k in numbers]
@@ -52,13 +63,16 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
-    """What a program would tell of shapes, by what its case would cost. A shape counts for less each time."""
+    """Return the news that a program would tell of its properties, divided by the cost of its case.
+
+    A property counts for less each time it occurs.
+    """
     told = sum(1.0 / (1.0 + reached.get(name, 0)) for name in found)
     return told / (FIXED + sum(1 for _ in walk_program(program)))
 
 
 class Tracks:
-    """The seeds of a run, in order as far as tracks are free. seeds: consecutive."""
+    """Hand out consecutive seeds of a run, in order as far as their tracks are free."""
 
     def __init__(self, seeds: Iterator[int]) -> None:
         self._seeds = seeds
@@ -67,7 +81,7 @@ class Tracks:
         self._reached: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
     def take(self) -> tuple[int, dict[str, int]] | None:
-        """The next seed whose track is free, with what that track has reached; None if there is none now."""
+        """Return the next seed whose track is free with the counts of that track, or None if no track is free."""
         for seed in self._waiting:
             if seed % TRACKS not in self._busy:
                 self._waiting.remove(seed)
@@ -83,6 +97,9 @@ class Tracks:
         return seed, dict(self._reached[seed % TRACKS])
 
     def end(self, seed: int, found: frozenset[str]) -> None:
-        """A case is over. found: shapes of its program; empty if it died with its process."""
+        """Record the end of a case and the properties of its program.
+
+        The properties are empty if the case died with its process.
+        """
         self._busy.remove(seed % TRACKS)
         self._reached[seed % TRACKS].update(found)

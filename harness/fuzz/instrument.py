@@ -1,10 +1,10 @@
-"""Kernels that tell on themselves: every value leaves a copy in a trace array, or can be moved through one.
+"""Instrument kernels: every value leaves a copy in a trace array, or can be moved through an array.
 
     traced      v = sin x   ->   v = sin x; store $real[slot, lane], v           the last value of each iteration
     movable     v = sin x   ->   v = sin x; w = add v, $move[slot, lane]          w wherever v was used after it
 
-A slot is a statement of the text, a lane the row-major number of an iteration in its box. Boxes are those of one
-launch, baked in as constants. Values of `while` conditions are left alone: they are seen by their test only.
+A slot is a statement of the text, and a lane the row-major number of an iteration in its box. Boxes are those of one
+launch, inserted as constants. Values of `while` conditions are left alone, because only the test of the loop uses them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from ..outcome import Arrays
 
 REAL, WHOLE, MOVE = "$real", "$whole", "$move"
 _SILENT = (n.Const, n.Arg, n.Shape, n.For, n.While, n.Atomic)
-"""Statements whose results are known, or told by what uses them; the old value of an atomic depends on the order of
-iterations, and keeping it would make the kernel depend on it too.
+"""Statements without a slot: their results are known, or shown by the statements that use them.
+
+The old value of an atomic depends on the order of iterations, and storing it would make the kernel depend on the order.
 """
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""First point and extents of a task; empty for a serial one."""
+"""First point and extents of a task; both are empty for a serial task."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A statement of one task, by position in the text, and the value it defines."""
+    """Represent a statement of one task, by its position in the text, and the value that it defines."""
 
     number: int
     task: int
@@ -46,7 +47,12 @@ class Slot:
 
 @dataclass(frozen=True)
 class Instrumented:
-    """kernel: with more array parameters. arrays: their initial content."""
+    """Represent an instrumented kernel.
+
+    Attributes:
+        kernel: The kernel with more array parameters.
+        arrays: Initial content of the added arrays.
+    """
 
     kernel: Kernel
     slots: tuple[Slot, ...]
@@ -54,7 +60,17 @@ class Instrumented:
 
 
 def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> list[Box]:
-    """The boxes of one launch, found by running it. Raises what the launch raises."""
+    """Return the boxes of one launch, found by running the launch.
+
+    Args:
+        kernel: The kernel to launch.
+        arrays: Initial content of its arrays, which does not change.
+        scalars: Arguments of the launch.
+        draws: State of the random numbers.
+
+    Raises:
+        Exception: Any trap that the launch raises.
+    """
     name = "$box"
     found: list[Box] = []
     memory = {k: a.copy() for k, a in arrays.items()}
@@ -65,6 +81,7 @@ def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> lis
         ends = np.zeros(2 * len(task.indices), np.int64)
         params = (*kernel.params, Param(name, ArrayType(i64, 1)))
         probe = replace(kernel, params=params, tasks=(*kernel.tasks[:number], _probe(kernel, task, name)))
+        # Each probe runs all tasks before the parallel task, because its bounds may be in memory.
         run(probe, {k: a.copy() for k, a in memory.items()} | {name: ends}, scalars, Sizes(), draws)
         begin, end = (tuple(map(int, half)) for half in np.split(ends, 2))
         found.append((begin, tuple(max(e - b, 0) for b, e in zip(begin, end))))
@@ -72,7 +89,7 @@ def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> lis
 
 
 def _probe(kernel: Kernel, task: Task, name: str) -> Task:
-    """A serial task that stores the bounds of a parallel one."""
+    """Return a serial task that stores the bounds of a parallel task."""
     b = Builder(next_id(kernel))
     for k, value in enumerate((*task.begin, *task.end)):
         b.store(name, (b.const(k, i32),), b.cast(value, i64))
@@ -80,7 +97,7 @@ def _probe(kernel: Kernel, task: Task, name: str) -> Task:
 
 
 def traced(kernel: Kernel, of: list[Box]) -> Instrumented:
-    """Every value of a task's body is stored, reals as f64, others as i64."""
+    """Return a kernel that stores every value of its tasks' bodies: reals as f64, other values as i64."""
     maker = _Maker(kernel, of)
 
     def store(stmt: Stmt, value: Value, slot: Value, lane: Value) -> None:
@@ -91,7 +108,7 @@ def traced(kernel: Kernel, of: list[Box]) -> Instrumented:
 
 
 def movable(kernel: Kernel, of: list[Box]) -> Instrumented:
-    """To every real value of a task's body an element of an array with a gradient is added."""
+    """Return a kernel that adds an element of an array with a gradient to every real value of its tasks' bodies."""
     maker = _Maker(kernel, of)
 
     def move(stmt: Stmt, value: Value, slot: Value, lane: Value) -> None:
@@ -105,7 +122,7 @@ Insert = Callable[[Stmt, Value, Value, Value], None]
 
 
 class _Maker:
-    """Rebuilds the tasks of a kernel with something behind every statement that defines a value."""
+    """Rebuild the tasks of a kernel with statements inserted after every statement that defines a value."""
 
     def __init__(self, kernel: Kernel, of: list[Box]) -> None:
         self.kernel = kernel
@@ -117,6 +134,13 @@ class _Maker:
         self.lane: Value | None = None
 
     def make(self, insert: Insert, wanted: Callable[[Value], bool], params: dict[str, ArrayType]) -> Instrumented:
+        """Return the instrumented kernel.
+
+        Args:
+            insert: Function that emits the statements for one value.
+            wanted: Predicate on the values that get a slot.
+            params: Types of the added arrays by name.
+        """
         self.insert, self.wanted = insert, wanted
         tasks = []
         for number, task in enumerate(self.kernel.tasks):
@@ -131,7 +155,7 @@ class _Maker:
         return Instrumented(kernel, tuple(self.slots), {k: np.zeros(shape, t.dtype.dtype) for k, t in params.items()})
 
     def _lane(self, task: Task) -> Value:
-        """The number of the iteration in its box."""
+        """Emit the number of the iteration in its box."""
         lane = self.b.const(0, i32)
         begin, extents = self.boxes[self.task]
         for index, first, extent in zip(task.indices, begin, extents):
@@ -140,6 +164,7 @@ class _Maker:
         return lane
 
     def block(self, block: Block) -> Block:
+        """Return a block with the inserted statements."""
         made: list[Stmt] = []
         for old in block:
             stmt = rename(old, self.renamed) if self.renamed else old
@@ -152,6 +177,7 @@ class _Maker:
         return tuple(made)
 
     def _inner(self, stmt: Stmt) -> Stmt:
+        # The condition block of a `while` is left alone.
         if isinstance(stmt, n.While):
             return replace(stmt, body=self.block(stmt.body))
         return map_blocks(stmt, self.block)

@@ -1,7 +1,7 @@
-"""The loop: cases by consecutive seeds until time or number is used up, in this process or in several others.
+"""Run cases of consecutive seeds until the time or their number is used up, in this process or in several others.
 
 Invariant: case k of a run has the plan of seed + k, and a program that seed + k and earlier cases of its track decide
-(see `guide`), so a run with the same seed finds the same, however many processes.
+(see `guide`). So a run with the same seed finds the same, however many processes it uses.
 """
 
 from __future__ import annotations
@@ -26,26 +26,21 @@ HANG = 60.0
 
 def fuzz(
     seconds: float | None = None,
-    cases: int | None = None,
-    seed: int | None = None,
+    cases: int | None = None,  # At least one of seconds and cases is given.
+    seed: int | None = None,  # This is the seed of the first case; None draws it.
     backends: tuple[str, ...] = BACKENDS,
-    processes: int = 1,
+    processes: int = 1,  # 0 runs in this process, which does not survive a crash.
     sample: Sampler = default_sample,
     hang: float = HANG,
-    mutant: str = "",
-    peers: tuple[str, ...] = (),
-    thorough: bool = False,
-    candidate: int | None = None,
-    progress: Progress = lambda statistics: None,
-    stop: Callable[[Statistics], bool] = lambda statistics: False,
-    keep_interrupted: bool = False,
+    mutant: str = "",  # This mistake is planted in the processes; in this process, plant it yourself.
+    peers: tuple[str, ...] = (),  # All of these systems must be installed.
+    thorough: bool = False,  # True lets backends run the gradient of every case.
+    candidate: int | None = None,  # A finding names it with its seed, see `Setup`.
+    progress: Progress = lambda statistics: None,  # It is called after every case.
+    stop: Callable[[Statistics], bool] = lambda statistics: False,  # True ends the run.
+    keep_interrupted: bool = False,  # True lets Ctrl-C end the run and not the caller, so that no finding is lost.
 ) -> Statistics:
-    """Run cases for so many seconds, or so many cases, whichever ends first.
-
-    seed: of the first case; None draws one. processes: 0 runs in this process, where a crash is not survived.
-    mutant: to plant in the processes; in this one, plant it yourself. peers: systems to compare with. thorough,
-    candidate: see `plan_for`, `Setup`. keep_interrupted: Ctrl-C ends the run, not the caller.
-    """
+    """Run cases until a number of seconds or a number of cases is reached, whichever comes first."""
     if seconds is None and cases is None:
         raise ValueError("fuzz needs an end: seconds or cases")
     first = random.SystemRandom().randrange(1 << 40) if seed is None else seed
@@ -77,6 +72,7 @@ def _counted(results: Results, statistics: Statistics, setup: Setup, progress: P
 
 
 def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash) -> None:
+    """Add the result of a job to the statistics, with a finding if executors disagree or the process died."""
     if isinstance(found, Crash):
         statistics.crashes += 1
     else:
@@ -104,6 +100,7 @@ def _alone(setup: Setup, tracks: Tracks) -> Results:
 
 
 def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Results:
+    """Yield the results of jobs that worker processes run, in the order in which they end."""
     workers = [Worker(setup, hang) for _ in range(min(processes, TRACKS))]
     try:
         while busy := [w for w in workers if w.job is not None or _give(w, tracks)]:
@@ -122,7 +119,7 @@ def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Result
 
 
 def _give(worker: Worker, tracks: Tracks) -> bool:
-    """Start the next case; whether there is one."""
+    """Start the next case and return True, or return False if there is none."""
     job = _next(tracks)
     if job is not None:
         worker.give(job)

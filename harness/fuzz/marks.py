@@ -1,8 +1,8 @@
-"""Marks of a case: gradients of which only a launch tells whether they are right, looked at after each launch.
+"""Check the marks of a case: gradients for which only a launch tells whether they are right.
 
-Where marks find nothing, the gradient must be right, and is judged as any other; where they find iterations that meet,
-it counts as refused. Every backend must find the same. Of several iterations that meet, and elements in which they do,
-those are named that came first: which ones these are is left to a backend that runs iterations at once.
+If marks find nothing, the gradient must be right and is judged as any other. If marks find iterations that touch the
+same element, the gradient counts as refused. Every backend must find the same. The message names the first iterations
+and elements; a backend that runs iterations at once may choose which these are.
 """
 
 from __future__ import annotations
@@ -19,11 +19,18 @@ from ..outcome import Arrays, one_line
 
 _NUMBERS = r"\(?-?\d+(?:, -?\d+)*,?\)?"
 _NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and {_NUMBERS}|(?<=\w\[){_NUMBERS}(?=\])")
-"""Which iterations, and which element, a message names."""
+"""The iterations and the element that a message names."""
 
 
 def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars: Scalars) -> NotDifferentiable | None:
-    """What marks of these launches say of a gradient, or None. launches: what arrays hold after each."""
+    """Return the refusal that marks of these launches give for a gradient, or None.
+
+    Args:
+        lean: The lowering of the gradient.
+        backend: The backend that runs the marking kernel.
+        launches: Content of the arrays after each launch.
+        scalars: Arguments of the launches.
+    """
     if lean.marking is None:
         return None
     launcher = Launcher(lean, backend, CHECKED)
@@ -36,6 +43,12 @@ def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars
 
 
 def difference(name: str, found: Exception | None, expected: Exception | None) -> str:
-    """What a backend finds otherwise than the reference, in one line; empty if nothing."""
+    """Return the difference between the refusals of a backend and of the reference in one line, or an empty text.
+
+    Args:
+        name: Name of the backend.
+        found: The refusal of the backend, or None.
+        expected: The refusal of the reference, or None.
+    """
     ours, theirs = (one_line(e) if e else "no iterations meet" for e in (found, expected))
     return "" if _NAMED.sub("", ours) == _NAMED.sub("", theirs) else f"{name}: {ours}; the reference: {theirs}"

@@ -1,4 +1,4 @@
-"""What a case runs: a function of its seed, so that a case is the same wherever and whenever it runs."""
+"""Decide what a case runs as a function of its seed, so that a case is the same wherever and whenever it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ..relations import RELATIONS
 from .twins import TWINS
 
 Key = tuple[str, str]
-"""One comparison of a case: (direction, executor). Directions: load, forward, reverse."""
+"""One comparison of a case: direction and executor.
+
+Directions are load, forward, reverse, stacks and tapes.
+"""
 
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
 OTHER_POLICIES = tuple(name for name in POLICIES if name not in LOWERINGS)
@@ -30,59 +33,73 @@ SHARES = {
     "again": 0.2,
     "in_memory": 0.65,
 }
-"""Shares of cases, each drawn by itself: launches twice in a row, goes through the frontend, asks JAX, verifies the IR
-after every pass, lets backends count their adstacks themselves, runs the optimised kernel and backends forward, runs
-backends in reverse, makes the classic gradient too, lets backends optimise as they do for users, runs twins, asks
-forward mode, makes the gradient by one more policy, launches the gradient again with other trip counts and finds its
-sizes both ways, keeps vectors in local arrays.
+"""Shares of cases that use an option of `Plan`, each drawn independently.
 
-What costs little and finds much is in every case: the gradient of the interpreter, with the adstacks that it counts,
-against dual numbers. The rest costs as much as several such cases each, and finds what it finds in few programs.
+Every case does the work that costs little and finds much: the interpreter's gradient, with the adstacks that it counts,
+against dual numbers. Each other comparison costs as much as several such cases, and finds its mistakes in few programs.
+`pair` launches twice in a row; `effort` lets backends optimize as they do for users.
 """
 
 MASKED = "cpu-masked"
-"""The CPU with masked code and several threads, see `widened`."""
+"""Name of the CPU with masked code and several threads, see `widened`."""
 BACKENDS = ("cpu", MASKED)
-"""What runs unless others are named."""
+"""Backends that run unless others are named."""
 WIDE = 0.42
-"""Share of cases that run kernels so, and not as small launches are."""
+"""Share of cases that run kernels as masked code on several threads instead of as small launches do."""
 BOTH = 0.03
-"""Share of cases that do both."""
+"""Share of cases that run kernels in both ways."""
 LANES = (4, 8, 2, 4, 8, 16)
-"""Lanes of masked code: launches have up to 9 iterations."""
+"""Numbers of lanes of masked code; launches have up to 9 iterations."""
 STACKS = 0.06
-"""Share of cases with a kernel of raw adstack statements beside the program, see `raw_stacks`."""
+"""Share of cases with a kernel of raw adstack statements in addition to the program, see `raw_stacks`."""
 STACKS_ELSEWHERE = 0.5
-"""The same where no CPU is among the backends: it costs less than what there is to compile for a device."""
+"""The share of STACKS without a CPU among the backends: compiling for a device costs more than the added kernel."""
 TAPES = 0.05
-"""Share of cases with programs of several launches under tapes beside the program, see `taped`."""
+"""Share of cases with programs of several launches under tapes in addition to the program, see `taped`."""
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 STRAY = 0.06
-"""Share of cases in which an index goes astray, on the backends of the case; see relations/stray.py."""
+"""Share of cases in which an index leads outside, on the backends of the case; see relations/stray.py."""
 RELATED_BY = (*(name for name in RELATIONS if name != "stray"), "widened")
-"""Relations to draw from; no other comparison sees a derivative that is wrong in one type alone."""
+"""Relations to draw from; `widened` stands twice, because only it sees a derivative that is wrong in one type alone."""
 
 OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
-"""Policies that differ in what they save of local arrays; one more makes the gradient of every kernel that has some."""
+"""Policies that differ in what they save of local arrays; one makes a further gradient of kernels with local arrays."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """backends: names of those compared with the reference. peers: likewise, of other systems. launches: in a row, each
-    from the state the last one left.
+    """Decide which executors and comparisons a case runs.
 
-    traced: the kernel under test is what the frontend makes of the text, else the model's own rendering, which costs a
-    fifth. text: the other one must do the same. oracle: ask JAX. check: verify after every pass. counts: backends size
-    adstacks themselves. forward: forward passes and backends run, where there is a gradient to run instead. reverse:
-    backends run the gradient. classic: the gradient of that lowering too. effort: of backends, see `Options`. twins:
-    what twins compute too, forward and reverse. in_memory: in the model's own rendering vectors are local arrays.
-    tangents: compare with forward mode. branching, masked: which code of the CPU runs; lanes, threads: of masked code.
-    again: size the gradient both ways and launch it with other trip counts. policy: one more that makes the gradient,
-    if any. of_arrays: likewise, where the kernel has local arrays. relations: checked too, by name.
-    relate_on: "reference", "backends" or "both". stacks: number of a raw adstack kernel for the backends, 0 for none.
-    tapes: number of programs under tapes, 0 for none. part: which of what a relation can change it does. only: the one
-    comparison to make; None for all.
+    Attributes:
+        backends: Names of the backends that are compared with the reference.
+        launches: Number of launches in a row, each from the state that the last one left.
+        traced: True to test the frontend's kernel, False to test the model's own rendering, which costs a fifth.
+        text: Compare with the rendering that is not under test.
+        oracle: Ask JAX.
+        check: Verify the IR after every pass.
+        counts: Let backends size adstacks themselves.
+        forward: Run forward passes and backends even if there is a gradient to run instead.
+        reverse: Let backends run the gradient.
+        classic: Make the gradient of the classic policy too.
+        effort: Effort of backends, see `Options`.
+        twins: Compare with twins, forward and reverse.
+        tangents: Compare with forward mode.
+        branching: Run branching code of the CPU.
+        masked: Run masked code of the CPU.
+        lanes: Number of lanes of masked code.
+        threads: Number of threads of masked code.
+        again: Size the gradient in both ways and launch it with other trip counts.
+        policy: Name of one more policy that makes the gradient, or empty.
+        of_arrays: Name of a policy that is used likewise if the kernel has local arrays, or empty.
+        in_memory: Keep vectors in local arrays in the model's own rendering.
+        only: The one comparison to make; None for all.
+        peers: Names of the peers that are compared with the reference.
+        relations: Names of relations to check.
+        relate_on: Executors of relations: "reference", "backends" or "both".
+        stacks: Number of a raw adstack kernel for the backends, 0 for none.
+        tapes: Number of programs under tapes, 0 for none.
+        part: Number that selects the part of a kernel that a relation changes.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -115,16 +132,16 @@ class Plan:
     part: int = 0
 
     def wants(self, direction: str, executor: str) -> bool:
-        """Whether this comparison is to be made."""
+        """Return True if a comparison is to be made."""
         return self.only is None or self.only == (direction, executor)
 
     @property
     def stops_before_reverse(self) -> bool:
-        """Whether no comparison of gradients is wanted."""
+        """Return True if no comparison of gradients is wanted."""
         return self.only is not None and (self.only[0] != "reverse" or bool(self.peers))
 
     def narrowed(self, key: Key) -> Plan:
-        """The same case with this comparison alone."""
+        """Return the plan of the same case with one comparison only."""
         related = key[1] in RELATIONS
         backends = tuple(b for b in self.backends if b == key[1] or related)
         return replace(
@@ -151,7 +168,7 @@ class Plan:
 
     @property
     def everything(self) -> Plan:
-        """The same launches with every comparison there is."""
+        """Return a plan of the same launches with every comparison."""
         return replace(
             self,
             text=True,
@@ -175,9 +192,10 @@ class Plan:
 
 
 def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), thorough: bool = False) -> Plan:
-    """The plan of the case with this seed. thorough: backends run the gradient of every case."""
+    """Return the plan of the case with a seed; thorough lets backends run the gradient of every case."""
     source = random.Random(f"plan {seed}")
     drawn = {name: source.random() < share for name, share in SHARES.items()}
+    # One number decides between branching and masked code, so that BOTH is the overlap.
     code = source.random()
     return Plan(
         backends,
@@ -211,11 +229,11 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
 
 
 def _stray(seed: int) -> tuple[str, ...]:
-    """The relation of stray indices, in the cases that have it."""
+    """Return the relation of stray indices in the cases that have it."""
     return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
 
 
 def _number(what: str, seed: int, share: float) -> int:
-    """The raw adstack kernel of a case, or its programs under tapes: each drawn by itself."""
+    """Return the number of a case's raw adstack kernel or tape programs, each drawn independently, or 0."""
     source = random.Random(f"{what} {seed}")
     return source.randrange(1, 1 << 30) if source.random() < share else 0

@@ -1,8 +1,8 @@
-"""Raw adstack kernels of a case: reads of empty stacks and pushes that have no room, which no gradient does.
+"""Run raw adstack kernels: reads of empty adstacks and pushes without room, which no gradient contains.
 
-No program of a user comes to this, and yet a generator can get it wrong: a read below the bottom of a stack gives 0
-and leaves the memory of its neighbours alone, and an error record is written by one thread. The kernel is a function of
-the plan, so whatever the program of the case is made into, it stays.
+A user's program never does this, and yet a generator of code can get it wrong: a read below the bottom of an adstack
+gives 0 and leaves neighboring memory alone, and only one thread writes an error record. The kernel is a function of the
+plan, so it stays the same while the program of the case is reduced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBERS = re.compile(r"it holds (\d+) values and a push made it (\d+)")
 
 
 def compare(plan: Plan, backends: Mapping[str, Backend]) -> Iterator[Judged]:
-    """The kernel of the plan, if there is one, on the backends that run."""
+    """Yield the verdicts on the kernel of the plan, if there is one, for every backend of the case."""
     if not plan.stacks:
         return
     case = sample_adstacks(plan.stacks)
@@ -44,8 +44,9 @@ def compare(plan: Plan, backends: Mapping[str, Backend]) -> Iterator[Judged]:
 def _launched(case: KernelCase, backend: Backend, options: Options) -> Arrays:
     memory = case.memory()
     try:
+        # Depths may depend on the content of an adstack, which no counting kernel can know.
         counting = count_stacks(case.kernel)
-    except UnsupportedError:  # depths that hang on what a stack holds
+    except UnsupportedError:
         counting = None
     Launcher(Lowered(case.kernel, counting), backend, options).run(memory, {}, Draws())
     return memory
@@ -62,12 +63,15 @@ def _judged(name: str, case: KernelCase, found: Outcome) -> Judged:
 
 
 def _released(case: KernelCase) -> Kernel:
-    """The kernel as it means without checks: the reference would trap."""
+    """Return the kernel with its meaning without checks, because the reference would trap."""
     return read_as_zero(case.kernel) if case.trap == EMPTY else case.kernel
 
 
 def _misreported(found: Outcome) -> str:
-    """What is wrong with the report of an overflow; "" if it is right. A push finds a stack full, or not at all."""
+    """Return the mistake in the report of an overflow, or an empty text.
+
+    A push finds an adstack exactly full, so the two numbers of a report differ by 1.
+    """
     if not isinstance(found, Trap) or found.kind != OVERFLOW:
         return f"{end(found)}; the language: {OVERFLOW}"
     numbers = _NUMBERS.search(found.message)

@@ -1,7 +1,7 @@
-"""The reducer: the smallest program found within a time on which the same two executors still disagree.
+"""Reduce a finding to the smallest program, found within a time, on which the same two executors still disagree.
 
-Invariant: every step fails as the finding did, in the same comparison, and for a wrong end with the same exception, so
-that a reduction never wanders from one mistake to another.
+Invariant: every step fails as the finding did, in the same comparison, and with the same exception if it ended with
+one. So a reduction never wanders from one mistake to another.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Size = tuple[int, int, int, int, float]
 
 
 def size(program: Program) -> Size:
-    """What a reader has to read: lines and characters of the text, numbers of the inputs and characters of these; then
-    the sum of the numbers in the text.
+    """Return the size of a program for a reader.
 
-    Every step of a reduction makes it smaller, so reductions end.
+    The parts are the lines and characters of the text, the count of the inputs' numbers and their characters, and the
+    sum of the numbers in the text. Every step of a reduction makes the size smaller, so reductions end.
     """
     text, inputs = definitions(program), program.inputs
     numbers = [v for _, content in (*inputs.arrays, *inputs.seeds) for v in content] + [v for _, v in inputs.scalars]
@@ -54,6 +54,8 @@ def _always(program: Program) -> bool:
 
 @dataclass
 class _Reducer:
+    """Reduce a program while `execute` fails with the same sign."""
+
     execute: Execute
     plan: Plan
     sign: tuple[str, ...]
@@ -63,8 +65,9 @@ class _Reducer:
     passed: set[Program] = field(default_factory=set)
 
     def fails(self, program: Program) -> bool:
-        """Whether a program fails as the finding did, and gives no new occasion to: iterations that meet in memory.
-        One that does not is not run again: many edits lead to the same program.
+        """Return True if a program fails as the finding did and iterations do not newly meet in memory.
+
+        A program that does not fail is not run again, because many edits lead to the same program.
         """
         if program in self.passed:
             return False
@@ -75,7 +78,7 @@ class _Reducer:
         return found
 
     def shrink(self, program: Program) -> Program:
-        """Until no edit helps or time is up."""
+        """Return the program after edits, once no edit helps or the time is up."""
         while True:
             before = program
             for edits in EDITS:
@@ -84,13 +87,17 @@ class _Reducer:
                 return program
 
     def _exhaust(self, program: Program, edits: Callable[[Program], Iterable[Program]]) -> Program:
-        """Edits of one kind; after a success from the beginning, but past the edits that failed before."""
+        """Return the program after edits of one kind.
+
+        After a success the edits start anew, but skip those that failed before.
+        """
         skip = 0
         while True:
             known = size(program)
             for number, candidate in enumerate(edits(program)):
                 if time.monotonic() > self.deadline:
                     return program
+                # Edits before the last success failed before, and seldom succeed now.
                 if number >= skip and size(candidate) < known and self.fails(candidate):
                     program, skip = candidate, number
                     break
@@ -101,8 +108,9 @@ class _Reducer:
 
 
 def iterations_meet(program: Program) -> bool:
-    """Whether iterations of a parallel loop may see or overwrite what others store; not if it cannot be compiled, and
-    not if marks of its launch show that they do not.
+    """Return True if iterations of a parallel loop may see or overwrite what other iterations store.
+
+    The result is False if the program cannot be compiled, or if marks of its launch show that no iterations meet.
     """
     try:
         made = Lowerings(render_ir(program))
@@ -117,7 +125,7 @@ def iterations_meet(program: Program) -> bool:
 
 
 def _meet(program: Program, made: Lowerings) -> bool:
-    """What marks find after one launch."""
+    """Return True if marks find iterations that meet in one launch."""
     memory, scalars = program.arrays(), program.scalars()
     before = copies(made.lean, program.arrays())
     run(made.plain.kernel, memory, scalars, Sizes(), Draws(), fuel=FUEL)
@@ -126,14 +134,14 @@ def _meet(program: Program, made: Lowerings) -> bool:
 
 
 def sign_of(found: Result | Crash) -> tuple[str, ...]:
-    """What a failure is recognised by; empty if there is none."""
+    """Return the sign by which a failure is recognized, or an empty tuple without a failure."""
     if isinstance(found, Crash):
         return "crash", found.reason.partition(":")[0]
     return sign_of_judged(found.judged)
 
 
 def sign_of_judged(judged: Iterable[Judged]) -> tuple[str, ...]:
-    """The comparison that failed, and with which exception if it is one."""
+    """Return the comparison that failed, with its exception if it ended with one."""
     failed = next((j for j in judged if j.verdict == "disagree"), None)
     if failed is None:
         return ()
@@ -145,14 +153,22 @@ def sign_of_judged(judged: Iterable[Judged]) -> tuple[str, ...]:
 def reduce(
     finding: Finding, execute: Execute, seconds: float = 30.0, holds: Callable[[Program], bool] = _always
 ) -> Finding:
-    """The finding with a smaller program; as it was if it does not fail again. holds: what every step must fulfil."""
+    """Return the finding with a smaller program, or unchanged if it does not fail again.
+
+    Args:
+        finding: The finding to reduce.
+        execute: Function that runs a job.
+        seconds: Time for the reduction.
+        holds: Predicate that every step must satisfy.
+    """
     key = failed_key(finding.judged)
     plan = finding.plan.narrowed(key) if key else finding.plan
     sign = sign_of_judged(finding.judged) if key else sign_of(Crash(Job(), finding.crash))
     reducer = _Reducer(execute, plan, sign, time.monotonic() + seconds, iterations_meet(finding.program), holds)
     start = tidy(finding.program)
     program = start if reducer.fails(start) else finding.program
-    for simpler in ({"launches": 1}, {"traced": True}):  # the second: what fails is then a text that anybody can run
+    # A traced program is simpler because its failing text can be run by anybody.
+    for simpler in ({"launches": 1}, {"traced": True}):
         changed = replace(reducer, plan=replace(reducer.plan, **simpler), passed=set())
         reducer = changed if changed.plan != reducer.plan and changed.fails(program) else reducer
     if not reducer.fails(program):
@@ -162,7 +178,7 @@ def reduce(
 
 
 def _described(finding: Finding, program: Program, plan: Plan, execute: Execute) -> Finding:
-    """The reduced program with the verdicts of every executor of the finding."""
+    """Return the reduced program with the verdicts of every executor of the finding."""
     plan = replace(plan, backends=finding.plan.backends, oracle=finding.plan.oracle, forward=True)
     found = execute(Job(0, program, plan))
     if isinstance(found, Crash):
@@ -171,7 +187,7 @@ def _described(finding: Finding, program: Program, plan: Plan, execute: Execute)
 
 
 def distinct(findings: Iterable[Finding], name: Callable[[Finding], str]) -> list[Finding]:
-    """The smallest of all findings with the same name, in the order in which they were met."""
+    """Return the smallest finding of each name, in the order in which the names were met."""
     best: dict[str, Finding] = {}
     for finding in findings:
         called = name(finding)

@@ -1,4 +1,4 @@
-"""Relations of a case: those that its plan draws, on the reference or on the backends of the case."""
+"""Check the relations that a case's plan draws, on the reference or on the backends of the case."""
 
 from __future__ import annotations
 
@@ -22,23 +22,34 @@ from .widened import executors
 
 
 class Backends(Protocol):
-    """Who has backends by name."""
+    """Hold backends by name."""
 
     @property
-    def backends(self) -> Mapping[str, Backend]: ...
+    def backends(self) -> Mapping[str, Backend]:
+        """Return the backends by name."""
 
 
 def compare(
     made: Lowerings, initial: Arrays, launches: Sequence[Bounded], program: Program, plan: Plan, panel: Backends
 ) -> Iterator[Judged]:
-    """launches: what each leaves; relations change the first, which ends well."""
+    """Yield the verdicts on the relations of a plan.
+
+    Args:
+        made: The lowerings of the program.
+        initial: Initial content of its arrays.
+        launches: The state after each launch; relations change the first launch, which ends well.
+        program: The program of the case.
+        plan: The plan of the case.
+        panel: The backends of the process.
+    """
     states = initial, launches[0].arrays
     scalars, seeds = program.scalars(), program.seeds()
     wanted = {name: {d for d in ("forward", "reverse") if plan.wants(d, name)} for name in plan.relations}
     given = {name + GRAD: seed for name, seed in seeds.items() if name in made.gradients}
     for name in (name for name in wanted if wanted[name]):
         chain = Chain((made,), states[0], scalars, given if "reverse" in wanted[name] else {})
-        chain.__dict__["states"] = states  # the cached property: they are known
+        # The states are known, so the cached property is set.
+        chain.__dict__["states"] = states
         if chain.seeds and chain.refusal() is not None:
             chain = Chain((made,), states[0], scalars, {})
         where = replace(plan, relate_on="backends") if name == "stray" else plan

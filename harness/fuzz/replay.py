@@ -1,4 +1,4 @@
-"""Replays of a corpus: every entry with every comparison there is."""
+"""Replay a corpus: run every entry with every comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from .worker import Crash, Execute, Job
 def replay(
     roots: Iterable[Path], backends: tuple[str, ...], execute: Execute
 ) -> Iterator[tuple[Entry, Finding | None]]:
-    """Each entry, with what is found now: None if all agree. Raises ValueError for a folder that is no entry."""
+    """Yield each entry with the finding of a new run, or None if all executors agree.
+
+    Args:
+        roots: Folders of corpora or of single entries.
+        backends: Names of the backends that run the entries.
+        execute: Function that runs a job.
+
+    Raises:
+        ValueError: A folder is no entry.
+    """
     for entry in entries(roots):
         plan = replace(entry.plan.everything, backends=backends)
         result = execute(Job(0, entry.program, plan))

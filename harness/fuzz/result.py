@@ -1,4 +1,4 @@
-"""What became of a case: its comparisons, what they come to, and what kind of program it was. Plain data."""
+"""This module defines the result of a case as plain data: its comparisons, its outcome and its features."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ DECIDED: frozenset[Outcome] = frozenset({"ok", "trap", "disagreement"})
 
 
 SURE = frozenset({"text", "types", "marks", "sizes", *RELATIONS})
-"""Comparisons that no rounding leaves open, or that say nothing of what is right: they count only where they are all
-there is."""
+"""Comparisons that no rounding leaves open, or that say nothing about correctness.
+
+They count only if a direction has no other comparison.
+"""
 _WORST_FIRST: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
 
 
@@ -27,7 +29,7 @@ def _of_direction(found: set[Verdict]) -> Outcome:
 
 @dataclass(frozen=True)
 class Judged:
-    """One comparison. executor against `reference`, the name of what it was compared with."""
+    """Represent the verdict of one comparison, of `executor` against `reference`, the name of its standard."""
 
     direction: str
     executor: str
@@ -37,7 +39,7 @@ class Judged:
 
     @property
     def key(self) -> Key:
-        """Which comparison of a case this is."""
+        """Return the direction and executor of the comparison."""
         return self.direction, self.executor
 
     def __str__(self) -> str:
@@ -47,8 +49,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class Features:
-    """nest: depth of nested loops in the text. trips: bodies of serial loops run, once for all lanes. depth: slots of
-    the deepest adstack, 0 without any. statements: of the traced kernel. tags: what occurs in it, see `features.tags`.
+    """Describe what a case contained.
+
+    Attributes:
+        nest: Depth of nested loops in the text.
+        trips: Number of trips of serial loops, counted once for all lanes.
+        depth: Number of slots of the deepest adstack, 0 without adstacks.
+        statements: Number of statements of the traced kernel.
+        tags: Features that occur in the kernel, see `features.tags`.
     """
 
     nest: int = 0
@@ -60,8 +68,11 @@ class Features:
 
 @dataclass(frozen=True)
 class Result:
-    """A case. retried: it was undecided in its own precision and ran again in double with fewer trips. shapes: of its
-    program, see `strategies.SHAPES`, where it was drawn for this case.
+    """Represent the result of a case.
+
+    Attributes:
+        retried: True if it was undecided in its own precision and ran again in double precision with fewer trips.
+        shapes: Properties of its program, see `strategies.SHAPES`, if the program was drawn for this case.
     """
 
     judged: tuple[Judged, ...]
@@ -72,13 +83,15 @@ class Result:
 
     @property
     def disagreements(self) -> tuple[Judged, ...]:
-        """The comparisons that failed."""
+        """Return the comparisons that failed."""
         return tuple(j for j in self.judged if j.verdict == "disagree")
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of both directions. A direction is open only if nothing in it was decided: a backend that declares
-        a limit, or an oracle that has no say, harms nothing as long as another executor was compared; see SURE.
+        """Return the worst outcome of both directions.
+
+        A direction is open only if nothing in it was decided: a backend that declares a limit, or an oracle that cannot
+        judge, does no harm as long as another executor was compared; see SURE.
         """
         if self.disagreements:
             return "disagreement"
@@ -87,14 +100,15 @@ class Result:
 
     def _verdicts(self, direction: str) -> set[Verdict]:
         mine = [j for j in self.judged if j.direction == direction]
+        # The comparisons of SURE count only if there are no others.
         return {j.verdict for j in mine if j.executor not in SURE} or {j.verdict for j in mine}
 
     @property
     def differentiated(self) -> bool:
-        """Whether there was a gradient to compare."""
+        """Return True if there was a gradient to compare."""
         return any(j.direction == "reverse" and j.verdict != "refused" for j in self.judged)
 
     @property
     def has_oracle(self) -> bool:
-        """Whether an independent judge decided on the gradient."""
+        """Return True if an independent judge decided on the gradient."""
         return any(j.executor in ("dual", "jax") and j.verdict in ("ok", "disagree") for j in self.judged)

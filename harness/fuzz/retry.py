@@ -1,4 +1,4 @@
-"""Cases that decide nothing in their own precision: once more in double precision, with fewer trips."""
+"""Run cases that decide nothing in their own precision once more, in double precision and with fewer trips."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from .plan import Plan
 from .result import Result
 
 OPEN = ("undecided", "poisoned")
-"""Outcomes for want of digits."""
+"""Outcomes that a lack of digits causes."""
 FEW = 2
-"""Trips, and the greatest integer, of a case that is run again."""
+"""Largest trip count and largest integer input of a case that runs again."""
 
 
 def settle(program: Program, plan: Plan, panel: Panel) -> Result:
-    """Run a case; again if its bounds leave it open. The second result counts if it decides."""
+    """Run a case, and once more if its bounds leave it open; the second result counts if it decides.
+
+    Args:
+        program: The program of the case.
+        plan: The plan of the case; a second run uses a shorter plan.
+        panel: The executors of the process.
+    """
     first = run_case(program, plan, panel)
     if first.outcome not in OPEN:
         return first
@@ -32,7 +38,7 @@ def settle(program: Program, plan: Plan, panel: Panel) -> Result:
 
 
 def short(plan: Plan) -> Plan:
-    """What a case that is run again is compared with: executors of both directions, but nothing made otherwise."""
+    """Return the plan of a second run: executors of both directions, but no other lowerings."""
     if plan.only is not None:
         return plan
     return replace(
@@ -50,8 +56,9 @@ def short(plan: Plan) -> Plan:
 
 
 def calmer(program: Program) -> Program:
-    """All reals in double precision, loops and integer inputs shortened to FEW; programs that look at the bits of a
-    real keep their types.
+    """Return a program with all reals in double precision, and with loops and integer inputs cut to FEW.
+
+    Programs that read the bits of a real keep their types.
     """
     bits = any(isinstance(node, m.BitCast) for node in walk_program(program))
     made: Program = _calm(program, not bits)
@@ -72,8 +79,9 @@ def _calm(node: Any, widen: bool) -> Any:
 
 
 def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
-    """Integers that may be numbers of trips; indices only become smaller. A permutation stays one: iterations that
-    write where it says must not meet.
+    """Return inputs in which integers that may be trip counts are at most FEW; indices only become smaller.
+
+    A permutation stays unchanged, because iterations that write where it points must not meet.
     """
     whole = {f.name for f in program.fields if f.dtype.is_int}
     whole |= {p.name for p in program.arguments if p.dtype and p.dtype.is_int}
@@ -82,6 +90,7 @@ def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
         return min(value, FEW) if name in whole else value
 
     def content(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        # This content is a permutation of 0 .. n - 1.
         return given if set(given) == set(range(len(given))) else tuple(less(name, v) for v in given)
 
     arrays = tuple((name, content(name, given)) for name, given in inputs.arrays)

@@ -1,6 +1,6 @@
-"""Slices: a program without the statements on which one of its results does not depend.
+"""Slice a program: remove the statements on which one of its results does not depend.
 
-An edit of the reducer, and its boldest: one run in the place of one for every statement that has nothing to do with the
+A slice is the boldest edit of the reducer: one run replaces one run for every statement that has nothing to do with the
 failure.
 """
 
@@ -19,7 +19,7 @@ _EXITS = (m.Break, m.Continue, m.Return)
 
 
 def slices(program: Program) -> Iterator[Program]:
-    """For each array with cotangents: nothing but it counts, and only what it depends on is left."""
+    """Yield, for each array with cotangents, the program with only the statements that this array depends on."""
     counted = [name for name, seeds in program.inputs.seeds if any(seeds)]
     for name in counted:
         yield _slice(program, {name})
@@ -29,6 +29,7 @@ def slices(program: Program) -> Iterator[Program]:
 
 def _slice(program: Program, results: set[str]) -> Program:
     needed = {name for f in program.fields if f.name in results for name in f.names}
+    # The needed names grow until no kept statement names another one.
     while True:
         body = _kept(program.kernel.body, needed)
         found = needed | {name for n in walk(body) for name in _named(n)}
@@ -55,7 +56,7 @@ def _kept(block: m.Block, needed: set[str]) -> m.Block:
 
 
 def _written(node: Any) -> set[str]:
-    """Names of locals and arrays to which a node gives values."""
+    """Return the names of locals and arrays to which a node assigns values."""
     places: list[m.Expr] = []
     names: set[str] = set()
     for n in walk(node):

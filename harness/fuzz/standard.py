@@ -1,8 +1,8 @@
-"""What the reference computed and how exact that is; the judge of everything else.
+"""Run the reference with error bounds, and judge other executions by its result.
 
-Bounds are distances from the exact result, so that the standard may be compared with code of another shape (the
-classic gradient, an oracle) as well as with another executor of its own. Code of another shape has an error of its own:
-its bound is added, or the standard's taken twice where it has none.
+Bounds are distances from the exact result, so the standard may be compared with other gradients (the classic policy, an
+oracle) as well as with another executor of its own kernel. An execution of another kernel has an error of its own: its
+bound is added, or the standard's bound is taken twice if it has none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from ..outcome import Arrays, Ok, Outcome, Trap
 _VERDICTS: dict[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
 
 FUEL = 50_000
-"""Statements of a launch; what takes more is a loop without end: programs drawn take a few thousand."""
+"""Largest number of statements of a launch.
+
+A launch that takes more is taken for an endless loop; drawn programs take a few thousand.
+"""
 
 __all__ = ["FUEL", "Bounded", "bounded", "judge"]
 
@@ -27,14 +30,31 @@ __all__ = ["FUEL", "Bounded", "bounded", "judge"]
 def bounded(
     kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws, errors: Arrays | None = None, precise: bool = False
 ) -> Bounded:
-    """Launch on copies. errors: of the initial content. precise: for executors of this very kernel alone. Raises what
-    the launch raises.
+    """Launch a kernel on copies and return the result with its error bounds.
+
+    Args:
+        kernel: The kernel to run.
+        arrays: Initial content of its arrays.
+        scalars: Arguments of the launch.
+        draws: State of the random numbers.
+        errors: Errors of the initial content.
+        precise: True if the bounds serve only executors of this very kernel.
+
+    Raises:
+        Exception: Any trap that the launch raises.
     """
     return run_bounded(kernel, arrays, scalars, Sizes(), draws, errors, precise, FUEL)
 
 
 def judge(known: Bounded, executor: str, outcome: Outcome, others: Arrays | None = None) -> Comparison:
-    """What another execution came to, where the standard ran to its end. others: bounds of the other one."""
+    """Return the verdict on another execution of a launch that ran to its end on the reference.
+
+    Args:
+        known: The result of the reference with its bounds.
+        executor: Name of the executor.
+        outcome: The outcome of the other execution.
+        others: Error bounds of the other execution, if it has any.
+    """
     if isinstance(outcome, Trap):
         return Comparison(executor, "disagree", f"ended with {outcome}", np.inf)
     if not isinstance(outcome, Ok):

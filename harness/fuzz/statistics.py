@@ -1,4 +1,4 @@
-"""Statistics of a run of the fuzzer: what its cases came to, how fast they were, what kind of programs they were."""
+"""Count the results of a fuzzer run: outcomes of its cases, their speed, and the features of their programs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ BUCKETS = (0, 1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class Finding:
-    """A program on which executors disagree, or that killed its process (crash: how). seed, candidate: of the case that
-    found it, which they give again (see `guide`).
+    """Represent a program on which executors disagree, or that killed its process.
+
+    Attributes:
+        crash: How the process died, or empty.
+        seed: Seed of the case; with `candidate` it gives the same case again, see `guide`.
     """
 
     program: Program
@@ -30,12 +33,12 @@ class Finding:
 
     @property
     def case(self) -> str:
-        """What names the case."""
+        """Return the name of the case."""
         return f"seed {self.seed}" + ("" if self.candidate is None else f", candidate {self.candidate}")
 
     @property
     def title(self) -> str:
-        """One line."""
+        """Return the finding in one line."""
         if self.crash:
             return f"crash: {self.crash}"
         return str(next((j for j in self.judged if j.verdict == "disagree"), "no disagreement"))
@@ -43,9 +46,15 @@ class Finding:
 
 @dataclass
 class Statistics:
-    """Counters. outcomes: of cases. comparisons: verdicts by (direction, executor). features: likewise, by what occurs
-    in the program first. by_trips: (cases, decided ones) by bucket. milliseconds: processor time of each case.
-    interrupted: the user ended the run before its time.
+    """Hold the counters of a run.
+
+    Attributes:
+        outcomes: Number of cases by outcome.
+        comparisons: Number of verdicts by direction and executor.
+        features: Number of verdicts by feature, direction and executor.
+        by_trips: Numbers of cases and of decided cases by bucket.
+        milliseconds: Processor time of each case.
+        interrupted: True if the user ended the run before its time.
     """
 
     seed: int = 0
@@ -85,26 +94,26 @@ class Statistics:
 
     @property
     def rate(self) -> float:
-        """Cases a second."""
+        """Return the number of cases per second."""
         return self.cases / self.elapsed if self.elapsed else 0.0
 
     @property
     def median(self) -> float:
-        """Milliseconds of processor time of a case."""
+        """Return the median processor time of a case in milliseconds."""
         return statistics.median(self.milliseconds) if self.milliseconds else 0.0
 
     @property
     def open_share(self) -> float:
-        """Share of cases that decided nothing."""
+        """Return the share of cases that decided nothing."""
         return sum(self.outcomes[o] for o in OUTCOMES if o not in DECIDED) / self.cases if self.cases else 0.0
 
     def line(self) -> str:
-        """What a status line shows."""
+        """Return the text of a status line."""
         counted = ", ".join(f"{self.outcomes[o]} {o}" for o in OUTCOMES if self.outcomes[o])
         return f"{self.cases} cases, {self.rate:.1f}/s: {counted or 'none yet'}; {self.crashes} crashes"
 
     def table(self) -> list[tuple[str, str]]:
-        """What a run ends with: (what, how much)."""
+        """Return the rows that a run prints at its end, each a label and a value."""
         share = lambda n: f"{n / self.cases:.0%}" if self.cases else "-"  # noqa: E731
         rows = [("seed", str(self.seed)), ("cases", f"{self.cases} in {self.elapsed:.1f} s, {self.rate:.1f}/s")]
         rows += [(f"  {o}", f"{self.outcomes[o]} ({share(self.outcomes[o])})") for o in OUTCOMES if self.outcomes[o]]

@@ -1,6 +1,6 @@
-"""Programs of several launches under tapes, as a part of a case: see `harness.tapes`.
+"""Run programs of several launches under tapes as a part of a case, see `harness.tapes`.
 
-The programs are a function of the plan, so whatever the program of the case is made into, they stay.
+The programs are a function of the plan, so they stay the same while the program of the case is reduced.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from .result import Judged
 
 DIRECTION = "tapes"
 ARCHES = ("cpu", "vulkan")
-"""Backends that programs run on; the reference where none of these is asked for."""
+"""Backends that run these programs; the reference runs them if none of these is among the case's backends."""
 
 
 class HasBench(Protocol):
-    """Who has a runtime to run programs on."""
+    """Hold a runtime that runs programs under tapes."""
 
     @property
-    def tapes(self) -> Bench: ...
+    def tapes(self) -> Bench:
+        """Return the runtime."""
 
 
 def compare(plan: Plan, panel: HasBench) -> Iterator[Judged]:
-    """The programs of the plan, if there are any, on the first backend that can run them."""
+    """Yield the verdict on the programs of the plan, if there are any, on the first backend that can run them."""
     if not plan.tapes:
         return
     arch = next((name for name in plan.backends if name in ARCHES), "reference")

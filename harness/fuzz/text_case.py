@@ -1,7 +1,7 @@
-"""One case of the fuzzer of IR texts: a text from a seed, and whether every error that it meets is one of ours.
+"""Run one case of the fuzzer of IR texts: make a text from a seed, and check that every error is a declared one.
 
-A text is parsed and verified. Of those that pass some go on: printed and read again, through all passes with each
-result verified, executed by the reference, and compiled for the CPU.
+A text is parsed and verified. Some of the texts that pass go on: they are printed and read again, go through all passes
+with each result verified, are run by the reference, and are compiled for the CPU.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ from ..strategies import sample, sample_adstacks
 from .text_edits import edited
 
 POOL = 48
-"""Programs that texts are made of, the same in every run: case `seed` is one text, whoever asks."""
+"""Number of programs that texts are made of; they are the same in every run, so a seed always gives the same text."""
 
 _FUEL = 3_000
 _EXTENT = 3
 _LOWERED, _LAUNCHED, _COMPILED = 2, 3, 200
-"""Of the texts that pass, one in so many goes through the passes; of those one in so many goes on to the reference, one
-in so many to the CPU.
+"""Sampling of the texts that pass.
+
+One in _LOWERED goes through the passes; of those, one in _LAUNCHED is run by the reference and one in _COMPILED is
+compiled for the CPU.
 """
 
 _MOST_BYTES = 1 << 22
@@ -50,7 +52,12 @@ _MOST_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a text. passed: the verifier takes it. problem: an error that is none of ours, or empty."""
+    """Represent the verdict on a text.
+
+    Attributes:
+        passed: True if the verifier accepts the text.
+        problem: An error that stackgrad does not declare, or empty.
+    """
 
     passed: bool
     problem: str = ""
@@ -58,7 +65,10 @@ class Verdict:
 
 @cache
 def pool() -> tuple[str, ...]:
-    """Texts of kernels: as they are given, and what the passes make of them."""
+    """Return the texts that edits start from: drawn kernels, their grad kernels, and raw adstack kernels.
+
+    The longest quarter is left out.
+    """
     found = [EVERYTHING]
     for seed in range(POOL):
         kernel = render_ir(sample(seed))
@@ -72,19 +82,19 @@ def pool() -> tuple[str, ...]:
 
 
 def text_of(seed: int) -> str:
-    """The text of a case."""
+    """Return the text of a case."""
     rng = random.Random(f"ir text {seed}")
     texts = pool()
     return edited(rng, rng.choice(texts), texts)
 
 
 def judge(seed: int) -> Verdict:
-    """The verdict on the case of a seed."""
+    """Return the verdict on the case of a seed."""
     return look(text_of(seed), random.Random(f"how far {seed}"))
 
 
 def look(text: str, rng: random.Random) -> Verdict:
-    """The verdict on a text. rng: decides how far it goes."""
+    """Return the verdict on a text; `rng` decides how many steps the text goes through."""
     passed = False
     try:
         kernels = parse_kernels(text)
@@ -101,7 +111,7 @@ def look(text: str, rng: random.Random) -> Verdict:
 
 
 def described(what: str, error: BaseException) -> str:
-    """One line on an error that should not be."""
+    """Return one line on an error that should not occur."""
     frame, last = error.__traceback__, ""
     while frame is not None:
         last = f"{frame.tb_frame.f_globals.get('__name__', '?')}:{frame.tb_lineno}"
@@ -110,7 +120,7 @@ def described(what: str, error: BaseException) -> str:
 
 
 def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
-    """Problems of a kernel that the verifier takes; of each step the first."""
+    """Return the problems of a kernel that the verifier accepts, one for each step."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
@@ -130,7 +140,7 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
 
 
 class _Kept:
-    """Calls a function and keeps what it gives."""
+    """Call a function and keep its result."""
 
     def __init__(self, make: Callable[[], Lowered]) -> None:
         self.make = make
@@ -141,7 +151,7 @@ class _Kept:
 
 
 def _step(what: str, run_step: Callable[[], Any]) -> str:
-    """The problem of a step; empty if there is none. A verifier that refuses what a pass made is one."""
+    """Return the problem of a step, or an empty text; a result of a pass that the verifier refuses is a problem too."""
     try:
         run_step()
     except (InternalError, VerifyError) as error:
@@ -155,14 +165,14 @@ def _step(what: str, run_step: Callable[[], Any]) -> str:
 
 @deep
 def _same(kernel: Kernel) -> None:
-    """The kernel comes back from its text and from its bytes."""
+    """Raise InternalError if the kernel differs after printing and reading, or after encoding and decoding."""
     text = print_kernel(kernel)
     if parse_kernels(text) != [kernel] or decode(encode(kernel, kernel.locations), kernel.locations) != kernel:
         raise InternalError(f"not the same after printing: {text}")
 
 
 def _is_large(kernel: Kernel) -> bool:
-    """Whether the reference would need much memory for a kernel."""
+    """Return True if the reference would need much memory for a kernel."""
     size = sum(_EXTENT**p.type.ndim for p in kernel.params if isinstance(p.type, ArrayType))
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, LocalArray):
@@ -173,7 +183,7 @@ def _is_large(kernel: Kernel) -> bool:
 
 
 def _launch(kernel: Kernel, rng: random.Random) -> None:
-    """A launch on small arrays of small numbers."""
+    """Launch a kernel on small arrays of small numbers."""
     fill = np.random.default_rng(rng.randrange(1 << 30))
     arrays: dict[str, np.ndarray] = {}
     for p in kernel.params:

@@ -1,7 +1,7 @@
-"""Edits of IR texts: tokens and lines are lost, doubled, exchanged, replaced and nested; now and then bytes are noise.
+"""Edit IR texts: tokens and lines are lost, doubled, exchanged, replaced and nested, and sometimes bytes become noise.
 
-An edit takes the tokens of a text, white space among them, and gives others. It knows the language as little as it can:
-what it makes is seldom a kernel, and always looks like one.
+An edit takes the tokens of a text, including white space, and returns others. It knows as little of the language as
+possible. Its result is seldom a kernel, but always looks like one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 Tokens = list[str]
 Edit = Callable[[random.Random, Tokens, Sequence[str]], Tokens]
-"""The last argument: tokens of other texts."""
+"""A function that edits tokens; its last argument holds tokens of other texts."""
 
 _TOKEN = re.compile(r'\s+|"(?:[^"\\\n]|\\.)*"|%\d+|-?\d[\w.+-]*|[A-Za-z_$][\w.$]*|\.\.|.')
 
@@ -57,7 +57,7 @@ STRINGS = (
 
 
 def tokens_of(text: str) -> Tokens:
-    """The tokens, which make the text when joined."""
+    """Return the tokens of a text, which join to the text."""
     return _TOKEN.findall(text)
 
 
@@ -67,7 +67,13 @@ def _known_tokens(text: str) -> tuple[str, ...]:
 
 
 def edited(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """A text after one edit or several. others: texts of which parts may come in."""
+    """Return a text after one edit or several.
+
+    Args:
+        rng: Source of the random choices.
+        text: The text to edit.
+        others: Texts whose parts may be inserted.
+    """
     tokens = list(_known_tokens(text))
     while True:
         foreign = _known_tokens(rng.choice(others)) if others else WORDS
@@ -77,27 +83,31 @@ def edited(rng: random.Random, text: str, others: Sequence[str]) -> str:
 
 
 def _place(rng: random.Random, tokens: Tokens) -> int:
-    """Of a token that is no white space, if there is one near."""
+    """Return the position of a token that is not white space, if there is one at or after a random position."""
     at = rng.randrange(len(tokens))
     return next((k for k in range(at, len(tokens)) if not tokens[k].isspace()), at)
 
 
 def _run(rng: random.Random, tokens: Sequence[str]) -> slice:
+    """Return a random range of positions, mostly of a few tokens."""
     at = rng.randrange(len(tokens))
     return slice(at, at + 1 + min(int(rng.expovariate(0.25)), 40))
 
 
 def _lost(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Remove a run of tokens."""
     part = _run(rng, tokens)
     return tokens[: part.start] + tokens[part.stop :]
 
 
 def _doubled(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Repeat a run of tokens."""
     part = _run(rng, tokens)
     return tokens[: part.stop] + tokens[part.start :]
 
 
 def _exchanged(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Exchange two tokens."""
     made, a, b = list(tokens), _place(rng, tokens), _place(rng, tokens)
     made[a], made[b] = made[b], made[a]
     return made
@@ -119,9 +129,10 @@ _OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUE
 
 
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """One token by another of its kind: of the same text, of another one, or of those that are known for trouble."""
+    """Replace one token by another of its kind, from the same text, another text, or a list of troublesome tokens."""
     made, at = list(tokens), _place(rng, tokens)
-    for _ in range(3):  # a mark is seldom replaced by one that fits
+    # A mark can rarely be replaced by one that fits, so tokens of other kinds are preferred.
+    for _ in range(3):
         at = at if _kind(tokens[at]) in _OF_KIND else _place(rng, tokens)
     kind = _kind(tokens[at])
     pool: Sequence[str] = rng.choice((tokens, tokens, tokens, foreign, _OF_KIND.get(kind, MARKS)))
@@ -131,13 +142,14 @@ def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _strange(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """One token by one of any kind."""
+    """Replace one token by a token of any kind."""
     made = list(tokens)
     made[_place(rng, tokens)] = rng.choice(rng.choice((NUMBERS, WORDS, MARKS, STRINGS)))
     return made
 
 
 def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Insert a run of tokens of another text, or one troublesome token."""
     at, part = rng.randrange(len(tokens) + 1), _run(rng, foreign)
     new = (
         list(foreign[part])
@@ -148,11 +160,12 @@ def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _spliced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Join the beginning of the text with the end of another text."""
     return tokens[: rng.randrange(len(tokens))] + list(foreign[rng.randrange(len(foreign)) :])
 
 
 def _lines(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Whole lines lost, doubled, moved, or taken from another text."""
+    """Lose, double or move a whole line, or take one from another text."""
     lines = "".join(tokens).split("\n")
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     line = rng.choice("".join(foreign).split("\n")) if rng.random() < 0.3 else lines[at]
@@ -164,7 +177,7 @@ def _lines(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens
 
 
 def _nested(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """A line in blocks within blocks: deep, or too deep."""
+    """Put a line into nested blocks, whose number may exceed the limit."""
     lines = "".join(tokens).split("\n")
     at = rng.randrange(len(lines))
     count = rng.choice((1, 2, 3, 30, 120, 318, 330, 1000))
@@ -174,6 +187,7 @@ def _nested(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Token
 
 
 def _noise(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
+    """Replace a few bytes of the text by random bytes."""
     data = bytearray("".join(tokens).encode(errors="replace"))
     for _ in range(rng.choice((1, 2, 8))):
         data[rng.randrange(len(data))] = rng.randrange(256)

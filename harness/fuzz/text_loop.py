@@ -1,7 +1,7 @@
-"""The loop of the fuzzer of IR texts: cases by consecutive seeds, in processes that are watched.
+"""Run the fuzzer of IR texts: cases of consecutive seeds in processes that are watched.
 
-A case that hangs or kills its process is a finding like any other, and the process that follows goes on behind it.
-Invariant: which cases there are, and what becomes of each, does not depend on the number of processes.
+A case that hangs or kills its process is a finding as any other, and the next process goes on after that case.
+Invariant: neither the cases nor their verdicts depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from .text_case import Verdict, judge
 
 Judge = Callable[[int], Verdict]
-"""The verdict on the case of a seed; a function that other processes can import."""
+"""A function that returns the verdict on the case of a seed, and that other processes can import."""
 
 HANG = 20.0
-"""Seconds after which a case counts as hung; a case takes a few thousandths."""
+"""Seconds after which a case counts as hung; a normal case takes a few milliseconds."""
 
 _START = 120.0
 _BATCH = 200
@@ -28,7 +28,13 @@ _BATCH = 200
 
 @dataclass
 class TextStatistics:
-    """Of a run. problems: by seed."""
+    """Hold the counters of a run.
+
+    Attributes:
+        first: Seed of the first text.
+        passed: Number of texts that the verifier accepts.
+        problems: Problems by seed.
+    """
 
     first: int
     cases: int = 0
@@ -37,7 +43,7 @@ class TextStatistics:
     problems: dict[int, str] = field(default_factory=dict)
 
     def table(self) -> list[tuple[str, str]]:
-        """Rows to print."""
+        """Return the rows to print."""
         return [
             ("seed of the first text", str(self.first)),
             ("texts", str(self.cases)),
@@ -48,9 +54,10 @@ class TextStatistics:
 
 
 def _serve(connection: Connection, judged: Judge) -> None:
-    """Answers ranges of seeds, with a sign of life before each case."""
+    """Judge the seeds of ranges that the connection sends; send each seed before its case begins."""
     os.environ["STACKGRAD_CACHE"] = "0"
-    os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)  # a text that LLVM refuses is in the finding
+    # A finding contains a text that LLVM refuses, so no crash report is needed.
+    os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)
     connection.send(None)
     while True:
         try:
@@ -65,7 +72,7 @@ def _serve(connection: Connection, judged: Judge) -> None:
 
 
 class _Watched:
-    """A process with its range of seeds. begun: the seed of the case it is at, None between cases."""
+    """Watch a process that judges a range of seeds; `begun` is the seed of its current case, or None."""
 
     def __init__(self, judged: Judge, hang: float) -> None:
         self.judged, self.hang = judged, hang
@@ -83,13 +90,14 @@ class _Watched:
         self.since = time.monotonic()
 
     def close(self) -> None:
+        """End the process."""
         self.connection.close()
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
 
     def look(self) -> Iterator[tuple[int, bool, str]]:
-        """(seed, passed, problem) of cases that have ended since."""
+        """Yield seed, passed and problem of the cases that ended since the last call."""
         try:
             while self.connection.poll():
                 yield from self._take(self.connection.recv())
@@ -107,7 +115,8 @@ class _Watched:
             yield seed, *word
         elif word is None:
             self.ready, self.is_busy = True, False
-            if self.rest[0] < self.rest[1]:  # what was left when the process before this one ended
+            # The rest of the range was left when the previous process ended.
+            if self.rest[0] < self.rest[1]:
                 self.give(self.rest)
         else:
             self.begun = word
@@ -123,10 +132,11 @@ class _Watched:
 
     @property
     def is_idle(self) -> bool:
+        """Return True if the process waits for seeds."""
         return self.ready and not self.is_busy
 
     def give(self, seeds: tuple[int, int]) -> None:
-        """A range of seeds to an idle process."""
+        """Send a range of seeds to an idle process."""
         self.rest, self.is_busy, self.since = seeds, True, time.monotonic()
         self.connection.send(seeds)
 
@@ -139,9 +149,15 @@ def fuzz_texts(
     judged: Judge = judge,
     hang: float = HANG,
 ) -> TextStatistics:
-    """Run cases `seed`, `seed + 1`, ... until number or time is used up; at least one of them is given.
+    """Run cases `seed`, `seed + 1` and so on until their number or the time is used up.
 
-    judged: gives the verdicts. hang: seconds after which a case counts as hung.
+    Args:
+        seed: Seed of the first case.
+        cases: Number of cases; None has no limit. At least one of cases and seconds must be given.
+        seconds: Time for the run; None has no limit.
+        processes: Number of processes.
+        judged: Function that returns the verdicts.
+        hang: Seconds after which a case counts as hung.
     """
     statistics, begin, following = TextStatistics(seed), time.monotonic(), seed
     end = None if cases is None else seed + cases

@@ -1,11 +1,12 @@
-"""Twins: programs that mean what another one means, written differently.
+"""Make twins: programs with the meaning of another program, written differently.
 
     unrolled      for j in range(3): ...        for j in static(range(3)): ...
     recomputed    v = f(u); for ...: ... v ...  v = f(u); for ...: v = f(u); ... v ...
 
-Both compute the same values to the last bit, and the same gradient up to rounding, by other ways: a loop needs adstacks
-where the unrolled one has a value for each copy, and a value from before a loop is kept where the other is made again.
-The third twin is the program's other rendering (`lowerings.kernel_of`), in which a vector is scalars by hand.
+Both twins compute the same values to the last bit, and the same gradient up to rounding, in another way: a loop needs
+adstacks where an unrolled loop has a value for each copy, and a value from before a loop is kept where the twin
+computes it again. The third twin is the program's other rendering (`lowerings.kernel_of`), in which each vector is a
+set of scalars.
 """
 
 from __future__ import annotations
@@ -20,22 +21,31 @@ from ..model.walk import blocks, walk
 from .edits import Path, places, put
 
 MOST_COPIES = 4
-"""Iterations that are unrolled; more would make the text long, not the twin better."""
+"""Largest number of trips of a loop that is unrolled; more would make the text long, but the twin no better."""
 
 
 def unrolled(program: Program) -> Program | None:
-    """With every serial loop over a few numbers of the text unrolled that holds no other such; None if there is none.
+    """Return the program with its innermost countable serial loops unrolled, or None if it has none.
 
-    The index stays a typed number, so that nothing is folded otherwise than the loop computes it.
+    A loop is countable if the text alone gives its trip count. The index stays a typed number, so that constants are
+    not folded differently from the loop.
     """
     body = program.kernel.body
     found = {path for path, _ in _serial_loops(body) if _counted(_at(body, path))}
+    # Only the innermost loops are unrolled, so that no path changes on the way.
     for path in (p for p in found if not any(q != p and q[: len(p)] == p for q in found)):
         body = put(body, path, _without_loop(_at(body, path)))
     return replace(program, kernel=replace(program.kernel, body=body)) if found else None
 
 
 def _serial_loops(body: m.Block, path: Path = (), inside: bool = False) -> Iterator[tuple[Path, m.For]]:
+    """Yield the `for` loops that stand inside another loop or a branch, each with its path.
+
+    Args:
+        body: The block to search.
+        path: Path of the block.
+        inside: True if the block lies in a serial loop, a branch or a task.
+    """
     for k, stmt in enumerate(body):
         serial = inside or isinstance(stmt, (m.If, m.While)) or isinstance(stmt, m.For) and stmt.serialize
         if isinstance(stmt, m.For) and inside:
@@ -54,7 +64,7 @@ def _at(node: object, path: Path) -> m.For:
 
 
 def _counted(loop: m.For) -> bool:
-    """Whether the text alone says how often a loop runs."""
+    """Return True if the text alone gives the trip count of a loop, and it is small and not 0."""
     d = loop.domain
     if not isinstance(d, m.Range) or d.stride:
         return False
@@ -77,7 +87,7 @@ def _without_loop(loop: m.For) -> m.For:
 
 
 def _typed(body: m.Block, name: str) -> m.Block:
-    """The index as a number of its type wherever it is read."""
+    """Return a body in which every read of the index is a number of the index's type."""
     found = [path for path, node in places(body) if node == m.Name(name)]
     for path in found:
         body = put(body, path, m.Cast(m.Name(name), i32))
@@ -88,13 +98,20 @@ def _typed(body: m.Block, name: str) -> m.Block:
 
 
 def recomputed(program: Program) -> Program | None:
-    """With a value from before a loop made again in every iteration; None if no loop has such a value."""
+    """Return the program with a value from before a loop computed again in every trip, or None if there is none."""
     written = {m.root(t).field for t in _targets(program.kernel.body) if isinstance(m.root(t), m.Element)}  # type: ignore[attr-defined]
     body, changed = _recompute(program.kernel.body, written, False)
     return replace(program, kernel=replace(program.kernel, body=body)) if changed else None
 
 
 def _recompute(body: m.Block, written: set[str], inside: bool) -> tuple[m.Block, bool]:
+    """Return a block with values computed again in its loops, and True if it changed.
+
+    Args:
+        body: The block to change.
+        written: Names of arrays that the program writes.
+        inside: True if the block lies in a loop.
+    """
     made: list[m.Stmt] = []
     changed = False
     for stmt in body:
@@ -133,7 +150,13 @@ _PURE = (
 
 
 def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) -> list[m.Stmt]:
-    """The last assignment before a loop that gives the same value in every iteration of it, if there is one."""
+    """Return the last assignment before a loop that gives the same value in every trip, if there is one.
+
+    Args:
+        before: The statements before the loop.
+        loop: The loop.
+        written: Names of arrays that the program writes.
+    """
     changed = _changed((loop,))
     for stmt in reversed(before):
         if isinstance(stmt, m.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], m.Name):
@@ -148,7 +171,7 @@ def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) 
 
 
 def _changed(body: m.Block) -> set[str]:
-    """Names of locals that a block assigns."""
+    """Return the names of locals that a block assigns."""
     places = {m.root(target) for target in _targets(body)}
     return {p.name for p in places if isinstance(p, m.Name)} | {
         n.name for n in walk(body) if isinstance(n, (m.Declare, m.Walrus))
@@ -156,7 +179,7 @@ def _changed(body: m.Block) -> set[str]:
 
 
 def _targets(body: m.Block) -> Iterator[m.Expr]:
-    """Everything that a block assigns or updates."""
+    """Yield every place that a block assigns or updates."""
     for n in walk(body):
         if isinstance(n, m.Assign):
             yield from n.targets
@@ -165,4 +188,4 @@ def _targets(body: m.Block) -> Iterator[m.Expr]:
 
 
 TWINS: Mapping[str, Callable[[Program], Program | None]] = {"unrolled": unrolled, "recomputed": recomputed}
-"""By name: the twin of a program, or None if it has none of this kind."""
+"""Functions by name that return a program's twin, or None if it has no twin of this kind."""

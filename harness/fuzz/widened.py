@@ -1,4 +1,4 @@
-"""The CPU as large launches find it: several iterations side by side, on several threads, however few there are."""
+"""Run kernels on the CPU as large launches do: as masked code on several threads, however few iterations there are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..mutants import patched
 from .plan import MASKED, Plan
 
 _AT_ONCE = ((spread, "ENOUGH", 0), (spread, "SHARE", 1), (spread, "CHUNK", 1), (sharing, "WORTH", float("inf")))
-"""What keeps small launches on one thread."""
+"""Thresholds that keep small launches on one thread, with values that do not."""
 
 
 @contextmanager
@@ -26,8 +26,10 @@ def _at_once() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _Wide:
-    """A compiled kernel. Code of its tasks is made when a launch asks for it, so launches must decide as `compile` did:
-    threads that are started for a task whose updates are made for one thread would lose some.
+    """Represent a compiled kernel of `Widened`.
+
+    The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
+    a task whose updates are compiled for one thread would lose updates.
     """
 
     made: Executable
@@ -35,16 +37,18 @@ class _Wide:
 
     @property
     def growths(self) -> int:
+        """Return the number of times that slabs grew."""
         return self.made.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Launch the kernel with the thresholds of `compile`."""
         with _at_once():
             self.made.run(arrays, scalars, sizes, draws)
 
 
 @dataclass(eq=False)
 class Widened:
-    """A backend whose kernels have masked code of so many lanes, and as many threads as they are allowed."""
+    """Compile kernels to masked code of a given number of lanes, and run them on a given number of threads."""
 
     backend: Backend
     lanes: int
@@ -52,11 +56,11 @@ class Widened:
     name: str = MASKED
 
     def probe(self) -> Probe:
-        """That of the backend."""
+        """Return the probe of the wrapped backend."""
         return self.backend.probe()
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
-        """Debug code stays as it is."""
+        """Compile a kernel to masked code; debug code stays as it is."""
         with _at_once():
             made = self.backend.compile(kernel, self._wide(options))
             return _Wide(made, made.kernel)
@@ -65,19 +69,19 @@ class Widened:
         return replace(options, lanes=self.lanes, threads=self.threads)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
-        """Those of the wider code."""
+        """Return the rows in flight of a task's masked code, see `Backend.rows_in_flight`."""
         return self.backend.rows_in_flight(kernel, task, sizes, self._wide(options))
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """That of the backend, whose heap it is."""
+        """Return the heap report of the wrapped backend, which owns the heap."""
         return self.backend.heap_report()
 
     def reset(self) -> None:
-        """Nothing of its own."""
+        """Do nothing, because this backend has no state of its own."""
 
 
 def executors(backends: Mapping[str, Backend], plan: Plan) -> dict[str, Backend]:
-    """What a plan runs kernels on, by name."""
+    """Return the backends that a plan runs kernels on, by name."""
     found: dict[str, Backend] = {}
     for name, backend in backends.items():
         if name not in plan.backends or not (plan.masked if name == MASKED else plan.branching or name != "cpu"):

@@ -1,4 +1,4 @@
-"""The words and numbers of stored cases: plans, verdicts, and what campaigns keep of their units."""
+"""This module lists the allowed words and numbers of stored plans, verdicts and results of campaign units."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..plain_data import TEXT, Key, Limits, Schema, Words, matching, one_of
 from ..relations import RELATIONS
 
 BACKEND = matching("the name of an executor", "[a-z][a-z0-9-]*")
-"""Looked up in the table of backends when it is asked to run."""
+"""Name of an executor, looked up in the table of backends when it is to run."""
 PEER = one_of(sorted(DIALECTS.keys() - {"stackgrad"}))
 DIRECTION = matching("a direction", "[a-z]+")
 COMPARED = matching("the name of what was compared", r"[A-Za-z][A-Za-z0-9 _.-]*|")
-"""Executors, relations, exceptions of the harness."""
+"""Names of executors, relations and exceptions of the harness."""
 
 WORDS: dict[Key, Words] = {
     ("Plan", "backends"): BACKEND,

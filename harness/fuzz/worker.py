@@ -1,4 +1,4 @@
-"""A process that runs cases, so that a case that crashes or hangs takes nothing with it but itself."""
+"""Run cases in a process of its own, so that a case that crashes or hangs stops nothing but itself."""
 
 from __future__ import annotations
 
@@ -28,10 +28,15 @@ from .retry import settle
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs to know. backends: by name, all of which can run here. sample: a program from a seed; a
-    function of a module that the worker can import too. mutant: a mistake to plant in the worker's compiler, by name.
-    peers: other systems by name, all installed. thorough: see `plan_for`. candidate: the program of every case, of
-    those that it draws; None chooses, see `guide`.
+    """Hold what a worker needs to run cases.
+
+    Attributes:
+        backends: Names of backends that can run on this machine.
+        sample: Function from a seed to a program, of a module that the worker can import.
+        mutant: Name of a mistake to plant in the worker's compiler, or empty.
+        peers: Names of installed peers.
+        thorough: See `plan_for`.
+        candidate: Number of the candidate of every case; None lets `guide` choose.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -42,17 +47,17 @@ class Setup:
     candidate: int | None = None
 
     def choose(self, seed: int, reached: Reached) -> Choice:
-        """The program of the case with this seed, in a track that has reached this."""
+        """Return the program of the case with this seed, in a track that has reached these properties."""
         return choose(self.sample, seed, reached, self.candidate)
 
     def plan(self, seed: int) -> Plan:
-        """Of the case with this seed."""
+        """Return the plan of the case with this seed."""
         return plan_for(seed, self.backends, self.peers, self.thorough)
 
 
 @dataclass(frozen=True)
 class Job:
-    """Either a seed, with what its track has reached, or a program with the plan of its case."""
+    """Represent a case to run: a seed with what its track has reached, or a program with its plan."""
 
     seed: int = 0
     program: Program | None = None
@@ -61,16 +66,17 @@ class Job:
 
 
 class Runner:
-    """Runs jobs in this process."""
+    """Run jobs in this process."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        disk_cache.choose(enabled=False)  # no program comes again, and a planted mistake would
+        # Programs never repeat, and code with a planted mistake must not be found in a later run.
+        disk_cache.choose(enabled=False)
         peers = {name: Peer(name) for name in setup.peers}
         self.panel = Panel({name: backend_named(name) for name in setup.backends}, peers)
 
     def run(self, job: Job) -> Result:
-        """The result of a job: a case that decides nothing for want of digits is run again in double precision."""
+        """Return the result of a job; a case that lacks digits to decide runs again in double precision."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
         chosen = self.setup.choose(job.seed, job.reached)
@@ -78,8 +84,10 @@ class Runner:
 
 
 def _serve(connection: Connection, setup: Setup) -> None:
-    """The process: answers jobs until the other end is closed. Nothing is kept on disk: no program comes twice, and a
-    planted mistake must not find what was compiled without it.
+    """Answer jobs in a worker process until the other end of the connection is closed.
+
+    Nothing is cached on disk: no program comes twice, and a planted mistake must not find code that was compiled
+    without it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
     os.environ["STACKGRAD_CACHE"] = "0"
@@ -95,26 +103,33 @@ def _serve(connection: Connection, setup: Setup) -> None:
 
 
 READY = "ready"
-"""What a new process says when it has imported everything."""
+"""Message of a new process after it has imported everything."""
 
 START = 120.0
-"""Seconds that it may take for that."""
+"""Seconds that a new process may take until it is ready."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A job that has no result. reason: how its process ended, or that it hung."""
+    """Represent a job without a result.
+
+    Attributes:
+        reason: How its process ended, or that it hung.
+    """
 
     job: Job
     reason: str
 
 
 Execute = Callable[[Job], Result | Crash]
-"""Runs a job: in this process, or in one of its own if it may crash."""
+"""A function that runs a job, in this process or in another process if the job may crash."""
 
 
 class Worker:
-    """Another process, started again when it dies. limit: seconds after which a job counts as hung."""
+    """Run jobs in another process, which is started again when it dies.
+
+    A job counts as hung after `limit` seconds.
+    """
 
     def __init__(self, setup: Setup, limit: float) -> None:
         self.setup = setup
@@ -127,25 +142,27 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
-        with starting():  # in the folder of a stranger, maybe
+        # The current folder may belong to an untrusted author, whose modules must not be imported.
+        with starting():
             self._process.start()
         other.close()
         self._ready = False
 
     def give(self, job: Job) -> None:
-        """Start a job; the worker is idle."""
+        """Start a job on an idle worker."""
         assert self.job is None
         self.job, self._since = job, time.monotonic()
         self.connection.send(job)
 
     def poll(self) -> Result | Crash | None:
-        """What became of the job, or None if it is still running."""
+        """Return the result of the job, or None if it is still running."""
         assert self.job is not None
         try:
             if self.connection.poll():
                 return self._received(self.connection.recv())
         except (EOFError, OSError):
-            if not self._ready:  # not the case's fault: the next process would not start either
+            # The case is not at fault, and the next process would not start either.
+            if not self._ready:
                 raise RuntimeError(f"a process for cases cannot start: {self._ending()}") from None
             return self._crashed(f"the process died: {self._ending()}")
         if time.monotonic() - self._since > (self.limit if self._ready else START):
@@ -153,7 +170,7 @@ class Worker:
         return None
 
     def _received(self, found: Any) -> Result | None:
-        """A result; None for the word that the process is ready, from when on the job counts as running."""
+        """Return a result, or None for the message that the process is ready, which starts the clock of the job."""
         if found == READY:
             self._ready, self._since = True, time.monotonic()
             return None
@@ -162,7 +179,7 @@ class Worker:
         return result
 
     def run(self, job: Job) -> Result | Crash:
-        """A job from start to end."""
+        """Run a job from start to end and return its result."""
         self.give(job)
         while (found := self.poll()) is None:
             self.connection.poll(0.2)

@@ -1,4 +1,4 @@
-"""The program model: kernels of the user's language as data, rendered to source of three dialects and to IR."""
+"""The program model holds kernels of the user's language as data and renders them to three dialects and to IR."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the parts of a stored program owe each other, which no part shows: names that exist, content that fits.
+"""Check that the parts of a stored program fit together: names exist, and contents match shapes.
 
-`check` is what a text from elsewhere passes after every field of it was found to be of its kind. What a compiler finds
-wrong with a kernel is not looked for here: that is an outcome like any other.
+`check` runs on a text from elsewhere after each of its fields was found to be of the right kind. Errors that a compiler
+finds in a kernel are not looked for in this module, because a refusal is an outcome as any other.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from . import nodes as m
 from .walk import blocks, walk_program
 
 MOST_NUMBERS = 1 << 21
-"""Numbers of all inputs of a program."""
+"""Largest number of numbers that all inputs of a program may hold together."""
 MOST_NODES = 1 << 17
-"""Nodes of a program when calls are inlined and loops unrolled."""
+"""Largest number of nodes that a program may have once calls are inlined and loops are unrolled."""
 
 MOST_MEMBERS = 256
+"""Largest number of scalars that one struct type may have, counting those of nested structs."""
 MOST_BLOCKS = 120
-"""Blocks in each other; Python takes 100 and a rendered file has some of its own. `elif` is no further block."""
+"""Largest depth of nested blocks.
+
+Python takes 100, and a rendered file has some blocks of its own. An `elif` counts as no further block.
+"""
 LEAST: dict[type, dict[str, int]] = {
     m.Compare: {"operands": 2, "ops": 1},
     m.Logic: {"operands": 2},
@@ -36,11 +40,15 @@ LEAST: dict[type, dict[str, int]] = {
     m.For: {"indices": 1},
     m.Make: {"values": 1},
 }
-"""How many items lists must have so that there is something to write."""
+"""The smallest number of items that a list must have so that its node can be written as text."""
 
 
 def check(program: m.Program) -> None:
-    """Raises Malformed for a program that does not hang together, or that is far larger than its text."""
+    """Raise Malformed if the parts of a program do not fit together, or if it is far larger than its text.
+
+    Raises:
+        Malformed: The error names the part of the program and a cure.
+    """
     _names(program)
     _at(".structs", lambda: _types(program))
     for place, field in enumerate(program.fields):
@@ -53,6 +61,7 @@ def check(program: m.Program) -> None:
 
 
 def _at(place: str, look: Callable[[], None]) -> None:
+    """Run a check and add the place of the checked part to the error that it raises."""
     try:
         look()
     except Malformed as error:
@@ -61,6 +70,7 @@ def _at(place: str, look: Callable[[], None]) -> None:
 
 
 def _names(program: m.Program) -> None:
+    """Raise Malformed if two things of the program have the same name."""
     owners = {f.owner for f in program.fields if "." in f.name}
     members = [f.name for f in program.fields if "." in f.name]
     found = [f.name for f in program.fields if "." not in f.name] + [v.name for f in program.fields for v in f.views]
@@ -73,13 +83,23 @@ def _names(program: m.Program) -> None:
 
 
 def _once(names: Iterable[str], what: str) -> None:
+    """Raise Malformed if a name occurs twice.
+
+    Args:
+        names: The names to compare.
+        what: The kind of thing that the names stand for, for the message.
+    """
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise Malformed(f"{twice[0]} names two {what}", "give each a name of its own")
 
 
 def _types(program: m.Program) -> None:
-    """Types are made of those before them; what names a type names one of them, and has all of its members."""
+    """Check that struct types use only types declared before them, and that uses of types are complete.
+
+    A struct type may contain only types that stand before it. Every name of a type must be declared, and a field of
+    structs must have one field for each member of its type.
+    """
     paths: dict[str, list[str]] = {}
     for kind in program.structs:
         found = []
@@ -105,12 +125,14 @@ def _types(program: m.Program) -> None:
 
 
 def _known(name: str, paths: dict[str, list[str]]) -> list[str]:
+    """Return the paths of all members of a type, or raise Malformed if no such type was declared."""
     if name not in paths:
         raise Malformed(f"{name or 'a field'} has no type that is known so far", "declare types before they are used")
     return paths[name]
 
 
 def _field(field: m.Field) -> None:
+    """Raise Malformed if the axes, the offset, the size or the views of a field are not consistent."""
     if len(field.shape) > 2 or len(field.element) > 2:
         raise Malformed("it has more than two axes", "write at most two")
     if field.offset and len(field.offset) != len(field.shape):
@@ -123,6 +145,7 @@ def _field(field: m.Field) -> None:
 
 
 def _inputs(program: m.Program) -> None:
+    """Raise Malformed if the inputs do not give each field and argument its content, and nothing else."""
     inputs, known = program.inputs, {f.name: f for f in program.fields}
     for name, pairs in (("arrays", inputs.arrays), ("seeds", inputs.seeds)):
         _once([n for n, _ in pairs], name)
@@ -140,12 +163,21 @@ def _inputs(program: m.Program) -> None:
 
 
 def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
+    """Raise Malformed if two sets of names differ.
+
+    Args:
+        name: The part of the inputs that is checked.
+        found: The names that have content.
+        wanted: The names that need content.
+        what: The kind of thing that the names stand for, for the message.
+    """
     for other in sorted(found ^ wanted):
         reason = f"{name} lacks {other}" if other in wanted else f"{name} has {other}, which is no {what}"
         raise Malformed(reason, f"give each {what} its content")
 
 
 def _lists(program: m.Program) -> None:
+    """Raise Malformed if a list of a node has too few items, or lists of a node do not match in length."""
     for node in walk_program(program):
         for name, least in LEAST.get(type(node), {}).items():
             if len(getattr(node, name)) < least:
@@ -163,7 +195,10 @@ def _blocks(program: m.Program) -> None:
 
 
 def _depth(block: m.Block) -> int:
-    """Of blocks in each other; the alternative of a branch that is a branch is written `elif`."""
+    """Return the depth of nested blocks.
+
+    An alternative that consists of one `If` is written as `elif` and adds no depth.
+    """
     deepest = 1
     for stmt in block:
         found = blocks(stmt)
@@ -175,7 +210,7 @@ def _depth(block: m.Block) -> int:
 
 
 def _members(program: m.Program) -> None:
-    """Attributes are members of structs: no attribute of a Python object can be meant."""
+    """Raise Malformed if an attribute is no member of a struct, so that none of a Python object can be meant."""
     known = {p.name for s in program.structs for p in s.members}
     known |= {part for f in program.fields for part in f.name.split(".")[1:]}
     for node in walk_program(program):
@@ -184,7 +219,7 @@ def _members(program: m.Program) -> None:
 
 
 def _size(program: m.Program) -> None:
-    """The nodes that a frontend makes of the text."""
+    """Raise Malformed if a frontend would make more than MOST_NODES nodes of the text."""
     sizes: dict[str, int] = {}
     for function in program.kernel.functions:
         sizes[function.name] = _weight(function.body, sizes)
@@ -195,13 +230,21 @@ def _size(program: m.Program) -> None:
 
 
 def _weight(node: Any, sizes: dict[str, int]) -> int:
-    """Nodes at and below, those of unrolled loops once for each iteration, those of functions once for each call."""
+    """Return the number of nodes at and below a node after inlining and unrolling.
+
+    The nodes of an unrolled loop count once for each iteration, and those of a function once for each call.
+
+    Args:
+        node: A node, or a tuple of nodes.
+        sizes: Number of nodes of each function that is already measured.
+    """
     own = 1 + sizes.get(node.function, 0) if isinstance(node, m.Invoke) else 1
     inside = sum(_weight(part, sizes) for part in _parts(node))
     return own + inside * _trips(node)
 
 
 def _trips(node: Any) -> int:
+    """Return how often a frontend copies the parts of a node."""
     if isinstance(node, m.Comprehension):
         return node.count
     if isinstance(node, m.For) and isinstance(node.domain, m.Unrolled):
@@ -210,6 +253,7 @@ def _trips(node: Any) -> int:
 
 
 def _parts(node: Any) -> Iterator[Any]:
+    """Yield the values of all fields of a node, or the items of a tuple."""
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node):

@@ -1,4 +1,4 @@
-"""DIALECTS: where the packages that run our programs differ: imports, start, names of functions, what is missing."""
+"""This module lists how the packages that run the same programs differ: imports, start, names and missing functions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from dataclasses import dataclass, field
 
 
 class NotInDialect(Exception):
-    """The dialect has no way to say this; the message names what."""
+    """Report that a dialect cannot express a construct, which the message names."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """package, alias: `import package as alias`. options: of init, beside arch and default_fp.
+    """Describe the differences of one package from the language of the program model.
 
-    renamed: functions under another name. written: functions that are an expression of the first argument there.
-    missing: functions and forms of loops it lacks. calls_types: `f32(x)` converts values as well as numbers, and
-    Python's `round` is known.
+    Attributes:
+        package: Name of the package; a file writes `import package as alias`.
+        alias: Name of the package in the file.
+        options: Text of further arguments of `init`, besides arch and default_fp.
+        renamed: Functions that have another name in the package.
+        written: Functions that the package lacks, each with an expression of its first argument in their place.
+        missing: Functions and forms of loops that the package lacks.
+        calls_types: True if `f32(x)` converts values as well as numbers, and Python's `round` is known.
     """
 
     package: str
@@ -28,12 +33,16 @@ class Dialect:
     calls_types: bool = True
 
     def need(self, name: str) -> None:
-        """Raise NotInDialect if this is missing."""
+        """Raise NotInDialect if the dialect lacks a function or form."""
         if name in self.missing:
             raise NotInDialect(f"{self.package} has no `{name}`")
 
     def function(self, name: str) -> str:
-        """How a function of the language is written. Raises NotInDialect."""
+        """Return the text that names a function of the language in the dialect.
+
+        Raises:
+            NotInDialect: The package lacks the function.
+        """
         self.need(name)
         return f"{self.alias}.{self.renamed.get(name, name)}"
 
@@ -84,3 +93,4 @@ DIALECTS: dict[str, Dialect] = {
         calls_types=False,
     ),
 }
+"""All dialects by the name of their package."""

@@ -1,8 +1,8 @@
-"""A second look at the text of a program before Python runs it: it holds what kernels are made of and nothing else.
+"""Check the text of a program a second time before Python runs it.
 
-Programs are read by closed tables (`words`), so their text cannot hold anything foreign. Should a table ever let
-something through, this stops it: no import, no lambda, no hidden name, none of Python's own but a few, and builtins
-that open nothing.
+Programs are read with closed tables (`words`), so their text cannot hold anything foreign. If a table ever let
+something through, this check would stop it. It allows no import, no lambda, no name with a leading underscore, only a
+few names that Python defines, and only builtins that give no access to files, modules or the interpreter.
 """
 
 from __future__ import annotations
@@ -58,12 +58,21 @@ _NODES = (
 _CONSTANTS = (bool, int, float, str, type(None))
 _CALLED = ("abs", "min", "max", "round", "range", "reversed", "sum", "int", "float", "bool")
 BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError", "__build_class__")}
-"""The builtins of a program's text."""
+"""The builtins that the text of a program can reach."""
 
 
 def guarded(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
-    """The tree of a text. alias: of the package of the language; given: names of what is there beside it. Raises
-    Malformed for a tree that no kernel has, SyntaxError for no Python.
+    """Return the syntax tree of a text that holds only what kernels are made of.
+
+    Args:
+        text: The Python text of a program.
+        file: Name of the text for messages.
+        alias: Name of the language's package in the text.
+        given: Names that are defined in addition to the package.
+
+    Raises:
+        Malformed: The tree has a node or a name that no kernel has.
+        SyntaxError: The text is not Python.
     """
     tree = ast.parse(text, file)
     nodes = list(ast.walk(tree))
@@ -77,7 +86,7 @@ def guarded(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Modul
 
 
 def _bound(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names that the text gives a meaning."""
+    """Return the names that the text itself defines."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -90,12 +99,13 @@ def _bound(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _foreign(node: ast.AST, known: set[str]) -> str:
-    """What a kernel does not have; empty if it may have this node."""
+    """Return a description of the forbidden part of a node, or an empty text if a kernel may have the node."""
     if not isinstance(node, _NODES):
         return f"a {type(node).__name__}"
     if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):
         return f"a constant {ascii(node.value)[:40]}"
     names = [getattr(node, kind, None) or "" for kind in ("id", "attr", "arg", "name")]
+    # Attributes such as `__class__` would give access to the interpreter.
     hidden = [name for name in names if name.startswith("_")]
     if hidden:
         return f"the name {hidden[0]}"

@@ -1,4 +1,4 @@
-"""A program as IR of stage `source`: all rows of the lowering together."""
+"""Render a program as IR of stage `source`, with the tables of all lowering modules."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from .lowering import Lowerer
 
 
 def render_ir(program: m.Program, in_memory: bool = False) -> Kernel:
-    """The kernel of stage `source` that the program means; its arrays and arguments have the program's names.
+    """Return the kernel of stage `source` that the program means.
 
-    in_memory: vectors declared inside loops are local arrays.
+    The arrays and arguments of the kernel have the names of the program.
+
+    Args:
+        program: The program to lower.
+        in_memory: If True, vectors declared inside loops are local arrays.
     """
     t = Lowerer(program, in_memory)
     t.run(program.kernel.body)

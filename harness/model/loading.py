@@ -1,4 +1,4 @@
-"""Run the frontend, or Python itself, on the text of a program, with fields that are NumPy memory and nothing else."""
+"""Run the frontend, or Python itself, on the text of a program whose fields are NumPy memory."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ from .source import arrays_given, definitions, viewed
 
 
 def _dataclass(cls: type) -> StructType:
+    """Return the struct type that a decorated class of the text declares."""
     return StructType(cls.__name__, tuple(cls.__annotations__.items()))
 
 
 class _Views:
+    """Stand for `sg.BufferView` in the text, where an annotation indexes it with a type."""
+
     def __getitem__(self, dtype: Any) -> ViewType:
         return ViewType(NdarrayType(dtype, 1))
 
@@ -38,6 +41,7 @@ TYPES = SimpleNamespace(
     ndarray=NdarrayType,
     struct=lambda **members: StructType("", tuple(members.items())),
 )
+"""Stand-in for `sg.types` in the text of a program."""
 PACKAGE = SimpleNamespace(
     **{
         **EXPORTS,
@@ -51,15 +55,23 @@ PACKAGE = SimpleNamespace(
         "Matrix": SimpleNamespace(stackgrad_constructor="Matrix"),
     }
 )
-"""What `sg` means in the text: the functions and types of the language; a kernel stays a plain function."""
+"""Stand-in for `sg` in the text of a program.
+
+It has the functions and types of the language; `kernel` returns the plain Python function.
+"""
 
 _COUNTER = itertools.count()
 
 
 def function_of(program: m.Program, fields: Mapping[str, object]) -> Callable[..., None]:
-    """The kernel as a plain Python function on these fields; its source can be read until `forget`.
+    """Return the kernel as a plain Python function on the given fields.
 
-    Only a text that `guarded` lets pass is run, with builtins that open nothing.
+    Its source can be read until `forget`. Only a text that `guarded` accepts is run, with builtins that give access to
+    nothing outside.
+
+    Args:
+        program: The program to load.
+        fields: The objects that the fields' names mean, by name.
     """
     text = definitions(program)
     file = f"<program {next(_COUNTER)}>"
@@ -70,12 +82,16 @@ def function_of(program: m.Program, fields: Mapping[str, object]) -> Callable[..
 
 
 def forget(function: Callable[..., None]) -> None:
-    """Drop the source of a function made by `function_of`."""
+    """Drop the source of a function that `function_of` made."""
     linecache.cache.pop(function.__code__.co_filename, None)
 
 
 def trace_program(program: m.Program) -> Traced:
-    """The program's text through the frontend. Raises what the frontend raises."""
+    """Return the trace of the program's text by the frontend.
+
+    Raises:
+        Exception: Any error that the frontend raises.
+    """
     function = function_of(program, fields_of(program))
     try:
         return trace(function, FrontendOptions(default_fp=program.default_fp), given=stand_ins(program))
@@ -84,10 +100,15 @@ def trace_program(program: m.Program) -> Traced:
 
 
 def load(program: m.Program) -> tuple[Kernel, dict[str, np.ndarray], dict[str, bool | int | float]]:
-    """(kernel of stage source traced by the frontend, new arrays of the inputs by name, arguments by name)."""
+    """Return the traced kernel of a program with new arrays and arguments for one launch.
+
+    Returns:
+        The kernel of stage `source`, the arrays of the inputs by name, and the arguments by name.
+    """
     traced = trace_program(program)
     arrays = program.arrays()
     given = {f.name for f in arrays_given(program)} | {f.name for f, _ in viewed(program)}
+    # An array that is an argument is traced without memory, so the inputs give its content.
     memory = {name: arrays[name] if name in given else field.memory for name, field in traced.arrays.items()}  # type: ignore[attr-defined]
     if program.kernel.result is not None:
         memory[m.RESULT] = arrays[m.RESULT]
@@ -95,7 +116,10 @@ def load(program: m.Program) -> tuple[Kernel, dict[str, np.ndarray], dict[str, b
 
 
 def run_python(program: m.Program) -> dict[str, np.ndarray]:
-    """The final content of all fields after Python executed the kernel, one without vectors, as a plain function."""
+    """Return the final content of all fields after Python ran the kernel as a plain function.
+
+    The kernel must not use vectors, matrices or structs.
+    """
     fields = {name: f for name, f in fields_of(program).items() if isinstance(f, MemoryField)}
     function = function_of(program, fields)
     given = [fields[f.name] for f in arrays_given(program)]

@@ -1,4 +1,4 @@
-"""Calls of the language's functions: what each means in the IR, and the type that it is computed in."""
+"""Lower calls of the functions of the language to the IR, in the type in which each is computed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _frexp(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _remainder(b: Builder, x: Value, y: Value) -> Value:
-    """Of a division toward zero: `mod` has the sign of y; take y off where the sign of x differs."""
+    """Return the remainder of a division toward zero: `mod`, minus y if it is not 0 and the signs of x and y differ."""
     zero = b.const(0, x.type)
     rest = b.op("mod", x, y)
     other = b.op("cmp_ne", b.op("cmp_lt", x, zero), b.op("cmp_lt", y, zero))
@@ -81,7 +81,7 @@ def _raw_mod(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _raw_div(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
-    """Integers: what is left without the remainder divides exactly."""
+    """Return a division toward zero; for integers, x without its remainder is a multiple of y."""
     b = t.builder
     x, y = _promoted(t, args)
     return b.op("div", x, y) if x.type.is_real else b.op("floordiv", b.op("sub", x, _remainder(b, x, y)), y)
@@ -103,35 +103,35 @@ def _bit_shr(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
 
 
 def _constant(value: int) -> Function:
-    """`zero` and `one`: of the type of their argument."""
+    """Return the lowering of `zero` or `one`, a constant of the type of its argument."""
     return lambda t, args: t.value(value, t.type_of(args[0]))
 
 
 def _stopped(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
-    """A real as bits of its own type."""
+    """Return a real through a bit cast to its own type, which stops derivatives."""
     found = args[0]
     return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
 
 
 def _claimed(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
-    """An index that no two iterations share; each claim has a number of its own."""
+    """Return an index that no two iterations share, marked by a claim that has a number of its own."""
     number = t.builder.next_id
     value = t.value(args[0])
     return t.builder.op("unique", value, t.builder.const(number, value.type))
 
 
 def _mixed(t: Lowerer, x: Operand, y: Operand, a: Operand) -> Operand:
-    """x·(1 - a) + y·a."""
+    """Return x·(1 - a) + y·a."""
     return binary(t, "+", binary(t, "*", x, binary(t, "-", 1.0, a)), binary(t, "*", y, a))
 
 
 def _fraction(t: Lowerer, x: Operand) -> Operand:
-    """x - floor(x)."""
+    """Return x - floor(x)."""
     return binary(t, "-", x, t.builder.op("floor", t.value(x)))
 
 
 def _smooth_step(t: Lowerer, low: Operand, high: Operand, x: Operand) -> Operand:
-    """s²(3 - 2s) where s goes from 0 to 1 between the edges."""
+    """Return s²(3 - 2s), where s rises from 0 to 1 between the two edges."""
     ratio = binary(t, "/", binary(t, "-", x, low), binary(t, "-", high, low))
     s = FUNCTIONS["math.clamp"](t, (ratio, 0.0, 1.0))
     return binary(t, "*", binary(t, "*", s, s), binary(t, "-", 3.0, binary(t, "*", 2.0, s)))
@@ -159,7 +159,7 @@ FUNCTIONS: dict[str, Function] = {
     "math.clamp": lambda t, args: FUNCTIONS["min"](t, (args[2], FUNCTIONS["max"](t, args[:2]))),
     "math.smoothstep": lambda t, args: _smooth_step(t, *args),
 }
-"""Functions that are not one operation of the IR on one operand."""
+"""Functions that are more than one IR operation on one operand."""
 FOLDED: dict[str, Callable[[int, int], int]] = {
     "abs": min,
     "min": min,
@@ -167,4 +167,4 @@ FOLDED: dict[str, Callable[[int, int], int]] = {
     "raw_mod": lambda a, b: int(math.fmod(a, b)),
     "raw_div": lambda a, b: int(a / b),
 }
-"""Calls that are made at once on small integers of the text, as the index of an unrolled loop."""
+"""Functions computed at once on small integers of the text, such as the index of an unrolled loop."""

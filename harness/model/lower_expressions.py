@@ -1,4 +1,4 @@
-"""Rows of EXPRESSIONS: what expressions of the user's language mean in the IR, and the types their operands take."""
+"""Lower scalar expressions of the user's language to IR, with the types that their operands take."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from . import nodes as m
 from .lower_places import Spot, element, extent_of, memory, read, update
 from .lowering import EXPRESSIONS, Cell, Local, Lowerer, Operand, common_type
 from .tensors import Bundle, Tensor, leaves, spread, with_leaves
-
-# ---- leaves -----------------------------------------------------------------------------------------------------
 
 
 @EXPRESSIONS.row(m.Number)
@@ -59,7 +57,7 @@ def _extent(t: Lowerer, e: m.Extent) -> Operand:
 
 @EXPRESSIONS.row(m.Random)
 def _random(t: Lowerer, e: m.Random) -> Operand:
-    """`randn`: √(-2 ln(1 - u))·cos(2πv) of two uniform draws."""
+    """Emit a draw; `randn` is √(-2 ln(1 - u))·cos(2πv) of two uniform draws u and v."""
     b, dtype = t.builder, e.dtype or t.program.default_fp
     if e.function == "random":
         return b.random(dtype)
@@ -68,8 +66,6 @@ def _random(t: Lowerer, e: m.Random) -> Operand:
     radius = b.op("sqrt", b.op("mul", b.const(-2.0, dtype), logarithm))
     return b.op("mul", radius, b.op("cos", b.op("mul", b.const(2.0 * math.pi, dtype), v)))
 
-
-# ---- operators --------------------------------------------------------------------------------------------------
 
 OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "+": ("add", operator.add),
@@ -106,7 +102,10 @@ def _operand_type(t: Lowerer, op: str, left: Operand, right: Operand) -> Scalar:
 
 
 def binary(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
-    """An operator on two operands, entry by entry on vectors; two numbers are computed as Python does."""
+    """Return an operator applied to two operands, entry by entry on vectors.
+
+    Two numbers of the text are computed at once, as Python does.
+    """
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return spread(t, partial(binary, t, op), left, right)  # type: ignore[no-any-return]
     name, fold = OPERATORS[op]
@@ -125,7 +124,7 @@ def _binary(t: Lowerer, e: m.Binary) -> Operand:
 
 
 PRODUCTS: dict[str, Callable[[Lowerer, Any, Any], Operand]] = {}
-"""Operators that are not entry by entry: `@`."""
+"""Operators that do not work entry by entry, such as `@`."""
 
 
 @EXPRESSIONS.row(m.Unary)
@@ -155,7 +154,7 @@ def _compare_two(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
 
 @EXPRESSIONS.row(m.Compare)
 def _compare(t: Lowerer, e: m.Compare) -> Operand:
-    """Each operand once, left to right, until a comparison fails."""
+    """Emit a chain of comparisons: evaluate each operand once, from left to right, until a comparison is false."""
     left = t.expr(e.operands[0])
     right = t.expr(e.operands[1])
     return _chain(t, e, 1, right, _compare_two(t, e.ops[0], left, right))
@@ -184,7 +183,7 @@ def _logic(t: Lowerer, e: m.Logic) -> Operand:
 
 
 def _lazily(t: Lowerer, conjunction: bool, first: Operand, rest: Callable[[], Operand]) -> Operand:
-    """`first and rest()` or `first or rest()`."""
+    """Emit `first and rest()` if conjunction is True, else `first or rest()`, where `rest` may not run."""
     truth = t.truth(first)
     if not isinstance(truth, Value):
         return t.truth(rest()) if truth is conjunction else truth
@@ -216,9 +215,6 @@ def _choice(t: Lowerer, e: m.Choice) -> Operand:
     return with_leaves(a, [t.builder.get(r, dtype) for r, dtype in zip(results, types)])  # type: ignore[no-any-return]
 
 
-# ---- conversions ------------------------------------------------------------------------------------------------
-
-
 @EXPRESSIONS.row(m.Cast)
 def _cast(t: Lowerer, e: m.Cast) -> Operand:
     python = {"int": i32, "float": t.program.default_fp, "bool": u1}
@@ -234,7 +230,7 @@ def _bit_cast(t: Lowerer, e: m.BitCast) -> Operand:
 # ---- effects ----------------------------------------------------------------------------------------------------
 
 ATOMICS = {"+": "add", "-": "sub", "*": "mul", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}
-"""Augmented assignments of elements that are one atomic."""
+"""Augmented assignments to elements that become one atomic."""
 
 
 @EXPRESSIONS.row(m.AtomicCall)

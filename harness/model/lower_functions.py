@@ -1,4 +1,7 @@
-"""Calls of the program's own functions: inlined, arguments by value, early returns by leaving a scope."""
+"""Lower calls of the program's own functions by inlining, with arguments by value.
+
+An early `return` sets the results and leaves a scope.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,10 @@ def _invoke(t: Lowerer, e: m.Invoke) -> Operand:
 
 
 def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: list[Operand]) -> None:
-    """Parameters mean their arguments; those that the function assigns become locals of the call."""
+    """Bind parameters to their arguments; a parameter that the function assigns becomes a local of the call."""
     assigned = _assigned(function.body)
     for param, operand in zip(function.params, args, strict=True):
+        # A parameter without an annotation keeps the type of its argument.
         operand = _converted(t, operand, param) if param.dtype else operand
         if param.name in assigned:
             made = with_leaves(operand, [_local(t, param.name, t.value(leaf)) for leaf in leaves(operand)])
@@ -40,7 +44,7 @@ def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: 
 
 
 def _converted(t: Lowerer, operand: Operand, to: m.Param | m.Function) -> Operand:
-    """An argument or a result as the annotation has it; one number fills a vector."""
+    """Return an argument or a result in the type and shape of its annotation; one number fills a whole vector."""
     dtype = to.dtype if isinstance(to, m.Param) else to.result
     if to.shape and not isinstance(operand, Tensor):
         operand = Tensor(to.shape, (operand,) * math.prod(to.shape))
@@ -52,7 +56,7 @@ def _local(t: Lowerer, name: str, value: Value) -> Local:
 
 
 def _assigned(body: m.Block) -> set[str]:
-    """Names that a body assigns."""
+    """Return the names that a body assigns."""
     found: set[str] = set()
     for node in walk(body):
         if isinstance(node, m.Assign):
@@ -65,7 +69,11 @@ def _assigned(body: m.Block) -> set[str]:
 
 
 def _run_function(t: Lowerer, active: Activation, function: m.Function) -> Operand:
-    """The result of a call: nothing, the operands of the only `return` at its end, or locals set before each exit."""
+    """Return the result of a call.
+
+    The result is an empty tuple without a `return`, the operands of a `return` that stands only at the end, or else
+    locals that each exit sets.
+    """
     returns = [s for s in walk(function.body) if isinstance(s, m.Return)]
     t.stack.append(active)
     try:
@@ -80,6 +88,8 @@ def _run_function(t: Lowerer, active: Activation, function: m.Function) -> Opera
 
 
 def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand:
+    """Return the result of a function whose only `return` is its last statement."""
+    # The loops of a function with a result are serial, even if the call is at the top of the kernel.
     t.nesting += 1
     t.run(function.body[:-1])
     values = tuple(t.expr(v) for v in last.values)
@@ -88,8 +98,10 @@ def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand
 
 
 def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Operand:
+    """Return the result of a function with several exits, in locals that each `return` sets."""
     form, types = _measure(t, active, function)
     active.results = tuple(Local(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
+    # The scope around the body is one more frame, and `return` leaves this frame.
     active.return_frame = t.frames + 1
     with t.block(frames=1) as body:
         t.run(function.body)
@@ -99,7 +111,12 @@ def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Ope
 
 
 def _measure(t: Lowerer, active: Activation, function: m.Function) -> tuple[tuple[Operand, ...], list[Scalar]]:
-    """The form of the results and the common types of all returns, found by lowering the body for nothing."""
+    """Return the form of the results and the common types of all returns.
+
+    The body is lowered once into a builder that is thrown away, because the types are known only after all returns are
+    seen.
+    """
+    # The other builder starts from the same number, so the body gets valid values that are thrown away.
     kept, t.builder = t.builder, Builder(t.builder.next_id)
     dry = Activation([dict(active.scopes[0])], returned=[])
     t.stack.append(dry)

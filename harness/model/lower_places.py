@@ -1,4 +1,4 @@
-"""Memory that programs assign: scalar locals, elements of arrays, one of several locals, and trees of these."""
+"""Lower places that programs assign: scalar locals, elements of arrays, entries chosen by an index, trees of places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 @dataclass(frozen=True)
 class Spot:
-    """An element of an array of scalars."""
+    """Represent an element of an array of scalars."""
 
     array: str
     indices: tuple[Value, ...]
@@ -25,7 +25,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Chosen:
-    """One of several locals, by an index of the launch."""
+    """Represent the one of several places that an index selects at launch."""
 
     places: tuple[Local | Cell, ...]
     index: Value
@@ -35,7 +35,7 @@ Memory = Local | Cell | Spot | Chosen | Tensor | Bundle
 
 
 def memory(t: Lowerer, node: m.Expr) -> Memory:
-    """What a place of the program means; its indices are evaluated here."""
+    """Return the place that an expression of the program means, and emit its indices."""
     if isinstance(node, m.Name):
         return t.find(node.name)  # type: ignore[no-any-return]
     if isinstance(node, m.Element):
@@ -47,8 +47,11 @@ def memory(t: Lowerer, node: m.Expr) -> Memory:
         return base.items[node.name]  # type: ignore[no-any-return]
     assert isinstance(base, Tensor)
     if not isinstance(node, m.Part):
-        return picked(base, positions(node, base.shape))  # type: ignore[return-value]  # a tensor of places
+        # The result is a tensor of places, which the return type does not say.
+        return picked(base, positions(node, base.shape))  # type: ignore[return-value]
     if isinstance(node.base, (m.Element, m.Member)) and in_array(base):
+        # The base of a part of an element has constant indices for its first entry; the indices of the part replace
+        # them.
         first: Spot = base.items[0]
         return Spot(first.array, first.indices[: -len(base.shape)] + t.indices(node.indices))
     at = position(t, node.indices, base.shape)
@@ -59,7 +62,10 @@ def memory(t: Lowerer, node: m.Expr) -> Memory:
 
 
 def element(t: Lowerer, node: m.Element) -> Memory:
-    """An element of a field, which begins at its offset; or of a view, which begins at an argument."""
+    """Return the place of an element of a field or view.
+
+    The indices of a field begin at its offset; those of a view are moved by the argument that holds its first element.
+    """
     field, indices = _array(t, node.field), t.indices(node.indices)
     if node.field in t.views:
         inside = (within(t, k, extent_of(t, node.field, 0)) for k in indices)
@@ -73,7 +79,7 @@ def element(t: Lowerer, node: m.Element) -> Memory:
 
 
 def _array(t: Lowerer, name: str) -> m.Field:
-    """The array behind a name of the program; one of them, if it is a field of structs."""
+    """Return the array behind a name of the program; for a field of structs, the array of one member."""
     return t.views[name][0] if name in t.views else t.roots[name]
 
 
@@ -82,7 +88,7 @@ def _moved(t: Lowerer, op: str, index: Value, by: Value) -> Value:
 
 
 def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ...]) -> Bundle:
-    """An element of a field of structs: that of the array of each member."""
+    """Return an element of a field of structs, which has one place in the array of each member."""
     items: dict[str, Memory] = {}
     for p in kind.members:
         inner = f"{name}.{p.name}"
@@ -93,7 +99,7 @@ def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ..
 
 
 def _spots(t: Lowerer, field: m.Field, indices: tuple[Value, ...]) -> Spot | Tensor:
-    """An element of an array; a tensor of its elements if it holds vectors."""
+    """Return the place of an element of an array; for an array of vectors, a tensor of the places of its entries."""
     if not field.element:
         return Spot(field.name, indices)
     width = field.element[-1]
@@ -106,14 +112,14 @@ def _constants(t: Lowerer, numbers: tuple[int, ...]) -> tuple[Value, ...]:
 
 
 def extent_of(t: Lowerer, name: str, axis: int) -> Value:
-    """The extent of an axis of a field or view."""
+    """Return the extent of an axis of a field or view."""
     if name in t.views:
         return t.builder.arg(f"{name}.size", i32)
     return t.builder.shape(t.roots[name].name, axis)
 
 
 def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
-    """First index and end of each axis of a field or view."""
+    """Return the first index and the end of each axis of a field or view."""
     if name in t.views:
         return [(t.builder.const(0, i32), extent_of(t, name, 0))]
     field = t.roots[name]
@@ -122,6 +128,7 @@ def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
 
 
 def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
+    """Return the end of an axis whose first index is `first`."""
     extent = extent_of(t, name, axis)
     return extent if first == 0 else t.builder.op("add", extent, t.builder.const(first, i32))
 
@@ -130,7 +137,7 @@ def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
 
 
 def positions(node: m.Swizzle | m.Slice, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The entries of a vector that letters or a slice mean."""
+    """Return the positions of the entries of a vector that letters or a slice mean."""
     if isinstance(node, m.Slice):
         return tuple(range(shape[0])[node.begin : node.end : node.step])
     alphabet = next(s for s in SWIZZLES if node.letters[0] in s)
@@ -138,14 +145,15 @@ def positions(node: m.Swizzle | m.Slice, shape: tuple[int, ...]) -> tuple[int, .
 
 
 def picked(base: Tensor, at: tuple[int, ...]) -> Memory | Operand:
-    """Entries of a vector: one, or a vector again."""
+    """Return the entries of a vector at the given positions: a single entry, or again a vector."""
     found = tuple(base.items[k] for k in at)
     return found[0] if len(found) == 1 else Tensor((len(found),), found)
 
 
 def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) -> int | Value:
-    """Where an entry stands, row by row."""
+    """Return the position of an entry in row-major order, as a number if all indices are numbers."""
     found = [t.expr(i) for i in indices]
+    # An index that is a number of the text selects the entry at once.
     if not any(isinstance(i, Value) for i in found):
         return found[0] if len(shape) == 1 else found[0] * shape[1] + found[1]  # type: ignore[operator, return-value]
     if len(shape) == 1:
@@ -164,7 +172,7 @@ def within(t: Lowerer, index: Value, extent: Value) -> Value:
 
 
 def chosen(t: Lowerer, items: tuple[Operand, ...], index: int | Value) -> Operand:
-    """items[index] of operands, by branches."""
+    """Return items[index], selected by branches if the index is known only at launch."""
     if isinstance(index, int):
         return items[index]
     b = t.builder
@@ -181,7 +189,7 @@ def chosen(t: Lowerer, items: tuple[Operand, ...], index: int | Value) -> Operan
 
 
 def read(t: Lowerer, place: Memory) -> Operand:
-    """The content of a place."""
+    """Emit a read of a place and return its content."""
     if isinstance(place, Tensor):
         return Tensor(place.shape, tuple(read(t, item) for item in place.items))
     if isinstance(place, Bundle):
@@ -199,7 +207,7 @@ def read(t: Lowerer, place: Memory) -> Operand:
 
 
 def write(t: Lowerer, place: Memory, operand: Operand) -> None:
-    """Overwrite a place; one number fills a tensor."""
+    """Emit a write to a place; one number fills a whole tensor."""
     if isinstance(place, Tensor):
         items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
         for item, value in zip(place.items, items, strict=True):
@@ -219,6 +227,7 @@ def write(t: Lowerer, place: Memory, operand: Operand) -> None:
 
 
 def _write_chosen(t: Lowerer, place: Chosen, value: Value) -> None:
+    """Emit a write to the place that an index selects; an index outside writes nothing."""
     b, array = t.builder, _whole_array(place)
     if array is not None:
         inside = _inside(t, place)
@@ -233,7 +242,7 @@ def _write_chosen(t: Lowerer, place: Chosen, value: Value) -> None:
 
 
 def _whole_array(place: Chosen) -> Cell | None:
-    """The first entry, if the places are a whole local array in order."""
+    """Return the first entry if the places are all entries of a local array in order, else None."""
     first = place.places[0]
     if not isinstance(first, Cell):
         return None
@@ -241,25 +250,35 @@ def _whole_array(place: Chosen) -> Cell | None:
 
 
 def _read_cell(t: Lowerer, first: Cell, place: Chosen) -> Value:
-    """The element of a local array, the first if the index is outside."""
+    """Return the element of a local array, or its first element if the index is outside."""
     b = t.builder
     index = b.op("select", _inside(t, place), place.index, b.const(0, place.index.type))
     return b.get_element(first.var, index, first.dtype)
 
 
 def _inside(t: Lowerer, place: Chosen) -> Value:
+    """Return the condition that the index of a choice is inside."""
     b, index = t.builder, place.index
     low = b.op("cmp_ge", index, b.const(0, index.type))
     return b.op("logical_and", low, b.op("cmp_lt", index, b.const(len(place.places), index.type)))
 
 
 def in_array(place: Memory) -> bool:
-    """Whether updates of a place are atomic."""
+    """Return True if updates of a place are atomic, because it lies in an array."""
     return isinstance(place.items[0] if isinstance(place, Tensor) else place, Spot)
 
 
 def update(t: Lowerer, op: str, place: Memory, operand: Operand) -> Operand:
-    """The atomic on an element, of the element's type; gives the old value. Subtraction adds the negated value."""
+    """Emit an atomic on an element, in the element's type, and return the old value.
+
+    A subtraction becomes an addition of the negated value.
+
+    Args:
+        t: The lowering.
+        op: Name of the atomic.
+        place: An element, or a tensor of elements.
+        operand: The operand of the atomic; one number serves a whole tensor.
+    """
     if isinstance(place, Tensor):
         items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
         return Tensor(place.shape, tuple(update(t, op, p, o) for p, o in zip(place.items, items, strict=True)))

@@ -1,4 +1,4 @@
-"""Rows of STATEMENTS: assignments, branches, exits, loops."""
+"""Lower statements of the program model: assignments, branches, exits and loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tensors import Bundle, Tensor, leaves
 
 
 def assign_name(t: Lowerer, name: str, operand: Operand) -> None:
-    """Store to a local; the first assignment declares it with the type of its value."""
+    """Store to a local; the first assignment declares the local with the type of its value."""
     found = t.find(name)
     if isinstance(found, (Local, Tensor, Bundle)):
         write(t, found, operand)
@@ -35,7 +35,7 @@ def _walrus(t: Lowerer, e: m.Walrus) -> Operand:
 
 @STATEMENTS.row(m.Assign)
 def _assign(t: Lowerer, s: m.Assign) -> None:
-    """All values first, then the targets from left to right, each with its indices."""
+    """Evaluate all values first, then write the targets from left to right, each with its indices."""
     operands: tuple[Operand, ...] = tuple(t.expr(v) for v in s.values)
     if len(operands) == 1 and isinstance(operands[0], tuple):
         operands = operands[0]
@@ -101,11 +101,13 @@ def _break(t: Lowerer, s: m.Break) -> None:
 @STATEMENTS.row(m.Continue)
 def _continue(t: Lowerer, s: m.Continue) -> None:
     loop = t.active.loops[-1]
+    # In a parallel loop, `continue` ends the iteration.
     if loop.continue_to is None:
         t.builder.emit(n.Return())
     elif loop.unrolled:
         t.leave(loop.continue_to)
     else:
+        # The depth counts the frames from the innermost one out to that of the loop.
         t.builder.emit(n.Continue(t.frames - loop.continue_to + 1))
 
 
@@ -121,6 +123,7 @@ def _return(t: Lowerer, s: m.Return) -> None:
     found = tuple(t.expr(v) for v in s.values)
     values = [t.value(leaf) for leaf in leaves(found)]
     if active.returned is not None:
+        # `_measure` only collects the operands and their types.
         active.returned.append((found, tuple(v.type for v in values)))
         return
     for result, value in zip(active.results, values, strict=True):
@@ -164,7 +167,7 @@ Axis = tuple[Value, Value]
 
 
 def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
-    """Begin and end of each axis, of the type of its index."""
+    """Return the begin and the end of each axis of a domain, in the type of its index."""
     if isinstance(domain, m.Grouped):
         return _axes(t, domain.domain)
     if isinstance(domain, m.Over):
@@ -184,6 +187,7 @@ def _axis(t: Lowerer, begin: Operand, end: Operand) -> Axis:
 
 
 def _serial_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
+    """Emit a serial loop whose step only the launch knows."""
     count, index_of = strided(t, domain)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     with t.block(frames=1) as body:
@@ -193,6 +197,7 @@ def _serial_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _parallel_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
+    """Add a task for a parallel loop whose step only the launch knows."""
     count, index_of = strided(t, domain)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     t.flush()
@@ -203,7 +208,7 @@ def _parallel_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _serial(t: Lowerer, s: m.For) -> None:
-    """Nested loops; `break` leaves all of them, `continue` goes on with the innermost."""
+    """Emit nested serial loops; `break` leaves all of them, and `continue` goes on with the innermost."""
     axes = _axes(t, s.domain)
     indices = [t.builder.fresh(begin.type) for begin, _ in axes]
     with t.block(frames=len(axes)) as body:
@@ -220,9 +225,10 @@ _NOT_IN_BOUNDS = (n.Store, n.Atomic, n.Random)
 
 
 def _parallel(t: Lowerer, s: m.For) -> None:
-    """A task. Bounds with an effect belong to the serial code before it."""
+    """Add a task for a parallel loop; bounds that have an effect run in the serial task before it."""
     with t.block() as bounds:
         axes = _axes(t, s.domain)
+    # The bounds of a task must have no effect, so such bounds join the serial task before the loop.
     if any(isinstance(stmt, _NOT_IN_BOUNDS) for stmt in walk_ir(tuple(bounds))):
         for stmt in bounds:
             t.builder.emit(stmt)
@@ -234,7 +240,7 @@ def _parallel(t: Lowerer, s: m.For) -> None:
 
 
 def _named(s: m.For, indices: Sequence[Value]) -> dict[str, Operand]:
-    """What the index names of a loop mean; one name for several axes is the vector of them."""
+    """Return the meanings of a loop's index names; a single name for several axes is the vector of all indices."""
     if isinstance(s.domain, m.Grouped) or len(s.indices) < len(indices):
         return {s.indices[0]: Tensor((len(indices),), tuple(indices))}
     return dict(zip(s.indices, indices, strict=True))
@@ -250,8 +256,12 @@ def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, Operand]) -> n.Block:
 
 
 def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
-    """A task over k in 0 .. max(0, ceil((end - begin)/step)); the index begin + k·step is computed in 64 bits."""
+    """Add a task over k in 0 .. max(0, ceil((end - begin)/step)).
+
+    The index begin + k·step is computed in 64 bits.
+    """
     ends = _bound(t, domain.begin), t.expr(domain.end)
+    # A bound that is a number of the text gets its type where it is used.
     dtype = i64 if i64 in (index_type(t.type_of(e)) for e in ends) else i32
     begin, end = (t.value(e, dtype) if isinstance(e, Value) else e for e in ends)
     b = t.builder
@@ -270,8 +280,9 @@ def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
-    """The body once for each number; each copy in a scope of its own if it may leave early."""
+    """Emit the body once for each number; each copy has a scope of its own if it may leave early."""
     numbers = range(domain.begin, domain.end, domain.step)
+    # Without exits the copies need no scopes, and the index stays a number of the text.
     if not _exits(s.body):
         for number in numbers:
             t.active.scopes.append({s.indices[0]: number})
@@ -289,7 +300,7 @@ def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
 
 
 def _exits(body: m.Block) -> bool:
-    """Whether `break` or `continue` of the loop around this block occurs in it."""
+    """Return True if `break` or `continue` of the loop directly around a block occurs in it."""
     for stmt in body:
         if isinstance(stmt, (m.Break, m.Continue)):
             return True

@@ -1,4 +1,4 @@
-"""Ranges whose step the launch gives: a loop over the number k of the iteration, whose index is begin + k·step."""
+"""Lower ranges whose step only the launch knows, as loops over the number k of the trip with index begin + k·step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ IndexOf = Callable[[Value], Value]
 
 
 def strided(t: Lowerer, domain: m.Range) -> tuple[Value, IndexOf]:
-    """max(0, ceil((end - begin)/step)) in 64 bits, 0 for a step of 0; and the index of iteration k."""
+    """Return the number of trips of a range and a function that computes the index of trip k.
+
+    The number of trips is max(0, ceil((end - begin)/step)) in 64 bits, and 0 for a step of 0.
+    """
     ends = [t.expr(domain.begin or m.Number(0)), t.expr(domain.end)]
     step = t.value(t.expr(m.Name(domain.stride)))
     wide = i64 in [index_type(t.type_of(e)) for e in (*ends, step)]
@@ -28,9 +31,10 @@ def strided(t: Lowerer, domain: m.Range) -> tuple[Value, IndexOf]:
 
 
 def _count(t: Lowerer, begin: Value, end: Value, step: Value) -> Value:
-    """floor((end - begin + step - sgn(step))/step)."""
+    """Return max(0, floor((end - begin + step - sgn(step))/step)), or 0 for a step of 0."""
     b = t.builder
     zero, one = b.const(0, i64), b.const(1, i64)
+    # A step of 0 makes an empty loop; the division uses 1 in its place.
     none = b.op("cmp_eq", step, zero)
     divisor = b.op("select", none, one, step)
     sign = b.op("select", b.op("cmp_lt", step, zero), b.const(-1, i64), one)

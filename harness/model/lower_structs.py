@@ -1,4 +1,4 @@
-"""Rows of EXPRESSIONS for structs: values made of members, and members of these."""
+"""Lower expressions of structs: values made of members, and members of values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .tensors import Bundle, Tensor, leaves, with_leaves
 
 @EXPRESSIONS.row(m.Make)
 def _make(t: Lowerer, e: m.Make) -> Operand:
-    """All values first; then each takes the type of its member."""
+    """Evaluate all values first, then convert each to the type of its member."""
     kind = t.program.struct(e.struct)
     values = [t.expr(v) for v in e.values]
     return Bundle(kind.name, {p.name: _fitted(t, p, v) for p, v in zip(kind.members, values, strict=True)})
 
 
 def _fitted(t: Lowerer, member: m.Param, operand: Operand) -> Operand:
-    """As the member holds it: one number is all entries of a vector."""
+    """Return an operand in the type and shape of a member; one number fills all entries of a vector."""
     if member.struct:
         return operand
     if member.shape and not isinstance(operand, Tensor):
@@ -30,7 +30,7 @@ def _fitted(t: Lowerer, member: m.Param, operand: Operand) -> Operand:
 
 @EXPRESSIONS.row(m.Member)
 def _member(t: Lowerer, e: m.Member) -> Operand:
-    """Of an element of a field this member alone is loaded."""
+    """Return a member of a struct; of an element of a field, only this member is loaded."""
     if isinstance(m.root(e), m.Element):
         return read(t, memory(t, e))
     base = t.expr(e.base)

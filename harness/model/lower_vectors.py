@@ -1,4 +1,4 @@
-"""Rows of EXPRESSIONS for vectors and matrices: constructors, parts, methods."""
+"""Lower expressions of vectors and matrices: constructors, parts and methods."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def _filled(t: Lowerer, e: m.Filled) -> Operand:
 
 @EXPRESSIONS.row(m.Part)
 def _part(t: Lowerer, e: m.Part) -> Operand:
+    # Only the entry is loaded, and not the whole vector.
     if isinstance(e.base, (m.Element, m.Member)) and isinstance(m.root(e), m.Element):
         return read(t, memory(t, e))
     if _in_local_array(t, e.base):
@@ -60,7 +61,10 @@ def _part(t: Lowerer, e: m.Part) -> Operand:
 
 
 def _in_local_array(t: Lowerer, base: m.Expr) -> bool:
-    """Whether an entry is read where it stands; of scalars all are read, and one is chosen."""
+    """Return True if an entry can be read where it stands, in a local array.
+
+    The entries of a vector of scalars are all read, and then one of them is chosen.
+    """
     found = t.find(base.name) if isinstance(base, m.Name) else None
     return isinstance(found, Tensor) and isinstance(found.items[0], Cell)
 
@@ -73,7 +77,7 @@ def _parts(t: Lowerer, e: m.Swizzle | m.Slice) -> Operand:
 
 
 def tensor(t: Lowerer, node: m.Expr) -> Tensor:
-    """An expression that is a vector or matrix."""
+    """Return the value of an expression that is a vector or matrix."""
     found = t.expr(node)
     assert isinstance(found, Tensor), f"{node} is none"
     return found
@@ -94,17 +98,17 @@ def _method(t: Lowerer, e: m.Method) -> Operand:
 
 
 def total(t: Lowerer, items: Sequence[Operand]) -> Operand:
-    """The sum, from the first to the last."""
+    """Return the sum of all items, added from the first to the last."""
     return reduce(partial(binary, t, "+"), items)
 
 
 def inner(t: Lowerer, a: Sequence[Operand], b: Sequence[Operand]) -> Operand:
-    """Σ a[k]·b[k]."""
+    """Return Σ a[k]·b[k]."""
     return total(t, [binary(t, "*", x, y) for x, y in zip(a, b, strict=True)])
 
 
 def multiply(t: Lowerer, a: Tensor, b: Tensor) -> Tensor:
-    """`a @ b`: matrix with matrix or vector."""
+    """Return `a @ b`, the product of a matrix with a matrix or vector."""
     n, k = a.shape
     width = b.shape[1] if len(b.shape) == 2 else 1
     made = [inner(t, a.items[i * k : (i + 1) * k], b.items[j::width]) for i in range(n) for j in range(width)]
@@ -115,14 +119,16 @@ PRODUCTS["@"] = multiply
 
 
 def _norm(t: Lowerer, a: Tensor, eps: Operand = 0) -> Operand:
-    """√(Σ a² + eps), 0 without a slope at 0."""
+    """Return √(Σ a² + eps), whose value and derivative are 0 where the sum is 0."""
     square = inner(t, a.items, a.items)
     return _root(t, square if eps == 0 else binary(t, "+", square, eps))
 
 
 def _root(t: Lowerer, square: Operand) -> Value:
+    """Return the square root of a square, whose value and derivative are 0 at 0."""
     b, dtype = t.builder, t.type_of(square)
     x = t.value(square, dtype if dtype.is_real else t.program.default_fp)
+    # The root is computed behind a branch because its derivative at 0 is infinite.
     found = b.local(t.unique("norm"), x.type, b.const(0.0, x.type))
     with b.block() as body:
         b.set(found, b.op("sqrt", x))
@@ -131,20 +137,22 @@ def _root(t: Lowerer, square: Operand) -> Value:
 
 
 def _normalized(t: Lowerer, a: Tensor, eps: Operand = 0) -> Operand:
-    """a/(|a| + eps)."""
+    """Return a/(|a| + eps)."""
     size: Operand = _root(t, inner(t, a.items, a.items))
     return spread(t, partial(binary, t, "/"), a, size if eps == 0 else binary(t, "+", size, eps))  # type: ignore[no-any-return]
 
 
 def _cross(t: Lowerer, a: Tensor, b: Operand) -> Operand:
-    """a × b; in the plane its third component."""
+    """Return a × b; for vectors of the plane, only the third component."""
     assert isinstance(b, Tensor)
+    # The components of a cross product are minors of these pairs of rows.
     turns = ((1, 2), (2, 0), (0, 1)) if a.shape == (3,) else ((0, 1),)
     made = [_minor(t, a.items, b.items, i, j) for i, j in turns]
     return made[0] if len(made) == 1 else unify(t, (3,), made)
 
 
 def _minor(t: Lowerer, x: Sequence[Operand], y: Sequence[Operand], i: int, j: int) -> Operand:
+    """Return x[i]·y[j] - x[j]·y[i]."""
     return binary(t, "-", binary(t, "*", x[i], y[j]), binary(t, "*", x[j], y[i]))
 
 
@@ -154,7 +162,7 @@ def _determinant(t: Lowerer, a: Tensor) -> Operand:
 
 
 def _inverse(t: Lowerer, a: Tensor) -> Operand:
-    """Of [[p, q], [r, s]]: [[s, 0 - q], [0 - r, p]] times 1/det."""
+    """Return the inverse of [[p, q], [r, s]]: the matrix [[s, 0 - q], [0 - r, p]] times 1/det."""
     p, q, r, s = a.items
     scale = binary(t, "/", 1.0, _determinant(t, a))
     entries = (s, binary(t, "-", 0.0, q), binary(t, "-", 0.0, r), p)
@@ -197,4 +205,4 @@ METHODS: dict[str, Callable[..., Operand]] = {
     "all": _truth("logical_and"),
     "any": _truth("logical_or"),
 }
-"""By name: what a method makes of its receiver and its arguments."""
+"""Functions that apply a method to its receiver and its arguments, by the method's name."""

@@ -1,4 +1,4 @@
-"""Memory of a program as the frontend sees it: the least that it asks of fields and arrays, over NumPy memory."""
+"""This module implements the smallest fields and arrays that the frontend accepts, over NumPy memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .source import arrays_given, viewed
 
 
 class MemoryField:
-    """The least that the frontend asks of a field; plain Python can index it and loop over it too."""
+    """Implement the smallest field that the frontend accepts; plain Python can index it and loop over it too."""
 
     is_stackgrad_field = True
 
@@ -49,7 +49,7 @@ class MemoryField:
 
 
 class MemoryMatrixField:
-    """The least that the frontend asks of a field of vectors or matrices."""
+    """Implement the smallest field of vectors or matrices that the frontend accepts."""
 
     is_stackgrad_matrix_field = True
     element_first = False
@@ -64,7 +64,7 @@ class MemoryMatrixField:
 
 
 class MemoryStructField:
-    """The least that the frontend asks of a field of structs."""
+    """Implement the smallest field of structs that the frontend accepts."""
 
     is_stackgrad_struct_field = True
 
@@ -75,6 +75,7 @@ class MemoryStructField:
         self.shape: tuple[int, ...] = first.shape
         self.offset: tuple[int, ...] = first.offset
         grads = {name: member.grad for name, member in members.items() if member.grad is not None}
+        # The adjoint of a struct has only the members that have a gradient.
         kept = StructType(kind.name, tuple(pair for pair in kind.members if pair[0] in grads))
         self.grad = MemoryStructField(adjoint_element(kept), grads) if grads else None
 
@@ -83,7 +84,7 @@ AnyMemory = MemoryField | MemoryMatrixField | MemoryStructField
 
 
 def fields_of(program: m.Program) -> dict[str, AnyMemory]:
-    """The fields of a program by the names that the kernel uses, filled with its inputs."""
+    """Return the fields of a program by the names that the kernel uses, filled with the inputs."""
     arrays = program.arrays()
     made = {f.name: _memory(f, arrays[f.name]) for f in program.fields}
     roots = {f.owner: f for f in program.fields}
@@ -105,7 +106,7 @@ def _structs(program: m.Program, kind: str, name: str, made: Mapping[str, AnyMem
 
 
 def struct_type(program: m.Program, name: str) -> StructType:
-    """A type of the program as the frontend has it."""
+    """Return a struct type of the program as a type of the frontend."""
     kind = program.struct(name)
     members = tuple((p.name, struct_type(program, p.struct) if p.struct else _type_of(p)) for p in kind.members)
     return StructType(name if kind.decorated else "", members)
@@ -117,7 +118,10 @@ def _type_of(member: m.Param) -> Scalar | MatrixType:
 
 
 def stand_ins(program: m.Program) -> dict[str, Any]:
-    """What arrays given at the call, and views, are while the kernel is traced; an array has one, as at a call."""
+    """Return the objects that stand for array arguments and views while the kernel is traced.
+
+    Views of the same array share one stand-in of the array, as at a call.
+    """
     arrays = [*arrays_given(program), *dict.fromkeys(f for f, _ in viewed(program))]
     made = {field.name: _stand_in(field, slot) for slot, field in enumerate(arrays)}
     found: dict[str, Any] = {f.name: made[f.name] for f in arrays_given(program)}
@@ -132,4 +136,5 @@ def _stand_in(field: m.Field, slot: int) -> AnyField:
     array = ArgumentArray(field.dtype, shape, field.grad, slot, grad)
     if field.element:
         return ArgumentMatrixArray(MatrixType(field.element, field.dtype), array)  # type: ignore[return-value]
-    return array  # type: ignore[return-value]  # frozen, where the protocol could be assigned
+    # The class is frozen, but the protocol has attributes that could be assigned.
+    return array  # type: ignore[return-value]

@@ -1,7 +1,7 @@
-"""The program model: a kernel of the user's language, its fields and its inputs, as frozen plain data.
+"""The program model describes a kernel of the user's language, its fields and its inputs as frozen plain data.
 
-Domains, statements and programs are here, expressions in `syntax` and `vectors`; everything is imported from here.
-Invariant: a program says everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
+This module holds domains, statements and programs, and exports the expressions of `syntax`, `vectors` and `structs`.
+Invariant: a program holds everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, Place
 
 @enter
 class Range(Domain):
-    """`range(end)`, `range(begin, end)`, `range(begin, end, step)`; `reversed(...)` of it.
+    """Represent `range(end)`, `range(begin, end)`, `range(begin, end, step)` and `reversed(...)` of these.
 
-    stride: the argument of the kernel that is the step, if the launch knows it alone; `step` is what it was drawn as.
+    Attributes:
+        step: The step; if the launch gives the step, the value that was drawn for it.
+        stride: The argument of the kernel that is the step if only the launch knows it, else empty.
     """
 
     begin: Expr | None
@@ -58,28 +60,31 @@ class Range(Domain):
 
 @enter
 class Box(Domain):
-    """`ndrange(...)`: for each axis (begin or None, end)."""
+    """Represent `ndrange(...)`; an axis is a pair (begin or None, end)."""
 
     axes: tuple[tuple[Expr | None, Expr], ...]
 
 
 @enter
 class Over(Domain):
-    """`for i, j in x`; with one name for several axes `for I in x`, where I is the vector of indices."""
+    """Represent the domain of `for i, j in x`.
+
+    With a single name for several axes, `for I in x`, the name I means the vector of indices.
+    """
 
     field: str
 
 
 @enter
 class Grouped(Domain):
-    """`grouped(x)`, `grouped(ndrange(...))`: the one index is the vector of all indices."""
+    """Represent `grouped(x)` and `grouped(ndrange(...))`, whose one index is the vector of all indices."""
 
     domain: Over | Box
 
 
 @enter
 class Unrolled(Domain):
-    """`static(range(begin, end, step))`: the body once for each number."""
+    """Represent `static(range(begin, end, step))`, which repeats the body for each number."""
 
     begin: int
     end: int
@@ -91,7 +96,7 @@ class Unrolled(Domain):
 
 @enter
 class Assign(Stmt):
-    """`a = e`; `a, b = e, f`; `a, b = call` where the call gives as many values as there are targets."""
+    """Represent `a = e`, `a, b = e, f`, and `a, b = call` where the call returns a value for each target."""
 
     targets: tuple[Place, ...]
     values: tuple[Expr, ...]
@@ -99,7 +104,7 @@ class Assign(Stmt):
 
 @enter
 class Declare(Stmt):
-    """`name: dtype = value`."""
+    """Represent `name: dtype = value`."""
 
     name: str
     dtype: Scalar
@@ -108,7 +113,7 @@ class Declare(Stmt):
 
 @enter
 class Augment(Stmt):
-    """`a op= value`; on an element it is atomic where there is such an atomic."""
+    """Represent `a op= value`, which is atomic on an element if the IR has an atomic for the operator."""
 
     target: Place
     op: str
@@ -117,7 +122,7 @@ class Augment(Stmt):
 
 @enter
 class If(Stmt):
-    """`if`; an alternative that is one `If` is written `elif`."""
+    """Represent `if`; an alternative that consists of one `If` is written as `elif`."""
 
     condition: Expr
     then: tuple[Stmt, ...]
@@ -126,7 +131,7 @@ class If(Stmt):
 
 @enter
 class For(Stmt):
-    """Parallel outside all blocks of the kernel unless `serialize`, else serial."""
+    """Represent a `for` loop: parallel if it is in no block of the kernel and `serialize` is False, else serial."""
 
     indices: tuple[str, ...]
     domain: Domain
@@ -136,7 +141,7 @@ class For(Stmt):
 
 @enter
 class While(Stmt):
-    """`while condition`."""
+    """Represent `while condition`."""
 
     condition: Expr
     body: tuple[Stmt, ...]
@@ -144,24 +149,24 @@ class While(Stmt):
 
 @enter
 class Break(Stmt):
-    """`break`."""
+    """Represent `break`."""
 
 
 @enter
 class Continue(Stmt):
-    """`continue`; in a parallel loop it ends the iteration."""
+    """Represent `continue`, which ends the iteration in a parallel loop."""
 
 
 @enter
 class Return(Stmt):
-    """`return` with the values of a function; in a kernel with its result, if it has one."""
+    """Represent `return` with the values of a function, or with the result of a kernel that has a result."""
 
     values: tuple[Expr, ...] = ()
 
 
 @enter
 class Assert(Stmt):
-    """`assert condition, message`."""
+    """Represent `assert condition, message`."""
 
     condition: Expr
     message: str
@@ -169,14 +174,14 @@ class Assert(Stmt):
 
 @enter
 class Evaluate(Stmt):
-    """An expression for its effect."""
+    """Represent an expression that is evaluated for its effect."""
 
     value: Expr
 
 
 @enter
 class Pass(Stmt):
-    """`pass`."""
+    """Represent `pass`."""
 
 
 Block = tuple[Stmt, ...]
@@ -187,9 +192,12 @@ Block = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a function (dtype None: as it is called), an argument of the kernel or a member of a struct.
+    """Represent a parameter of a function, an argument of the kernel or a member of a struct.
 
-    shape: of a vector (n,). struct: the name of its type, if it is a struct.
+    Attributes:
+        dtype: Scalar type; None for a parameter that takes the type of its argument, or for a struct.
+        shape: (n,) for a vector, else ().
+        struct: Name of the type if this is a struct, else empty.
     """
 
     name: str
@@ -199,26 +207,35 @@ class Param:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The names of its numbers at a launch."""
+        """Return the names that the numbers of the argument have at a launch."""
         return tuple(f"{self.name}.{k}" for k in range(self.shape[0])) if self.shape else (self.name,)
 
 
 @dataclass(frozen=True)
 class StructType:
-    """Members in order. decorated: written as a class with `@dataclass`, else by `types.struct`."""
+    """Represent a struct type with its members in order.
+
+    Attributes:
+        decorated: True if it is written as a class with `@dataclass`, False if by `types.struct`.
+    """
 
     name: str
     members: tuple[Param, ...]
     decorated: bool = False
 
     def member(self, name: str) -> Param:
-        """The member of this name. Raises KeyError."""
+        """Return the member of a name, or raise KeyError."""
         return {p.name: p for p in self.members}[name]
 
 
 @dataclass(frozen=True)
 class Function:
-    """A `@func`. result: the annotation of its result; shape: of the vector that it is."""
+    """Represent a `@func`.
+
+    Attributes:
+        result: Scalar type in the annotation of the result, or None.
+        shape: Shape of the annotated result if it is a vector.
+    """
 
     name: str
     params: tuple[Param, ...]
@@ -229,7 +246,12 @@ class Function:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The body of the kernel, and the functions it may call, each after those it calls itself. result: its type."""
+    """Represent the kernel and its functions.
+
+    Attributes:
+        functions: Functions that the kernel may call, each after the functions that it calls itself.
+        result: Type of the result that the kernel returns, or None.
+    """
 
     name: str
     body: Block
@@ -239,7 +261,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class View:
-    """`name: BufferView`: so many elements of an array of one axis, from this one on."""
+    """Represent `name: BufferView`: `size` elements of an array of one axis, from element `first` on."""
 
     name: str
     first: int
@@ -248,10 +270,15 @@ class View:
 
 @dataclass(frozen=True)
 class Field:
-    """An array: rank 0 to 2. element: the shape of the vectors or matrices it holds. argument: given at the call.
+    """Represent an array of zero to two axes.
 
-    struct: the type of the structs of which this is a member; the name is then `P.mass` of the field P. offset: the
-    first index of each axis, () for zeros. views: the kernel gets these parts of the array and not the array itself.
+    Attributes:
+        name: Its name; `P.mass` for the member `mass` of a field P of structs.
+        element: Shape of the vectors or matrices that it holds.
+        argument: True if the array is given at the call.
+        struct: Type of the structs of which this array is a member, else empty.
+        offset: The first index of each axis; () for zeros.
+        views: Parts of the array that the kernel gets in place of the array itself.
     """
 
     name: str
@@ -266,28 +293,34 @@ class Field:
 
     @property
     def owner(self) -> str:
-        """What the kernel calls the field that this is, or is a member of."""
+        """Return the name that the kernel uses for the field, or for the field of structs that it belongs to."""
         return self.name.partition(".")[0]
 
     @property
     def names(self) -> frozenset[str]:
-        """What the kernel may call it."""
+        """Return the names by which the kernel may reach the array."""
         return frozenset(v.name for v in self.views) if self.views else frozenset({self.owner})
 
     @property
     def storage(self) -> tuple[int, ...]:
-        """The shape of its numbers, those of an element last."""
+        """Return the shape of the field's numbers, with the axes of an element last."""
         return self.shape + self.element
 
 
 Content = tuple[bool | int | float, ...]
 RESULT = "$return.0"
-"""The array of no axes that holds the result of a kernel."""
+"""Name of the array without axes that holds the result of a kernel."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Numbers in row-major order, by name: initial content of all fields, arguments, cotangents of fields with grad."""
+    """Hold the numbers of one launch by name, in row-major order.
+
+    Attributes:
+        arrays: Initial content of all fields.
+        scalars: Arguments of the kernel.
+        seeds: Cotangents of the fields that have a gradient.
+    """
 
     arrays: tuple[tuple[str, Content], ...]
     scalars: tuple[tuple[str, bool | int | float], ...] = ()
@@ -296,10 +329,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel with all that a run of it needs.
+    """Represent a kernel with everything that a run of it needs.
 
-    profile: which strategy drew it: 'smooth' has bounded values and a gradient, 'wild' is the whole language.
-    default_fp: the type of real literals. structs: types, each after those of its members.
+    Attributes:
+        default_fp: Type of real literals.
+        profile: The strategy that drew it: 'smooth' has bounded values and a gradient, 'wild' is the whole language.
+        structs: Struct types, each after the types of its members.
     """
 
     kernel: Kernel
@@ -311,18 +346,18 @@ class Program:
     structs: tuple[StructType, ...] = ()
 
     def struct(self, name: str) -> StructType:
-        """The type of this name. Raises KeyError."""
+        """Return the struct type of a name, or raise KeyError."""
         return {s.name: s for s in self.structs}[name]
 
     def field(self, name: str) -> Field:
-        """The field of this name. Raises KeyError."""
+        """Return the field of a name, or raise KeyError."""
         for found in self.fields:
             if found.name == name:
                 return found
         raise KeyError(name)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """New arrays with the initial content of all fields, each of its field's dtype and shape; zero as result."""
+        """Return new arrays with the initial content of all fields, and a zero for the result of the kernel."""
         types = {f.name: f.dtype for f in self.fields}
         found = {name: self._array(name, content, types[name]) for name, content in self.inputs.arrays}
         if self.kernel.result is not None:
@@ -330,14 +365,17 @@ class Program:
         return found
 
     def scalars(self) -> dict[str, bool | int | float]:
-        """The numbers of the launch by name; of a vector `v.0`, `v.1`, ..., of a view `v.offset` and `v.size`."""
+        """Return the numbers of the launch by name.
+
+        A vector v has `v.0`, `v.1` and so on; a view v has `v.offset` and `v.size`.
+        """
         found = dict(self.inputs.scalars)
         for view in (v for f in self.fields for v in f.views):
             found |= {f"{view.name}.offset": view.first, f"{view.name}.size": view.size}
         return found
 
     def seeds(self) -> dict[str, np.ndarray]:
-        """New arrays with the cotangents of the final content, by the name of the primal field."""
+        """Return new arrays with the cotangents of the final content, by the name of the primal field."""
         types = {f.name: adjoint_type(f.dtype) for f in self.fields}
         return {name: self._array(name, content, types[name]) for name, content in self.inputs.seeds}
 

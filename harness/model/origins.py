@@ -1,4 +1,4 @@
-"""A program with the indices of some fields counted from elsewhere: it computes the same, to the last bit.
+"""Count the indices of some fields of a program from other origins, without changing any bit of the results.
 
 x[i]               x[i + o]
 for i in x: f(i)   for i in x: f(i - o)
@@ -17,7 +17,12 @@ Offset = tuple[int, ...]
 
 
 def moved(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program:
-    """With these first indices of fields, by what the kernel calls them, in place of those that they have."""
+    """Return the program with new first indices of some fields.
+
+    Args:
+        program: The program to change.
+        offsets: New first index of each axis, by the name that the kernel uses for the field.
+    """
     old = {f.owner: f.offset or (0,) * len(f.shape) for f in program.fields}
     by = {name: tuple(b - a for a, b in zip(old[name], new)) for name, new in offsets.items()}
     made = rebuilt_program(program, lambda node: _changed(node, by))
@@ -26,6 +31,7 @@ def moved(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program:
 
 
 def _stated(offset: Offset) -> Offset:
+    """Return an offset as a field states it, which is () for zeros."""
     return offset if any(offset) else ()
 
 
@@ -40,7 +46,7 @@ def _changed(node: Any, by: Mapping[str, Offset]) -> Any:
 
 
 def _shifted(indices: tuple[m.Expr, ...], by: Offset) -> tuple[m.Expr, ...]:
-    """Indices of the same element; one index for several axes is a vector."""
+    """Return indices of the same element; a single index for several axes is a vector."""
     if len(indices) == len(by):
         return tuple(_sum(index, m.Number(k)) for index, k in zip(indices, by))
     return (_sum(indices[0], m.Vector(tuple(map(m.Number, by)))),)
@@ -55,7 +61,7 @@ def _sum(index: m.Expr, by: m.Number | m.Vector) -> m.Expr:
 
 
 def _simple(node: m.Binary) -> m.Expr:
-    """(e ± a) ± b without either number, if they cancel each other."""
+    """Return e in place of (e ± a) ± b if the two numbers cancel each other."""
     inner = node.left
     if not isinstance(inner, m.Binary) or inner.op not in ("+", "-"):
         return node
@@ -65,7 +71,7 @@ def _simple(node: m.Binary) -> m.Expr:
 
 
 def _added(node: m.Binary) -> tuple[int, ...]:
-    """The whole numbers that a sum adds to its left operand; () if they are none."""
+    """Return the whole numbers that a sum adds to its left operand, or () if it adds anything else."""
     items = node.right.items if isinstance(node.right, m.Vector) else (node.right,)
     if not all(isinstance(k, m.Number) and type(k.value) is int for k in items):
         return ()
@@ -74,7 +80,8 @@ def _added(node: m.Binary) -> tuple[int, ...]:
 
 
 def _loop(loop: m.For, by: Offset) -> m.For:
-    """The loop over a field: its body finds the indices that it had."""
+    """Return a loop over a moved field whose body still sees the old indices."""
+    # A single name for several axes is an index vector, so the shift is a vector too.
     one = len(loop.indices) < len(by) or isinstance(loop.domain, m.Grouped)
     shifts = (m.Vector(tuple(map(m.Number, by))),) if one and len(by) > 1 else tuple(map(m.Number, by))
     before = {name: m.Binary("-", m.Name(name), k) for name, k in zip(loop.indices, shifts) if k != m.Number(0)}

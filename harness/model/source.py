@@ -1,6 +1,6 @@
-"""From a program to Python text: the functions and the kernel alone, or a file that runs by itself.
+"""Render a program as Python text: the functions and the kernel alone, or a file that runs by itself.
 
-Rows of the tables of `writer`: scalars, domains and statements; those of vectors are in `text_vectors`.
+The module fills the tables of `writer` for scalars, domains and statements; `text_vectors` does it for vectors.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _choice(w: Writer, e: m.Choice) -> str:
 
 
 _BUILTINS = ("abs", "min", "max", "round")
-"""Functions that are also Python's: written as such, so that both spellings are met (`abs(x)`, `sg.sin(x)`)."""
+"""Functions that Python has too, written as Python's so that both spellings occur (`abs(x)`, `sg.sin(x)`)."""
 
 
 @TEXT.row(m.Call)
@@ -218,7 +218,7 @@ def _evaluate(w: Writer, s: m.Evaluate) -> Iterator[str]:
 
 
 def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
-    """The types, the functions and the kernel, decorated; fields and the package are names from outside."""
+    """Return the text of the types, functions and kernel; the fields and the package are names from outside."""
     w = Writer(program, DIALECTS[dialect])
     return "\n".join((*struct_types(w), *_definitions(w)))
 
@@ -239,12 +239,12 @@ def _definitions(w: Writer) -> Iterator[str]:
 
 
 def arrays_given(program: m.Program) -> tuple[m.Field, ...]:
-    """The arrays that are arguments of the kernel, after its numbers; views of arrays follow."""
+    """Return the arrays that are arguments of the kernel; they follow its numbers and precede its views."""
     return tuple(f for f in program.fields if f.argument and not f.views)
 
 
 def viewed(program: m.Program) -> Iterator[tuple[m.Field, m.View]]:
-    """The views that are arguments of the kernel, each with its array."""
+    """Return the views that are arguments of the kernel, each with its array."""
     return ((f, v) for f in program.fields for v in f.views)
 
 
@@ -263,20 +263,28 @@ def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
 
 
 def render_source(program: m.Program, dialect: str = "stackgrad", start: bool = True, forward: bool = True) -> str:
-    """A file that runs the kernel forward, then its gradient, and prints the results as JSON.
+    """Return a file that runs the kernel forward, then its gradient, and prints the results as JSON.
 
-    Its argument names the arch (default cpu). The line printed holds `forward`: final content by field, and
-    `gradient`: adjoints of the initial content, or `error`. Reals are hexadecimal. start: without it, the package is
-    taken to be started already, as `start_line` says. forward: without it, only the gradient is run, at the content
-    that the program starts with. Raises NotInDialect.
+    The file's argument names the arch (default cpu). The printed line holds `forward` (final content by field) and
+    `gradient` (adjoints of the initial content), or `error`. Reals are hexadecimal.
+
+    Args:
+        program: The program to render.
+        dialect: A key of DIALECTS.
+        start: False if the package is already started, as `start_line` says.
+        forward: False to run only the gradient, at the initial content.
+
+    Raises:
+        NotInDialect: The dialect lacks a construct of the program.
     """
     w = Writer(program, DIALECTS[dialect])
     return "\n".join([*_head(w, start), "", *_definitions(w), *_foot(w, forward)])
 
 
 def start_line(program: m.Program, dialect: str = "stackgrad") -> str:
-    """The line of a rendered file that starts the package: whatever else is alike, files with the same line may share
-    a process that ran it once.
+    """Return the line of a rendered file that starts the package.
+
+    Files with the same line may share a process that ran this line once, even if they differ in everything else.
     """
     d = DIALECTS[dialect]
     return f"{d.alias}.init(arch=getattr({d.alias}, arch), default_fp={d.alias}.{program.default_fp}{d.options})"
@@ -335,21 +343,22 @@ def _fill(program: m.Program, name: str, content: m.Content, of: str = "") -> st
 
 
 def _made(w: Writer, field: m.Field) -> str:
-    """What makes the memory of a field or array."""
+    """Return the text that makes the memory of a field or array."""
     a, dtype = w.dialect.alias, w.dtype(field.dtype)
     form = "ndarray" if field.argument else "field"
     offset = f", offset={field.offset}" if field.offset else ""
     end = f"shape={field.shape}{', needs_grad=True' if _has_gradient(w, field) else ''}{offset})"
     if field.struct:
         return f"{field.struct}.field({end}"
-    if not field.element or field.argument:  # only so do all packages take arrays of vectors with a gradient
+    # Only this form gives arrays of vectors a gradient in all packages.
+    if not field.element or field.argument:
         return f"{a}.{form}({w.type(field.dtype, field.element)}, {end}"
     extents = ", ".join(map(str, field.element))
     return f"{a}.{'Vector' if len(field.element) == 1 else 'Matrix'}.{form}({extents}, {dtype}, {end}"
 
 
 def _has_gradient(w: Writer, field: m.Field) -> bool:
-    """Whether a field, or a member of the same field of structs, has a gradient."""
+    """Return True if a field, or a member of the same field of structs, has a gradient."""
     return any(f.grad for f in w.program.fields if f.owner == field.owner)
 
 

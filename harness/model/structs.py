@@ -1,6 +1,6 @@
-"""Structs in the program model: values made of members, and the members of values, locals and elements.
+"""This module adds structs to the program model: values made of members, and members of values, locals and elements.
 
-The types are stated by the program; a field of structs is one field for each member (`Field.struct`).
+The program states the types; a field of structs is one `Field` for each member (`Field.struct`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from .syntax import Expr, enter
 
 @enter
 class Make(Expr):
-    """`S(a, b)`; named: `S(x=a, y=b)`. One value for each member, in order."""
+    """Represent `S(a, b)`, or `S(x=a, y=b)` if named, with one value for each member in order."""
 
     struct: str
     values: tuple[Expr, ...]
@@ -19,7 +19,7 @@ class Make(Expr):
 
 @enter
 class Member(Expr):
-    """`s.mass`, `s.first.pos`, `x[i].pos`."""
+    """Represent `s.mass`, `s.first.pos` and `x[i].pos`."""
 
     base: Expr
     name: str

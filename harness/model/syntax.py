@@ -1,6 +1,7 @@
-"""The kinds of nodes of the program model, and the expressions of the user's language.
+"""This module defines the kinds of nodes of the program model and the expressions of the user's language.
 
-One class for each thing a user can write; the IR is another language and appears nowhere here.
+There is one class for each construct that a user can write. The IR is another language and appears nowhere in this
+module.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from ...compiler.ir.types import Scalar
 
 @dataclass(frozen=True)
 class Expr:
-    """An expression."""
+    """Represent an expression."""
 
 
 @dataclass(frozen=True)
 class Stmt:
-    """A statement."""
+    """Represent a statement."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """What a `for` runs over."""
+    """Represent the set of indices that a `for` runs over."""
 
 
 T = TypeVar("T", bound=Expr | Stmt | Domain)
@@ -34,7 +35,7 @@ DOMAINS: list[type[Domain]] = []
 
 @dataclass_transform(frozen_default=True)
 def enter(cls: type[T]) -> type[T]:
-    """Freeze a class of the model and enter it in the list of its kind."""
+    """Make a class of the model a frozen dataclass and add it to the list of its kind."""
     made = dataclass(frozen=True)(cls)
     if issubclass(made, Expr):
         EXPRESSIONS.append(made)
@@ -50,21 +51,21 @@ def enter(cls: type[T]) -> type[T]:
 
 @enter
 class Number(Expr):
-    """A number of the program text: it has no type until it meets one."""
+    """Represent a number of the program text, which has no type until it meets one."""
 
     value: bool | int | float
 
 
 @enter
 class Name(Expr):
-    """A local, a loop index, an argument or a parameter."""
+    """Represent a local, a loop index, an argument or a parameter."""
 
     name: str
 
 
 @enter
 class Element(Expr):
-    """`x[i, j]`; of a field of rank 0 `x[None]`. An index vector counts as its entries."""
+    """Represent `x[i, j]`, or `x[None]` for a field without axes; an index vector counts as its entries."""
 
     field: str
     indices: tuple[Expr, ...] = ()
@@ -72,7 +73,7 @@ class Element(Expr):
 
 @enter
 class Extent(Expr):
-    """`x.shape[axis]`."""
+    """Represent `x.shape[axis]`."""
 
     field: str
     axis: int
@@ -80,7 +81,7 @@ class Extent(Expr):
 
 @enter
 class Unary(Expr):
-    """`-a`, `+a`, `~a`, `not a`."""
+    """Represent `-a`, `+a`, `~a` or `not a`."""
 
     op: str
     arg: Expr
@@ -88,7 +89,7 @@ class Unary(Expr):
 
 @enter
 class Binary(Expr):
-    """An arithmetic, bit or shift operator, by its symbol."""
+    """Represent an arithmetic, bit or shift operator by its symbol."""
 
     op: str
     left: Expr
@@ -97,7 +98,7 @@ class Binary(Expr):
 
 @enter
 class Compare(Expr):
-    """A chain `a < b <= c`: one operator fewer than operands."""
+    """Represent a chain such as `a < b <= c`, which has one operator fewer than operands."""
 
     ops: tuple[str, ...]
     operands: tuple[Expr, ...]
@@ -105,7 +106,7 @@ class Compare(Expr):
 
 @enter
 class Logic(Expr):
-    """`a and b and ...` or `a or b or ...`."""
+    """Represent `a and b and ...` or `a or b or ...`."""
 
     op: str
     operands: tuple[Expr, ...]
@@ -113,7 +114,7 @@ class Logic(Expr):
 
 @enter
 class Choice(Expr):
-    """`then if condition else orelse`."""
+    """Represent `then if condition else orelse`."""
 
     condition: Expr
     then: Expr
@@ -122,9 +123,10 @@ class Choice(Expr):
 
 @enter
 class Call(Expr):
-    """A function of the language by its name; at least one argument is no number of the text.
+    """Represent a call of a function of the language; at least one argument is not a number of the text.
 
-    dtype: what `floor`, `ceil` and `round` take as second argument.
+    Attributes:
+        dtype: Second argument of `floor`, `ceil` and `round`, or None.
     """
 
     function: str
@@ -134,7 +136,13 @@ class Call(Expr):
 
 @enter
 class Cast(Expr):
-    """spelling: 'type' is `f64(a)`, 'cast' is `cast(a, f64)`; 'int', 'float' and 'bool' are Python's, without dtype."""
+    """Represent a conversion of a value to another type.
+
+    Attributes:
+        dtype: The new type; None for a spelling of Python.
+        spelling: 'type' writes `f64(a)`, 'cast' writes `cast(a, f64)`; 'int', 'float' and 'bool' are Python's
+            functions.
+    """
 
     arg: Expr
     dtype: Scalar | None
@@ -143,7 +151,7 @@ class Cast(Expr):
 
 @enter
 class BitCast(Expr):
-    """`bit_cast(a, dtype)`."""
+    """Represent `bit_cast(a, dtype)`."""
 
     arg: Expr
     dtype: Scalar
@@ -151,7 +159,7 @@ class BitCast(Expr):
 
 @enter
 class Random(Expr):
-    """`random()` or `random(dtype)`; `randn` likewise."""
+    """Represent `random()` or `random(dtype)`, and `randn` with the same arguments."""
 
     dtype: Scalar | None = None
     function: str = "random"
@@ -159,9 +167,12 @@ class Random(Expr):
 
 @enter
 class AtomicCall(Expr):
-    """`atomic_add(x[i], value)`: gives the old value. op is what follows `atomic_`; target: an element or its part.
+    """Represent an atomic function such as `atomic_add(x[i], value)`, which returns the old value.
 
-    expected: `atomic_cas(x[i], expected, value)`.
+    Attributes:
+        op: The part of the name after `atomic_`.
+        target: An element or a part of an element.
+        expected: The second argument of `atomic_cas(x[i], expected, value)`, or None.
     """
 
     op: str
@@ -172,7 +183,7 @@ class AtomicCall(Expr):
 
 @enter
 class Invoke(Expr):
-    """A call of one of the program's own functions."""
+    """Represent a call of a function of the program."""
 
     function: str
     args: tuple[Expr, ...] = ()
@@ -180,7 +191,7 @@ class Invoke(Expr):
 
 @enter
 class Walrus(Expr):
-    """`(name := value)`."""
+    """Represent `(name := value)`."""
 
     name: str
     value: Expr

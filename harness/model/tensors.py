@@ -1,6 +1,6 @@
-"""Vectors, matrices and structs while a program is lowered: their parts, one by one, and functions applied to each.
+"""Represent vectors, matrices and structs during lowering, and apply functions to each of their parts.
 
-Invariant: the entries of a tensor have one type, or all are numbers of the text.
+Invariant: the entries of a tensor all have the same type, or all are numbers of the text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A vector (n,) or matrix (n, m), row by row: of operands if it is a value, of places if it is memory."""
+    """Represent a vector (n,) or matrix (n, m) in row-major order.
+
+    The items are operands if it is a value, and places if it is memory.
+    """
 
     shape: tuple[int, ...]
     items: tuple[Any, ...]
@@ -27,14 +30,17 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A struct: of operands if it is a value, of places if it is memory; members may be tensors and structs."""
+    """Represent a struct, whose members may be tensors and structs.
+
+    The items are operands if it is a value, and places if it is memory.
+    """
 
     struct: str
     items: dict[str, Any]
 
 
 def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> Tensor:
-    """A tensor of these operands, all made of one type."""
+    """Return a tensor of operands that are all converted to one type."""
     if not any(isinstance(item, Value) for item in items):
         real = any(isinstance(item, float) for item in items)
         return Tensor(shape, tuple(float(item) if real else item for item in items))
@@ -44,7 +50,7 @@ def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> Tensor:
 
 
 def spread(t: Lowerer, function: Callable[..., Any], *operands: Any) -> Any:
-    """The function of the operands, entry by entry if one is a tensor."""
+    """Return a function of operands, applied entry by entry if at least one operand is a tensor."""
     tensors = [o for o in operands if isinstance(o, Tensor)]
     if not tensors:
         return function(*operands)
@@ -56,7 +62,7 @@ def spread(t: Lowerer, function: Callable[..., Any], *operands: Any) -> Any:
 
 
 def leaves(operand: Any) -> tuple[Any, ...]:
-    """The scalars of an operand in order."""
+    """Return the scalars of an operand in order."""
     if isinstance(operand, Tensor):
         return operand.items
     if isinstance(operand, Bundle):
@@ -67,7 +73,7 @@ def leaves(operand: Any) -> tuple[Any, ...]:
 
 
 def with_leaves(operand: Any, values: Iterable[Any]) -> Any:
-    """An operand of the same form with other scalars."""
+    """Return an operand of the same form with other scalars."""
     return _rebuilt(operand, iter(values))
 
 

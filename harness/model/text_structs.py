@@ -1,4 +1,4 @@
-"""Structs and fields of them as text: rows of TEXT, definitions of types, what makes the fields."""
+"""Render structs as text: their expressions and the definitions of their types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _member(w: Writer, e: m.Member) -> str:
 
 
 def struct_types(w: Writer) -> Iterator[str]:
-    """Lines that define the types of the program."""
+    """Yield the lines that define the struct types of the program."""
     for kind in w.program.structs:
         members = [(p.name, p.struct or w.type(p.dtype, p.shape)) for p in kind.members]
         if kind.decorated:

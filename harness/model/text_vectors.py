@@ -1,4 +1,4 @@
-"""Rows of TEXT for vectors and matrices."""
+"""Render expressions of vectors and matrices as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs without what nothing uses, and arrays in the place of views of one."""
+"""Remove unused parts of programs, and replace views of an array by arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .walk import fields_used, walk
 
 
 def tidy(program: m.Program) -> m.Program:
-    """Without functions that nothing calls, and types, fields, views and arguments that nothing uses."""
+    """Return the program without uncalled functions and without unused types, fields, views and arguments."""
     kept = _called(program.kernel)
     kernel = replace(program.kernel, functions=kept)
     bodies = (kernel.body, *(f.body for f in kept))
@@ -35,9 +35,10 @@ def tidy(program: m.Program) -> m.Program:
 
 
 def _called(kernel: m.Kernel) -> tuple[m.Function, ...]:
-    """The functions that are called, directly or not."""
+    """Return the functions that the kernel calls, directly or through other functions."""
     called = {n.function for n in walk(kernel.body) if isinstance(n, m.Invoke)}
     kept: list[m.Function] = []
+    # A function stands after those that it calls, so in reverse order its callers come first.
     for function in reversed(kernel.functions):
         if function.name in called:
             kept.insert(0, function)
@@ -50,14 +51,15 @@ def _with_used_views(field: m.Field, used: set[str]) -> m.Field:
 
 
 def _named(fields: Iterable[m.Field], functions: Iterable[m.Function], bodies: Iterable[m.Block]) -> set[str]:
-    """Types that the program names."""
+    """Return the names of the struct types that the program uses."""
     found = {f.struct for f in fields} | {p.struct for f in functions for p in f.params}
     return found | {n.struct for b in bodies for n in walk(b) if isinstance(n, m.Make)}
 
 
 def _types(program: m.Program, named: set[str]) -> tuple[m.StructType, ...]:
-    """These types and those of their members."""
+    """Return the named struct types and the types of their members."""
     kept: list[m.StructType] = []
+    # A type stands after those of its members, so in reverse order it comes before them.
     for kind in reversed(program.structs):
         if kind.name in named:
             kept.insert(0, kind)
@@ -69,7 +71,7 @@ def _types(program: m.Program, named: set[str]) -> tuple[m.StructType, ...]:
 
 
 def without_views(program: m.Program, base: m.Field) -> m.Program:
-    """The same with a field for each view of an array."""
+    """Return the program with a field of its own for each view of an array."""
     fields: list[m.Field] = []
     for f in program.fields:
         fields += [_own(base, v) for v in base.views] if f is base else [f]
@@ -83,6 +85,7 @@ def _own(base: m.Field, view: m.View) -> m.Field:
 
 
 def _cut(base: m.Field, pairs: tuple[tuple[str, m.Content], ...]) -> Any:
+    """Return contents by name, where the content of the array is cut into that of its views."""
     width = 1
     for extent in base.element:
         width *= extent

@@ -1,6 +1,7 @@
-"""Vectors and matrices in the program model: constructors, parts, methods. Names and elements hold them too.
+"""This module adds vectors and matrices to the program model: constructors, parts and methods.
 
-Shapes are known from the text: constructors state them, fields and parameters declare them.
+Names and elements can hold vectors too. All shapes are known from the text: constructors state them, and fields and
+parameters declare them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from .syntax import Element, Expr, Name, enter
 
 @enter
 class Vector(Expr):
-    """`Vector([a, b])`; with a type `Vector([a, b], f32)`."""
+    """Represent `Vector([a, b])`, or with a type `Vector([a, b], f32)`."""
 
     items: tuple[Expr, ...]
     dtype: Scalar | None = None
@@ -20,14 +21,19 @@ class Vector(Expr):
 
 @enter
 class Matrix(Expr):
-    """`Matrix([[a, b], [c, d]])`."""
+    """Represent `Matrix([[a, b], [c, d]])`."""
 
     rows: tuple[tuple[Expr, ...], ...]
 
 
 @enter
 class Comprehension(Expr):
-    """form 'Vector': `Vector([item for name in range(count)])`; 'sum': `sum(item for name in range(count))`."""
+    """Represent a vector or a sum over a comprehension.
+
+    Attributes:
+        form: 'Vector' writes `Vector([item for name in range(count)])`, 'sum' writes `sum(item for name in
+            range(count))`.
+    """
 
     form: str
     name: str
@@ -37,7 +43,7 @@ class Comprehension(Expr):
 
 @enter
 class Filled(Expr):
-    """`Vector.zero(f32, 3)`, `Matrix.one(f32, 2, 2)`, `Matrix.identity(f32, 2)`."""
+    """Represent `Vector.zero(f32, 3)`, `Matrix.one(f32, 2, 2)` or `Matrix.identity(f32, 2)`."""
 
     function: str
     shape: tuple[int, ...]
@@ -46,7 +52,7 @@ class Filled(Expr):
 
 @enter
 class Part(Expr):
-    """`v[i]`, `m[i, j]`; of an element of a field `x[i][k]`."""
+    """Represent `v[i]` or `m[i, j]`, and `x[i][k]` for an element of a field."""
 
     base: Expr
     indices: tuple[Expr, ...]
@@ -54,7 +60,7 @@ class Part(Expr):
 
 @enter
 class Swizzle(Expr):
-    """`v.x`, `v.yx`."""
+    """Represent `v.x` or `v.yx`."""
 
     base: Expr
     letters: str
@@ -62,7 +68,7 @@ class Swizzle(Expr):
 
 @enter
 class Slice(Expr):
-    """`v[begin:end:step]`."""
+    """Represent `v[begin:end:step]`."""
 
     base: Expr
     begin: int | None
@@ -72,7 +78,7 @@ class Slice(Expr):
 
 @enter
 class Method(Expr):
-    """`a.dot(b)`, `v.norm(0.5)`, `m.transpose()`."""
+    """Represent a method call such as `a.dot(b)`, `v.norm(0.5)` or `m.transpose()`."""
 
     base: Expr
     name: str
@@ -81,18 +87,18 @@ class Method(Expr):
 
 @enter
 class Convert(Expr):
-    """`v.cast(f64)`."""
+    """Represent `v.cast(f64)`."""
 
     base: Expr
     dtype: Scalar
 
 
 Place = Name | Element | Part | Swizzle | Slice | Member
-"""What can be assigned; the base of a part is such a place again."""
+"""An expression that can be assigned; the base of a part is again a place."""
 
 
 def root(place: Expr) -> Expr:
-    """The name or element that a place is a part of."""
+    """Return the name or element that a place is a part of."""
     while isinstance(place, (Part, Swizzle, Slice, Member)):
         place = place.base
     return place

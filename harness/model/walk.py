@@ -1,4 +1,4 @@
-"""Walks over programs: every node of a block, every node with the statements around it, a block with nodes changed."""
+"""Walk over programs: visit every node, visit statements with their enclosing statements, or change nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _names(cls: type) -> tuple[str, ...]:
 
 
 def walk(node: Any) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Every expression, statement and domain at and below a node or a tuple of nodes, outer before inner."""
+    """Yield every expression, statement and domain at and below a node or a tuple of nodes, outer before inner."""
     if isinstance(node, tuple):
         for item in node:
             yield from walk(item)
@@ -27,21 +27,21 @@ def walk(node: Any) -> Iterator[m.Expr | m.Stmt | m.Domain]:
 
 
 def walk_program(program: m.Program) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Every node of the functions and of the kernel."""
+    """Yield every node of the functions and of the kernel."""
     for function in program.kernel.functions:
         yield from walk(function.body)
     yield from walk(program.kernel.body)
 
 
 def blocks(stmt: m.Stmt) -> tuple[m.Block, ...]:
-    """The blocks of a statement."""
+    """Return the blocks of a statement."""
     if isinstance(stmt, m.If):
         return stmt.then, stmt.orelse
     return (stmt.body,) if isinstance(stmt, (m.For, m.While)) else ()
 
 
 def nested(block: Iterable[m.Stmt], outer: tuple[m.Stmt, ...] = ()) -> Iterator[tuple[m.Stmt, tuple[m.Stmt, ...]]]:
-    """Every statement with the statements that enclose it, outermost first."""
+    """Yield every statement with the statements that enclose it, outermost first."""
     for stmt in block:
         yield stmt, outer
         for inner in blocks(stmt):
@@ -49,9 +49,17 @@ def nested(block: Iterable[m.Stmt], outer: tuple[m.Stmt, ...] = ()) -> Iterator[
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A node or tuple of nodes with `change` of every expression, statement and domain in it, inner before outer."""
+    """Return a node or tuple of nodes after `change` of everything in it, inner nodes before outer nodes.
+
+    Unchanged parts are the same objects as before.
+
+    Args:
+        node: A node or a tuple of nodes; anything else is returned as it is.
+        change: A function from an expression, statement or domain to its replacement.
+    """
     if isinstance(node, tuple):
         items = [rebuilt(item, change) for item in node]
+        # Unchanged tuples are kept, so that equal parts stay the same objects.
         return node if all(a is b for a, b in zip(items, node)) else tuple(items)
     if not isinstance(node, (m.Expr, m.Stmt, m.Domain)):
         return node
@@ -61,12 +69,12 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def rebuilt_program(program: m.Program, change: Callable[[Any], Any]) -> m.Program:
-    """A program with `change` of every node of the functions and of the kernel."""
+    """Return a program after `change` of every node of the functions and of the kernel."""
     kernel = program.kernel
     functions = tuple(replace(f, body=rebuilt(f.body, change)) for f in kernel.functions)
     return replace(program, kernel=replace(kernel, body=rebuilt(kernel.body, change), functions=functions))
 
 
 def fields_used(body: Any) -> set[str]:
-    """Names by which a node or block reads, writes, measures or loops over."""
+    """Return the names of the fields and views that a node or block reads, writes, measures or loops over."""
     return {n.field for n in walk(body) if isinstance(n, (m.Element, m.Extent, m.Over))}

@@ -1,7 +1,7 @@
-"""The words and numbers of stored programs: for each field of text of the model what it may say, and no field is free.
+"""This module lists the allowed words and numbers of stored programs, for every field of text of the model.
 
-Names become Python text, so a name is a plain identifier that means nothing to Python, to the packages, or to the
-files that programs are rendered into. Everything else comes from the tables of the language.
+Names become Python text. Therefore a name is a plain identifier that has no meaning in Python, in the packages, or in
+the files that programs are rendered into. All other words come from the tables of the language.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OF_FILES = frozenset(
     loss differences gradient close launch launch_backward measured found status right agrees
     """.split()
 )
-"""Names of the files that programs are rendered into."""
+"""Names that the files use into which programs are rendered."""
 _DIALECTS = [name for dialect in DIALECTS.values() for name in (dialect.alias, dialect.package)]
 RESERVED = frozenset((*dir(builtins), *keyword.kwlist, *OF_FILES, *_DIALECTS))
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -34,12 +34,12 @@ _MESSAGE = "a printable line of at most 200 characters"
 
 
 def is_name(text: str) -> bool:
-    """Whether a text may name something of a program."""
+    """Return True if a text may name a thing of a program."""
     return len(text) <= LONGEST_NAME and bool(_IDENTIFIER.fullmatch(text)) and text not in RESERVED
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text names a field, a member of it, or an entry of a vector."""
+    """Return True if a text names a field, a member of a field, or an entry of a vector."""
     first, *rest = text.split(".")
     return len(text) <= 4 * LONGEST_NAME and is_name(first) and all(is_name(t) or _is_index(t) for t in rest)
 
@@ -101,7 +101,7 @@ WORDS: dict[Key, Words] = {
     ("Inputs", "seeds"): PATH,
     ("Program", "profile"): one_of(("smooth", "wild", "operations")),
 }
-"""What each field of text may say."""
+"""The allowed words of each field of text."""
 
 _CONTENT = Limits(-(1 << 63), (1 << 64) - 1)
 _SMALL = Limits(0, 64)
@@ -128,4 +128,4 @@ LIMITS: dict[Key, Limits] = {
     ("Unrolled", "end"): Limits(-1024, 1024),
     ("Unrolled", "step"): Limits(-1024, 1024),
 }
-"""The numbers of fields of which not any 32 bits will do."""
+"""The allowed numbers of each field that needs tighter limits than 32 bits."""

@@ -1,4 +1,4 @@
-"""Writer: how nodes of the program model become text of one dialect; its tables have a row for each class of node.
+"""Write nodes of the program model as text of one dialect, with tables that have a row for each class of node.
 
 Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
 """
@@ -43,43 +43,43 @@ _ATOMS = (
 
 
 class Writer:
-    """Text in one dialect."""
+    """Write the nodes of a program as text of one dialect."""
 
     def __init__(self, program: m.Program, dialect: Dialect) -> None:
         self.program = program
         self.dialect = dialect
 
     def expr(self, node: m.Expr) -> str:
-        """An expression on its own."""
+        """Return the text of an expression that stands alone."""
         return TEXT[type(node)](self, node)
 
     def operand(self, node: m.Expr) -> str:
-        """An expression inside another."""
+        """Return the text of an expression inside another expression."""
         text = self.expr(node)
         plain = isinstance(node, _ATOMS) or isinstance(node, m.Number) and not text.startswith("-")
         return text if plain else f"({text})"
 
     def list(self, nodes: tuple[m.Expr, ...]) -> str:
-        """Expressions with commas between."""
+        """Return the texts of expressions with commas between them."""
         return ", ".join(map(self.expr, nodes))
 
     def function(self, name: str, *args: str) -> str:
-        """A call of a function of the language."""
+        """Return the text of a call of a function of the language."""
         return f"{self.dialect.function(name)}({', '.join(args)})"
 
     def dtype(self, dtype: Any) -> str:
-        """A scalar type."""
+        """Return the text of a scalar type."""
         return f"{self.dialect.alias}.{dtype}"
 
     def type(self, dtype: Any, shape: tuple[int, ...]) -> str:
-        """A scalar, vector or matrix type."""
+        """Return the text of a scalar, vector or matrix type."""
         if not shape:
             return self.dtype(dtype)
         made = f"{self.dialect.alias}.types.{'vector' if len(shape) == 1 else 'matrix'}"
         return f"{made}({', '.join(map(str, shape))}, {self.dtype(dtype)})"
 
     def block(self, body: m.Block) -> Iterator[str]:
-        """Indented lines; `pass` for a block without statements."""
+        """Yield indented lines; a block without statements becomes `pass`."""
         for stmt in body or (m.Pass(),):
             for line in LINES[type(stmt)](self, stmt):
                 yield "    " + line

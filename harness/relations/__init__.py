@@ -1,10 +1,10 @@
-"""Relations: checks that one executor alone must pass, since two launches of it are bound to each other.
+"""Relations are checks on one executor alone: two of its launches must have results that are bound to each other.
 
-No relation knows a right result. Each changes what is launched (seeds, loops, order, types, number of launches) in a
-way of which it is known what it does to the results, so what is wrong in every executor alike can be seen too.
+No relation knows a right result. Each changes a launch (seeds, loops, order, types, number of launches) in a way whose
+effect on the results is known. So relations can also show a mistake that every executor makes alike.
 """
 
 from __future__ import annotations
 
 RELATIONS = ("linear", "loop-split", "permuted", "widened", "kernel-split", "stray")
-"""Their names, which are those of comparisons; `table` has a row for each."""
+"""Names of the relations, which are also names of comparisons; `table` has a row for each."""

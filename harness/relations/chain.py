@@ -1,6 +1,6 @@
-"""Kernels launched in a row, each on the state that the last one left: what a relation compares with another one.
+"""Launch kernels in a row, each on the state that the last one left, so that relations can compare chains.
 
-Invariant: nothing here changes what it is given; all states are new arrays.
+Invariant: no function of this module changes its arguments; all states are new arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DRAWS = Draws()
 
 @dataclass(frozen=True)
 class On:
-    """An executor: a backend with its options."""
+    """Represent an executor: a backend with its options."""
 
     name: str
     backend: Backend
@@ -37,8 +37,12 @@ class On:
 
 @dataclass(frozen=True)
 class Chain:
-    """made: the kernels, in the order of their launches. initial: arrays of all of them, before the first launch.
-    seeds: cotangents of what the last one leaves, by name of the adjoint array; empty if there is no gradient.
+    """Represent kernels that are launched in a row.
+
+    Attributes:
+        made: Lowerings of the kernels in the order of their launches.
+        initial: Arrays of all kernels before the first launch.
+        seeds: Cotangents of the final content by the name of the adjoint array; empty if there is no gradient.
     """
 
     made: tuple[Lowerings, ...]
@@ -47,17 +51,21 @@ class Chain:
     seeds: Arrays
 
     def of(self, *kernels: Kernel, **changed: Arrays) -> Chain:
-        """Other kernels, on the same arrays unless others are given."""
+        """Return a chain of other kernels, on the same arrays unless others are given."""
         return replace(self, made=tuple(map(Lowerings, kernels)), **changed)  # type: ignore[arg-type]
 
     @property
     def kernel(self) -> Kernel:
-        """The first kernel."""
+        """Return the first kernel."""
         return self.made[0].kernel
 
     @cached_property
     def states(self) -> tuple[Arrays, ...]:
-        """The state before each launch, and after the last one. Raises what a launch raises."""
+        """Return the state before each launch, and after the last launch.
+
+        Raises:
+            Exception: Any trap that a launch raises.
+        """
         found = [dict(self.initial)]
         for made in self.made:
             found.append(_copies(found[-1]))
@@ -65,7 +73,7 @@ class Chain:
         return tuple(found)
 
     def refusal(self) -> Exception | None:
-        """Why there is no gradient of these launches, or None."""
+        """Return the reason why these launches have no gradient, or None."""
         for made, after in zip(self.made, self.states[1:]):
             refused = made.refusal or overlap(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
             if refused is not None:
@@ -75,14 +83,14 @@ class Chain:
     # -- on an executor -------------------------------------------------------------------------------------
 
     def forward(self, on: On) -> Arrays:
-        """The state after the last launch."""
+        """Return the state after the last launch on an executor."""
         state = _copies(self.initial)
         for made in self.made:
             Launcher(made.optimised, on.backend, on.options).run(state, self.scalars, DRAWS)
         return state
 
     def gradient(self, on: On, seeds: Arrays) -> Arrays:
-        """Adjoints of the initial state: the gradients of all kernels, last to first."""
+        """Return the adjoints of the initial state, by the gradients of all kernels, last to first."""
         adjoints = seeds
         for number, made in reversed(list(enumerate(self.made))):
             memory = _copies({**self._primals(self.states, number, made.lean), **adjoints})
@@ -92,14 +100,14 @@ class Chain:
 
     @staticmethod
     def _primals(states: tuple[Arrays, ...], number: int, lean: Lowered) -> State:
-        """What a gradient finds: the state after its launch, and what it takes of the one before."""
+        """Return the state after a launch, and the part of the earlier state that the gradient reads."""
         return {**states[number + 1], **copies(lean, states[number])}
 
     # -- bounds: distances from the exact result --------------------------------------------------------------
 
     @cached_property
     def bounds(self) -> tuple[Bounded, ...]:
-        """Of the state after each launch."""
+        """Return the state after each launch with its distance from the exact result."""
         found: list[Bounded] = []
         state: Arrays = self.initial
         errors: Arrays | None = None
@@ -109,7 +117,7 @@ class Chain:
         return tuple(found)
 
     def gradient_bounds(self, seeds: Arrays) -> Bounded:
-        """Of the adjoints of the initial state; those of a gradient at states that have errors of their own."""
+        """Return the adjoints of the initial state with their errors, which include the errors of the states."""
         adjoints, errors = seeds, dict[str, np.ndarray]()
         exact = {name: np.zeros(array.shape) for name, array in self.initial.items()}
         moves: tuple[Arrays, ...] = (exact, *(state.errors for state in self.bounds))

@@ -1,7 +1,7 @@
-"""Verdicts on two results of one executor that a relation binds to each other.
+"""Judge two results of one executor that a relation binds to each other.
 
-Equal bits agree, and so do results a few units in the last place apart. The others need bounds, which are measured
-then and not before: of both sides, as distances from the exact result.
+Equal bits agree, and so do results a few units in the last place apart. Other results need the error bounds of both
+sides, as distances from the exact result; these are computed only then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..fuzz.standard import Bounded
 from ..outcome import Arrays, Ok, Outcome, Refused, Trap, Unsupported
 
 UNITS = 4
-"""Units in the last place that are no difference."""
+"""Number of units in the last place that count as no difference."""
 
 Bound = Callable[[], Bounded]
 _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
@@ -27,18 +27,25 @@ _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "di
 
 @dataclass(frozen=True)
 class Question:
-    """One comparison: of which relation, on which executor, in which direction."""
+    """Represent one comparison by its direction, relation and executor."""
 
     direction: str
     relation: str
     executor: str
 
     def answer(self, verdict: Verdict, reason: str = "") -> Judged:
-        """A verdict on it."""
+        """Return a verdict on this comparison."""
         return Judged(self.direction, self.relation, self.executor, verdict, reason)
 
     def compare(self, left: Outcome, right: Outcome, bounds: tuple[Bound, Bound], bits: bool = False) -> Judged:
-        """left: of the launch as it is, right: of the changed one. bits: they must be equal to the last one."""
+        """Return the verdict on two outcomes.
+
+        Args:
+            left: Outcome of the original launch.
+            right: Outcome of the changed launch.
+            bounds: Functions that compute the error bounds of both sides.
+            bits: True if the results must be equal to the last bit.
+        """
         if not isinstance(left, Ok):
             return self._ended(left)
         if not isinstance(right, Ok):
@@ -51,7 +58,7 @@ class Question:
         return self._bounded(left.arrays, right.arrays, *bounds)
 
     def _ended(self, outcome: Outcome) -> Judged:
-        """Where a side has no result: two sides that do the same must both have one."""
+        """Return the verdict if one side has no result, since both sides must have results."""
         if isinstance(outcome, Trap) and outcome.kind != OutOfFuel.__name__:
             return self.answer("disagree", f"ended with {outcome}")
         if isinstance(outcome, Refused):
@@ -69,12 +76,19 @@ class Question:
 
 
 def alike(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
-    """Whether two arrays are equal, any NaN like any other; reals but for UNITS, or zeros of one sign if `bits`."""
+    """Return True if two arrays are equal, where every NaN equals every other.
+
+    Args:
+        a: An array.
+        b: Another array, perhaps of another type.
+        bits: If True, reals may not differ at all and zeros must have the same sign; else they may differ by UNITS.
+    """
     if a.dtype.kind != "f" or a.shape != b.shape:
         return bool(np.array_equal(a, b))
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if bits:
         return bool((same & ((np.signbit(a) == np.signbit(b)) | np.isnan(a))).all())
+    # Of two types, the units of the coarser type count.
     coarser = max(a.dtype, b.dtype, key=lambda t: float(np.finfo(t).eps))
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))

@@ -1,4 +1,4 @@
-"""What relations that rewrite kernels share: copies of blocks, and which loops end early."""
+"""This module holds tools for relations that rewrite kernels: copies of blocks, and a test for loops that end early."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from ...compiler.ir.walk import map_blocks, next_id, rename_block, rename_locals
 
 
 class Copies:
-    """Makes copies of blocks of one kernel: new values, and new names for locals that the block declares."""
+    """Copy blocks of one kernel with new values, and with new names for the locals that a block declares."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.next_id = next_id(kernel)
         self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, n.Local | n.LocalArray)}
 
     def copy(self, block: Block, known: dict[Value, Value]) -> Block:
-        """known: what values from outside become; those that the block defines are added."""
+        """Return a copy of a block.
+
+        Args:
+            block: The block to copy.
+            known: New values of the values from outside; the values that the block defines are added.
+        """
         for stmt in walk(block):
             for value in results(stmt):
                 known[value] = self.fresh(value)
@@ -26,7 +31,7 @@ class Copies:
         return rename_locals(_redefined(rename_block(block, known), known), names)
 
     def fresh(self, like: Value) -> Value:
-        """A new value of the same type."""
+        """Return a new value of the same type."""
         self.next_id += 1
         return Value(self.next_id - 1, like.type)
 
@@ -39,7 +44,7 @@ class Copies:
 
 
 def _redefined(block: Block, known: dict[Value, Value]) -> Block:
-    """The block with the values it defines replaced."""
+    """Return the block with the values that it defines replaced."""
 
     def change(stmt: Stmt) -> Stmt:
         stmt = map_blocks(stmt, lambda inner: _redefined(inner, known))
@@ -54,12 +59,17 @@ def _redefined(block: Block, known: dict[Value, Value]) -> Block:
 
 
 def has(kernel: Kernel, *kinds: type[Stmt]) -> bool:
-    """Whether such statements occur in it."""
+    """Return True if statements of these classes occur in the kernel."""
     return any(isinstance(stmt, kinds) for stmt in walk_kernel(kernel))
 
 
 def stops(block: Block, depth: int = 1) -> bool:
-    """Whether the body of a loop, this block, has a `break` that ends this loop and no other."""
+    """Return True if the body of a loop has a `break` that ends this loop and no outer loop.
+
+    Args:
+        block: The body, or a block inside it.
+        depth: Number of loops and scopes from the block out to the loop, with the loop itself.
+    """
     for stmt in block:
         if isinstance(stmt, n.Break) and stmt.depth == depth:
             return True

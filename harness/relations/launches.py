@@ -1,8 +1,8 @@
-"""A kernel of several tasks is two kernels in a row; its gradient is theirs, the second one's first.
+"""Split a kernel of several tasks into two kernels; its gradient is that of the second kernel, then of the first.
 
     kernel { A; B }    →    kernel { A }, kernel { B }
 
-What crosses from A to B in temporaries goes through arrays of no axes.
+Temporaries that A hands to B become arrays of no axes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from .pairs import Pair
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: after which task."""
+    """Yield the verdicts on a kernel that is split into two.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the task after which the kernel is split.
+        forward: True to compare values too.
+    """
     halves = split(chain.made[0].plain.kernel, draw)
     if halves is None:
         return
@@ -37,8 +44,10 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 
 
 def split(kernel: Kernel, draw: int) -> tuple[tuple[Kernel, Kernel], tuple[Temp, ...]] | None:
-    """Two kernels for one of stage tasks, and the temporaries that became arrays. None if there is one task, or the
-    place of a task in its kernel has a meaning: for its random numbers, for what `return` leaves out.
+    """Return two kernels for a kernel of stage tasks, and the temporaries that became arrays.
+
+    The result is None if there is only one task, or if the place of a task in its kernel has a meaning: for its random
+    numbers, or for the tasks that a `return` skips.
     """
     if len(kernel.tasks) < 2 or has(kernel, n.Random):
         return None

@@ -1,8 +1,9 @@
-"""A serial loop over [b, e) is one over [b, m) and then one over [m, e).
+"""Split a serial loop over [b, e) into one over [b, m) and one over [m, e).
 
     for j in b .. e { B }    →    m = b + k; for j in b .. min(m, e) { B }; for j' in m .. e { B' }
 
-Going down the second half comes first. Loops that `break` ends early stay whole: the second half would not know.
+In a descending loop the second half comes first. Loops that a `break` can end early stay whole, because the second half
+would not know of the `break`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ from .kernels import Copies, stops
 from .pairs import Pair
 
 FIRST = (1, 2, 1, 3)
-"""Trips of the first half, by draw."""
+"""Number of trips of the first half, selected by the draw."""
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: which loop, and where it is split."""
+    """Yield the verdicts on a kernel with a split loop.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the loop and the place where it is split.
+        forward: True to compare values too.
+    """
     kernel = split(chain.kernel, draw)
     if kernel is None:
         return
@@ -32,7 +40,10 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 
 
 def splittable(kernel: Kernel) -> list[n.For]:
-    """Loops that can be split, in order of text. What a loop claims to be unique would be so in each half alone."""
+    """Return the loops that can be split, in the order of the text.
+
+    A loop that claims unique indices is left out, because after a split the claim would hold only within each half.
+    """
     return [
         s
         for s in walk_kernel(kernel)
@@ -45,7 +56,7 @@ def splittable(kernel: Kernel) -> list[n.For]:
 
 
 def split(kernel: Kernel, draw: int) -> Kernel | None:
-    """One loop in two; None if there is none."""
+    """Return the kernel with one loop split, or None if no loop can be split."""
     found = splittable(kernel)
     if not found:
         return None
@@ -62,9 +73,17 @@ def split(kernel: Kernel, draw: int) -> Kernel | None:
 
 
 def _halves(loop: n.For, first: int, copies: Copies) -> Block:
+    """Return the statements of both halves of a loop.
+
+    Args:
+        loop: The loop to split.
+        first: Number of trips of the first half.
+        copies: Maker of copies, which renames the body of the second half.
+    """
     b = Builder(copies.next_id)
     b.loc = loop.loc
     middle = b.op("add", loop.begin, b.const(first * loop.step, loop.begin.type))
+    # The first half must not pass the end of a loop with fewer trips.
     nearer = b.op("min" if loop.step > 0 else "max", middle, loop.end)
     copies.next_id = b.next_id
     known = {loop.index: copies.fresh(loop.index)}

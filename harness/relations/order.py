@@ -1,9 +1,10 @@
-"""Iterations of a parallel loop may run in any order, so a loop that begins with the last one gives the same.
+"""Reverse the order of a parallel loop, whose iterations may run in any order.
 
     parallel i in b .. e { B }    →    parallel i in b .. e { i' = b + (e - 1 - i); B with i' }
 
-On the reference the halves of each task are run in the opposite order too. Kernels whose iterations see what others
-leave are no subjects, and of those that draw random numbers only the order changes: a number belongs to its iteration.
+On the reference the halves of each task run in the opposite order too. Kernels whose iterations see what other
+iterations leave are not checked. In kernels that draw random numbers only the order changes, because a number belongs
+to its iteration.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from .pairs import Pair
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Both ways of another order, as far as there are any."""
+    """Yield the verdicts on both ways of another order, as far as they apply.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Not used, because there is only one reversed order.
+        forward: True to compare values too.
+    """
     if not any(task.is_parallel for task in chain.kernel.tasks) or sees_order(chain.kernel):
         return
     if on.name == "reference":
@@ -38,7 +46,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 
 
 def sees_order(kernel: Kernel) -> bool:
-    """Whether an iteration may see which others were before it: by the old value of an atomic."""
+    """Return True if an iteration may see which other iterations ran before it, by the old value of an atomic."""
     used = used_values(walk_kernel(kernel))
     atomics = (s for task in kernel.tasks if task.is_parallel for s in walk(task.body) if isinstance(s, n.Atomic))
     return any(s.result in used or s.op in ("exchange", "cas") for s in atomics)
@@ -52,11 +60,14 @@ def _halves(total: int, width: int) -> Iterator[Chunk]:
 
 
 HALVES = Order("halves", _halves)
-"""The second half of the iterations before the first."""
+"""Order that runs the second half of the iterations before the first half."""
 
 
 def mirrored(kernel: Kernel) -> Kernel | None:
-    """Every parallel task from its last point to its first; None if iterations draw, or a bound is in memory."""
+    """Return the kernel with every parallel task from its last point to its first.
+
+    The result is None if iterations draw random numbers, or a bound is read from memory.
+    """
     if has(kernel, n.Random):
         return None
     bounds = [stmt for task in kernel.tasks for stmt in walk(task.bounds)]
@@ -71,9 +82,11 @@ def mirrored(kernel: Kernel) -> Kernel | None:
 
 
 def _mirrored(kernel: Kernel, task: Task, number: int) -> tuple[Task, int]:
+    """Return a reversed task and the next free number of a value."""
     copies = Copies(kernel)
     copies.next_id = number
     known: dict[Value, Value] = {}
+    # The bounds are not visible in the body, so the body computes them again.
     again = copies.copy(task.bounds, known)
     b = Builder(copies.next_id)
     b.loc = task.loc

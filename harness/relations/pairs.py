@@ -1,4 +1,4 @@
-"""Two chains that must come to the same on one executor: their values, and their gradients."""
+"""Compare two chains that must have the same values and gradients on one executor."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from .judging import Question
 
 @dataclass(frozen=True)
 class Pair:
-    """relation: its name. chain: as it is. other: changed. there: where the other one runs, if not where this does.
+    """Represent two chains that a relation binds to each other.
 
-    lenient: kinds of traps of the other one that are no disagreement.
+    Attributes:
+        relation: Name of the relation.
+        chain: The original launches.
+        other: The changed launches.
+        lenient: Kinds of traps of the changed launches that are no disagreement.
     """
 
     relation: str
@@ -25,7 +29,14 @@ class Pair:
     lenient: frozenset[str] = frozenset()
 
     def compare(self, on: On, forward: bool, there: On | None = None, bits: bool = False) -> Iterator[Judged]:
-        """bits: values must be equal to the last one."""
+        """Yield the verdicts on values and gradients.
+
+        Args:
+            on: The executor of the original chain.
+            forward: True to compare values too.
+            there: The executor of the changed chain; None for the same.
+            bits: True if values must be equal to the last bit.
+        """
         if forward:
             yield self._values(on, there or on, bits)
         if self.chain.seeds:

@@ -1,6 +1,7 @@
-"""The adjoint is linear in its seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
+"""Check that the adjoint is linear in its seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
 
-a and b are powers of two and t is small whole numbers, so the seeds are exact and what differs is rounding inside.
+The factors a and b are powers of two, and t holds small whole numbers. So the seeds are exact, and only roundings
+inside the gradient can differ.
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ A, B = 4.0, -0.5
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: whether the second seed is zero (then the whole is a multiple of the first) or another one."""
+    """Yield the verdict on linearity.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the second seed: zeros if odd (the whole gradient is then a multiple of the first),
+            else small numbers.
+        forward: Not used, because the relation is one of gradients.
+    """
     if not chain.seeds:
         return
     question = Question("reverse", "linear", on.name)
     given = chain.seeds
     other = {name: _other(name, seed, draw) for name, seed in given.items()}
+    # The sum of exact seeds is exact, because the factors are powers of two.
     both = {name: np.asarray(A * seed + B * other[name], seed.dtype) for name, seed in given.items()}
     whole = attempt(lambda: chain.gradient(on, both))
     first, second = (attempt(lambda s=s: chain.gradient(on, s)) for s in (given, other))  # type: ignore[misc]
@@ -49,7 +59,10 @@ def _other(name: str, seed: np.ndarray, draw: int) -> np.ndarray:
 
 
 def _sum(first: Arrays, second: Arrays) -> Arrays:
-    """In double precision: the factors are powers of two, so there is one rounding, of the sum."""
+    """Return A·first + B·second in double precision.
+
+    The factors are powers of two, so only the sum rounds.
+    """
     with np.errstate(all="ignore"):
         return {n: np.asarray(A * first[n].astype(np.float64) + B * second[n].astype(np.float64)) for n in first}
 

@@ -1,11 +1,11 @@
-"""An index that leads outside ends every launch alike: with OutOfBounds, and memory around the arrays untouched.
+"""Lead an index outside: every launch must end with OutOfBounds and leave the memory around arrays untouched.
 
     load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
     within i, n    →    within i + n, n            a position within a local vector, or an index of a view
 
-The reference says whether the changed kernel, or its gradient, comes to the index at all. Backends run as they do for
-users, on arrays between walls (harness/guarded.py). Values are not compared: of a launch that ends with an error they
-are what was written so far.
+The reference decides whether the changed kernel, or its gradient, reaches the index at all. Backends run as they do for
+users, on arrays between walls (harness/guarded.py). Values are not compared, because a launch that ends with an error
+leaves only what was written so far.
 """
 
 from __future__ import annotations
@@ -40,7 +40,14 @@ EXPECTED = OutOfBounds.__name__
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """draw: which index, and how it goes astray."""
+    """Yield the verdicts on a kernel with an index outside.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor; the reference itself is not judged.
+        draw: Number that selects the index and the way in which it is changed.
+        forward: True to check the forward kernel too.
+    """
     kernel = strayed(chain.kernel, draw)
     if kernel is None or on.name == "reference":
         return
@@ -57,15 +64,23 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
         yield from _compare(Question("reverse", "stray", on.name), (lean, lean), memory, chain, on)
 
 
+<<<<<<< HEAD
 def _unproved(kernel: Kernel) -> Lowered:
-    """The forward kernel with a comparison for every position, so that the reference sees what a wrong proof drops."""
+    """Return the forward kernel with all comparisons of positions, so that the reference sees what a wrong proof drops."""
     return Lowered(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
 
 
 def _compare(
     question: Question, lowered: tuple[Lowered, Lowered], memory: Arrays, chain: Chain, on: On
 ) -> Iterator[Judged]:
-    """Launch on the reference and on the executor, what is lowered for each, and compare how they ended."""
+    """Launch on the reference and on the executor, and yield the verdict on how they ended.
+
+    `lowered` holds the kernel for the reference and the kernel for the executor.
+    """
+=======
+def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain, on: On) -> Iterator[Judged]:
+    """Launch on the reference and on the executor, and yield the verdict on how they ended."""
+>>>>>>> doc-har1
     reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     expected = _launch(lowered[0], Guarded.of(memory), chain, reference)
     if isinstance(expected, Trap) and expected.kind != EXPECTED or not isinstance(expected, Ok | Trap):
@@ -76,6 +91,13 @@ def _compare(
 
 
 def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
+    """Return the verdict and its reason.
+
+    Args:
+        expected: Outcome of the reference.
+        found: Outcome of the executor.
+        is_whole: True if the executor left the walls around the arrays untouched.
+    """
     if not is_whole:
         return "disagree", "memory in front of an array was written"
     if isinstance(expected, Trap) and not (isinstance(found, Trap) and found.kind == EXPECTED):
@@ -98,7 +120,7 @@ def _launch(lowered: Lowered, memory: Guarded, chain: Chain, on: On) -> Outcome:
 
 
 def strayed(kernel: Kernel, draw: int) -> Kernel | None:
-    """The kernel with one index of one access changed; None if there is none that can be."""
+    """Return the kernel with one index of one access changed, or None if no index can be changed."""
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
     types = kernel.array_types()
     places = [
@@ -112,6 +134,7 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
     if not places:
         return None
     stmt, axis = places[draw % len(places)]
+    # Small shifts may stay inside, which is harmless only for loads of arrays that nothing writes.
     near = isinstance(stmt, n.Load) and stmt.array not in written
     ways = WAYS if near else WAYS[:SURE]
     way = ways[draw // len(places) % len(ways)]
@@ -125,7 +148,7 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
 
 
 def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
-    """The kernel with the first occurrence of a statement replaced."""
+    """Return the kernel with the first occurrence of a statement replaced."""
     left = [old]
 
     def visit(block: Block) -> Block:
@@ -142,7 +165,9 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
     return replace(kernel, tasks=tasks)
 
 
+<<<<<<< HEAD
 def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
+    """Return index + extent."""
     index = indices_of(stmt)[axis]
     if isinstance(stmt, n.Within):
         return b.op("add", index, b.cast(stmt.extent, index.type))
@@ -150,20 +175,47 @@ def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
 
 
 def _moved(by: int) -> Callable[[Builder, Place, int], Value]:
+    """Return a function that adds a number to the index."""
+
     def way(b: Builder, stmt: Place, axis: int) -> Value:
         index = indices_of(stmt)[axis]
+=======
+def _beyond(b: Builder, stmt: Access, axis: int) -> Value:
+    """Return index + extent."""
+    index = stmt.indices[axis]
+    return b.op("add", index, b.shape(stmt.array, axis, index.type))
+
+
+def _moved(by: int) -> Callable[[Builder, Access, int], Value]:
+    """Return a function that adds a number to the index."""
+
+    def way(b: Builder, stmt: Access, axis: int) -> Value:
+        index = stmt.indices[axis]
+>>>>>>> doc-har1
         return b.op("add", index, b.const(by, index.type))
 
     return way
 
 
+<<<<<<< HEAD
 def _mirrored(b: Builder, stmt: Place, axis: int) -> Value:
+    """Return -1 - index."""
     index = indices_of(stmt)[axis]
+=======
+def _mirrored(b: Builder, stmt: Access, axis: int) -> Value:
+    """Return -1 - index."""
+    index = stmt.indices[axis]
+>>>>>>> doc-har1
     return b.op("sub", b.const(-1, index.type), index)
 
 
 SURE = 3
-"""Ways that lead outside from every index that is inside: then no two iterations can come to meet in an element."""
+"""Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
+<<<<<<< HEAD
 WAYS: tuple[Callable[[Builder, Place, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
-"""How an index goes astray."""
+"""Functions that change an index."""
+=======
+WAYS: tuple[Callable[[Builder, Access, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
+"""Functions that change an index."""
+>>>>>>> doc-har1

@@ -1,4 +1,4 @@
-"""The relations by name."""
+"""This module lists the relations by name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from . import launches, loops, order, seeds, stray, widths
 from .chain import Chain, On
 
 Relation = Callable[[Chain, On, int, bool], Iterator[Judged]]
-"""Checks a chain of one kernel on an executor. The number draws among what there is to change; the last argument says
-whether to compare values too, not only gradients. Yields nothing where the relation has nothing to say.
+"""A function that checks a chain of one kernel on an executor.
+
+The number selects the part that is changed. The last argument is True to compare values too, and not only gradients.
+The function yields nothing if the relation does not apply.
 """
 
 TABLE: Mapping[str, Relation] = {

@@ -1,6 +1,7 @@
-"""A kernel in wider types: reals differ by the rounding of the narrow ones, integers in nothing.
+"""Widen the types of a kernel: reals then differ by the rounding of the narrow type, and integers do not differ.
 
-Integers that overflow make no statement, nor do kernels that look at bits of what is widened or draw it at random.
+Kernels whose integers overflow are not judged, nor are kernels that read the bits of widened values or draw these at
+random.
 """
 
 from __future__ import annotations
@@ -25,12 +26,19 @@ from .chain import DRAWS, Chain, On
 from .pairs import Pair
 
 _OF_BITS = frozenset({"bit_shl", "bit_shr", "bit_sar", "popcnt", "clz", "ffs", "pow", "frexp_exponent"})
-"""Operations whose result depends on how many bits an integer has, or is an i32 whatever the operand."""
+"""Operations whose result depends on the number of bits of an integer, or is an i32 for every operand."""
 _KINDS = frozenset(kind.__name__ for kind in TRAPS)
 
 
 def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
-    """Reals, or integers where there are no narrow reals or the draw says so."""
+    """Yield the verdicts on a kernel of wider types.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects reals or integers if the kernel has both.
+        forward: True to compare values too.
+    """
     reals, whole = _wide_reals(chain), _wide_integers(chain)
     other = reals if whole is None or draw % 2 else whole
     if other is None:
@@ -52,6 +60,7 @@ def _wide_reals(chain: Chain) -> Chain | None:
     except Unsupported:
         return None
     types = chain.kernel.scalar_types()
+    # Arguments are rounded to the narrow type first, so both launches start from the same numbers.
     rounded = {k: types[k](v) if k in types and types[k].is_real else v for k, v in chain.scalars.items()}
     made = chain.of(kernel, initial=_wide(chain.initial), seeds=_wide(chain.seeds))
     return replace(made, scalars=rounded)  # type: ignore[arg-type]
@@ -73,7 +82,10 @@ def _wide_integers(chain: Chain) -> Chain | None:
 
 
 def widen_integers(kernel: Kernel) -> Kernel | None:
-    """Every i32 an i64; None if the kernel has none, or may tell the difference without overflow."""
+    """Return the kernel with every i32 as an i64.
+
+    The result is None if the kernel has no i32, or could tell the difference without an overflow.
+    """
     stmts = list(walk_kernel(kernel))
     if not any(v.type == i32 for s in stmts for v in results(s)) or any(map(_tells, stmts)):
         return None
@@ -83,7 +95,7 @@ def widen_integers(kernel: Kernel) -> Kernel | None:
 
 
 def _tells(stmt: Stmt) -> bool:
-    """Whether a statement depends on the number of bits."""
+    """Return True if a statement depends on the number of bits."""
     if isinstance(stmt, n.Op):
         return stmt.op in _OF_BITS
     if isinstance(stmt, n.Cast):
@@ -125,7 +137,7 @@ def _statement(stmt: Stmt) -> Stmt:
 
 
 def fits(chain: Chain) -> bool:
-    """Whether every integer of a widened launch would have fitted the narrow type."""
+    """Return True if every integer of a widened launch fits the narrow type."""
     kernel, least, most = chain.made[0].plain.kernel, -(2**31), 2**31 - 1
     made = traced(kernel, boxes(kernel, chain.initial, chain.scalars, DRAWS))
     memory = chain.of(made.kernel, initial={**chain.initial, **made.arrays}).states[-1]

@@ -1,7 +1,7 @@
-"""Strategies: random programs, adstack kernels and kernels of one operation, for seeds and for Hypothesis.
+"""Strategies draw random programs, adstack kernels and kernels of one operation, from seeds or from Hypothesis.
 
-`sample`, `sample_adstacks` and `sample_single_op` need nothing but the standard generator; `programs`,
-`adstack_kernels` and `single_op_kernels` are Hypothesis strategies over the same generators.
+`sample`, `sample_adstacks` and `sample_single_op` need only Python's random generator. `programs`, `adstack_kernels`
+and `single_op_kernels` are Hypothesis strategies over the same generators.
 """
 
 from __future__ import annotations
@@ -43,11 +43,16 @@ __all__ = [
 
 T = TypeVar("T")
 PROFILES = (*(SMOOTH,) * 5, WILD, *(SMOOTH,) * 5, WILD, OPERATIONS, *(SMOOTH,) * 2, WILD)
-"""The mixture that is drawn where no profile is asked for."""
+"""The mixture of profiles from which a program is drawn if no profile is asked for."""
 
 
 def draw_program(draw: Draw, profile: str | None = None) -> Program:
-    """A random program. profile: 'smooth', 'wild', 'operations', or None for the mixture."""
+    """Return a random program.
+
+    Args:
+        draw: Source of the random choices.
+        profile: 'smooth', 'wild' or 'operations'; None draws from the mixture PROFILES.
+    """
     chosen = profile or draw.choice(PROFILES)
     if chosen == OPERATIONS:
         return draw_operations(draw)
@@ -56,17 +61,17 @@ def draw_program(draw: Draw, profile: str | None = None) -> Program:
 
 
 def sample(seed: int, profile: str | None = None) -> Program:
-    """A random program, the same for the same seed and profile."""
+    """Return a random program, which is the same for the same seed and profile."""
     return draw_program(RandomDraw(f"{profile or ''}{seed}"), profile)
 
 
 def sample_adstacks(seed: int) -> KernelCase:
-    """A kernel of raw adstack statements, the same for the same seed."""
+    """Return a kernel of raw adstack statements, which is the same for the same seed."""
     return draw_adstacks(RandomDraw(seed))
 
 
 def sample_single_op(seed: int) -> KernelCase:
-    """A kernel of one operation on a few operands, the same for the same seed."""
+    """Return a kernel of one operation on a few operands, which is the same for the same seed."""
     return draw_case(RandomDraw(seed))
 
 
@@ -81,15 +86,15 @@ def _strategy(generate: Callable[[Draw], T]) -> SearchStrategy[T]:
 
 
 def programs(profile: str | None = None) -> SearchStrategy[Program]:
-    """Hypothesis strategy of whole programs."""
+    """Return a Hypothesis strategy of whole programs."""
     return _strategy(lambda draw: draw_program(draw, profile))
 
 
 def adstack_kernels() -> SearchStrategy[KernelCase]:
-    """Hypothesis strategy of kernels of raw adstack statements."""
+    """Return a Hypothesis strategy of kernels of raw adstack statements."""
     return _strategy(draw_adstacks)
 
 
 def single_op_kernels() -> SearchStrategy[KernelCase]:
-    """Hypothesis strategy of kernels of one operation."""
+    """Return a Hypothesis strategy of kernels of one operation."""
     return _strategy(draw_case)

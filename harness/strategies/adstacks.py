@@ -1,8 +1,8 @@
-"""Kernels of raw adstack statements: balanced ones, and ones that must overflow or underflow.
+"""Draw kernels of raw adstack statements: balanced kernels, and kernels that must overflow or underflow.
 
     segment := push segment* pop | loop of pushes, then loop of pops | a gate around segments | a stack made in a loop
 
-Invariant: the worst depth of each stack is known while it is drawn, so capacities suffice exactly where they must.
+Invariant: the worst depth of each adstack is known while it is drawn, so capacities suffice exactly where they must.
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ ENDS = (None, None, None, OVERFLOW, EMPTY)
 
 
 class _Stack:
-    """One adstack. depth, peak: now, and at most, in the worst lane."""
+    """Track the depth of one adstack while its kernel is drawn.
+
+    `depth` is the current depth and `peak` the largest depth so far, both in the worst lane.
+    """
 
     def __init__(self, name: str, dtype: Scalar, adjoint: bool) -> None:
         self.name, self.dtype, self.adjoint = name, dtype, adjoint
         self.depth = self.peak = 0
 
     def grow(self, count: int) -> None:
+        """Count a number of pushes."""
         self.depth += count
         self.peak = max(self.peak, self.depth)
 
 
 class _Generator:
-    """Draws the body of one lane. The sum in local `sum` shows every primal and adjoint read."""
+    """Draw the body of one lane, whose local `sum` shows every primal and adjoint that is read."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
@@ -54,29 +58,31 @@ class _Generator:
     # -- values ---------------------------------------------------------------------------------------------
 
     def value(self, dtype: Scalar) -> Value:
-        """Something that differs between lanes and iterations."""
+        """Return a value that differs between lanes and iterations."""
         b = self.b
         index = self.draw.choice([self.lane, *self.indices])
         real = b.op("add", b.load("x", (self.lane,), f64), b.cast(index, f64))
+        # Booleans are true where the real exceeds 1.
         if dtype.is_bool:
             return b.op("cmp_gt", real, b.const(1.0, f64))
         return b.cast(real, dtype)
 
     def trips(self) -> tuple[Value, int]:
-        """A trip count, and the most it can be."""
+        """Return a trip count and the largest number that it can be."""
         if self.draw.boolean():
             return self.b.load("c", (self.lane,), i32), MOST_TRIPS
         count = self.draw.integer(0, 3)
         return self.b.const(count, i32), count
 
     def show(self, value: Value) -> None:
-        """sum = 0.75 sum + value."""
+        """Emit sum = 0.75 sum + value."""
         b = self.b
         b.set("sum", b.op("add", b.op("mul", b.get("sum", f64), b.const(0.75, f64)), b.cast(value, f64)))
 
     # -- statements -----------------------------------------------------------------------------------------
 
     def new_stack(self) -> _Stack:
+        """Emit the declaration of a new adstack and return it."""
         self.names += 1
         dtype = self.draw.choice(TYPES)
         dual = dtype.is_real and self.draw.boolean() and adjoint_type(dtype) == dtype
@@ -85,16 +91,23 @@ class _Generator:
         return stack
 
     def push(self, stack: _Stack, value: Value | None = None) -> None:
+        """Emit a push of the given value, or of a drawn value."""
         self.b.push(stack.name, value or self.value(stack.dtype))
 
     def read(self, stack: _Stack) -> None:
-        """The top slot is not empty here."""
+        """Emit reads of the top slot of an adstack that is not empty."""
         if stack.adjoint and self.draw.boolean(0.6):
             self.b.accumulate(stack.name, self.value(stack.dtype))
             self.show(self.b.top_adjoint(stack.name, stack.dtype))
         self.show(self.b.top(stack.name, stack.dtype))
 
     def segments(self, stacks: list[_Stack], depth: int) -> None:
+        """Emit one or two segments.
+
+        Args:
+            stacks: Adstacks that the segments may use.
+            depth: Number of levels of segments that may still be nested.
+        """
         for _ in range(self.draw.choice((1, 1, 2))):
             self.budget -= 1
             kinds: list[Callable[[_Stack, list[_Stack], int], None]] = [self.pair, self.loops, self.pair]
@@ -103,7 +116,7 @@ class _Generator:
             self.draw.choice(kinds)(self.draw.choice(stacks), stacks, depth - 1)
 
     def pair(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """push .. pop, with others between."""
+        """Emit a push and its pop, perhaps with segments between them; arguments as in `_Generator.gate`."""
         self.push(stack)
         stack.grow(1)
         if depth > 0 and self.budget > 0:
@@ -113,9 +126,10 @@ class _Generator:
         stack.depth -= 1
 
     def loops(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """A loop that pushes, then the same loop backward that reads and pops."""
+        """Emit a loop that pushes, then the same loop backward that reads and pops."""
         end, most = self.trips()
         begin = self.b.const(0, i32)
+        # The worst lane makes the largest number of trips.
         stack.grow(most)
         self._loop(begin, end, lambda: self.push(stack))
         if depth > 0 and self.budget > 0:
@@ -129,6 +143,7 @@ class _Generator:
         stack.depth -= most
 
     def _loop(self, begin: Value, end: Value, body: Callable[[], None], descending: bool = False) -> None:
+        """Emit a loop over begin .. end around the statements that `body` emits."""
         index = self.b.fresh(i32)
         self.indices.append(index)
         with self.b.block() as inside:
@@ -137,19 +152,25 @@ class _Generator:
         self.b.emit(n.For(index, begin, end, tuple(inside), descending=descending))
 
     def gate(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """Segments that only some lanes run."""
+        """Emit segments that only some lanes run.
+
+        Args:
+            stack: The adstack that a segment of one adstack uses.
+            stacks: The adstacks that nested segments may use.
+            depth: Number of levels of segments that may still be nested.
+        """
         condition = self.b.op("cmp_gt", self.b.load("c", (self.lane,), i32), self.b.const(1, i32))
         with self.b.block() as then:
             self.segments(stacks, depth)
         self.b.if_(condition, then)
 
     def repeat(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """Segments in a loop: every iteration leaves the stacks as it found them."""
+        """Emit segments in a loop in which every iteration leaves the adstacks as it found them."""
         end, _ = self.trips()
         self._loop(self.b.const(0, i32), end, lambda: self.segments(stacks, depth))
 
     def inner(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
-        """A stack made anew in every iteration of a loop, which what was left on it does not survive."""
+        """Emit an adstack that every iteration of a loop makes anew; values left on it do not survive the iteration."""
         end, _ = self.trips()
 
         def body() -> None:
@@ -163,7 +184,7 @@ class _Generator:
         self._loop(self.b.const(0, i32), end, body)
 
     def overflow(self, stacks: list[_Stack]) -> None:
-        """More pushes than there is room for: on one stack, or on two, the second one in every other lane."""
+        """Emit more pushes than there is room for, on one adstack or, by the parity of the lane, on one of two."""
         b, blocks = self.b, []
         for stack in stacks[:2]:
             with b.block() as pushes:
@@ -178,7 +199,7 @@ class _Generator:
         b.if_(b.op("cmp_eq", odd, b.const(0, i32)), *blocks)
 
     def underflow(self, stack: _Stack) -> None:
-        """A statement that needs a slot, on a stack that has none."""
+        """Emit a statement that needs a slot, on an adstack that has none."""
         kind = self.draw.choice(("pop", "top", "adjoint"))
         if kind == "pop":
             self.b.pop(stack.name)
@@ -188,7 +209,7 @@ class _Generator:
             self.show(self.b.top(stack.name, stack.dtype))
 
     def body(self, end: str | None) -> tuple[n.Stmt, ...]:
-        """Everything one lane does."""
+        """Return all statements of one lane."""
         b = self.b
         with b.block() as body:
             b.local("sum", f64)
@@ -205,8 +226,10 @@ class _Generator:
 
 
 def read_as_zero(kernel: Kernel) -> Kernel:
-    """What a kernel that must find a stack empty means where nothing is checked: the read gives 0, and nothing else
-    happens. It is the last statement of the task on a stack.
+    """Return a kernel of an underflow with the meaning that it has without checks.
+
+    The read of the empty adstack gives 0 and nothing else happens. This read is the last statement of the task on an
+    adstack.
     """
     (task,) = kernel.tasks
     uses = (n.StackPop, n.StackTop, n.StackAccumulate)
@@ -226,12 +249,16 @@ def _with_capacities(body: n.Block, capacities: dict[str, int]) -> n.Block:
 
 
 def draw_adstacks(draw: Draw) -> KernelCase:
-    """A kernel of stage adjoint over f64 x, y and i32 c, one lane each; most are balanced."""
+    """Return a kernel of stage adjoint over f64 x, f64 y and i32 c with one element per lane.
+
+    Most kernels are balanced.
+    """
     g = _Generator(draw)
     trap = draw.choice(ENDS)
     with g.b.block() as bounds:
         begin, end = g.b.const(0, i32), g.b.shape("x", 0)
     body = g.body(trap)
+    # A stack of an overflow needs a capacity, because without one it would grow.
     capacities = {s.name: s.peak for s in g.stacks if draw.boolean(0.4) or trap == OVERFLOW}
     task = Task(_with_capacities(body, capacities), (g.lane,), tuple(bounds), (begin,), (end,))
     params = (Param("x", ArrayType(f64, 1)), Param("y", ArrayType(f64, 1)), Param("c", ArrayType(i32, 1)))

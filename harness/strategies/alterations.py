@@ -1,7 +1,7 @@
-"""Other ways to write a finished program: its numbers in structs, its arrays as views, from other origins.
+"""Rewrite a finished program in other forms: numbers in structs, arrays as views, indices from other origins.
 
-Every alteration takes a program of `Kernels` and gives one that is as valid, so that everything a program may hold
-meets what these are about. Most programs stay as they are.
+Every alteration takes a program of `Kernels` and returns a program that is as valid. In this way every construct that a
+program may hold meets structs, views and offsets. Most programs stay as they are.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ from .values_of import Kinds
 from .views import with_views
 
 STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.06, 0.65, 0.07, 0.04, 0.06, 0.25
-"""Shares of programs; of those with functions, and with ranges that have a step."""
+"""Shares of programs that an alteration changes.
+
+STRUCT_ARGUMENTS is a share of programs with functions, and STRIDES one of programs with stepped ranges.
+"""
 DEEP_BRANCHES = 0.01
-"""Share of programs with branches far within each other: they take a second to compile."""
+"""Share of programs with deeply nested branches; it is small because such programs take a second to compile."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
 
 def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
-    """The program, perhaps written otherwise. kinds: what its locals and parameters hold."""
+    """Return the program, perhaps in another form.
+
+    Args:
+        draw: Source of the random choices.
+        program: A program of `Kernels`.
+        kinds: Types of the program's locals and parameters.
+    """
     if draw.boolean(STRUCT_ARGUMENTS):
         program = with_struct_arguments(draw, program, kinds)
     if draw.boolean(STRUCT_FIELDS):
@@ -43,7 +52,7 @@ def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
 
 
 def with_offsets(draw: Draw, program: m.Program) -> m.Program:
-    """Fields whose indices begin elsewhere, below zero too."""
+    """Return the program with fields whose indices begin at another number than 0, which may be negative."""
     found = {f.owner: f for f in program.fields if f.shape and not f.argument and not f.views}
     chosen = [f for f in found.values() if draw.boolean(0.6)]
     return moved(program, {f.owner: tuple(draw.integer(-3, 4) for _ in f.shape) for f in chosen})

@@ -1,4 +1,7 @@
-"""Values that atomics return, of elements that no other iteration touches; exchanges that end alike in any order."""
+"""Draw atomics whose old value is used, and exchanges whose result does not depend on the order of iterations.
+
+Old values are used only of elements that no other iteration touches.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +26,32 @@ def _swapped(element: m.Element) -> m.AtomicCall:
 
 
 FIXED: Mapping[str, Callable[[m.Element], m.AtomicCall]] = {"exchange": _exchanged, "cas": _swapped}
-"""Updates that leave the same however often and in which order iterations make them."""
+"""Updates that leave the same content however often and in whatever order iterations make them."""
 
 
 class Atomics(Expressions):
-    """Draws atomics for their value."""
+    """Draw atomics for their value."""
 
     def old_value(self, element: m.Element, dtype: Scalar) -> Expr:
-        """What a real element held, brought to order one."""
+        """Return the old content of a real element as a value of order one."""
         e, _ = self.bounded(self.real(1))
         kind = self.draw.choice(KINDS)
-        if kind == "mul":  # factors away from 0
+        # A product is drawn with factors away from 0.
+        if kind == "mul":
             e = add(Number(1.25), mul(Number(0.5), e))
         expected = self._expected(element) if kind == "cas" else None
         old = m.AtomicCall(kind, element, e, expected)
         return self.bounded((old, dtype))[0] if self.draw.boolean() else old
 
     def _expected(self, element: m.Element) -> Expr:
-        """What a compare-and-swap asks for: what is there, or a number that hardly is."""
+        """Return the expected value of a compare-and-swap: the current content, or a number that rarely equals it."""
         return element if self.draw.boolean(0.6) else self.literal()
 
     def old_integer(self, element: m.Element, new: Expr) -> m.AtomicCall:
-        """What an integer element held: counted up, exchanged, or exchanged if it is 1 or what it is."""
+        """Return the old content of an integer element that is counted up or exchanged.
+
+        A compare-and-swap exchanges the element if it is 1, or in any case.
+        """
         kind = self.draw.choice(("add", "exchange", "cas"))
         if kind == "add":
             return m.AtomicCall("add", element, Number(1))

@@ -1,4 +1,4 @@
-"""An update under branches within branches, or in a chain of `elif`, deeper than the tables of some drivers."""
+"""Put an update under deeply nested branches, or into a chain of `elif`, deeper than the tables of some drivers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ..model.walk import nested, rebuilt
 from .draw import Draw
 
 DEPTHS, LINKS = (12, 50, 78), (30, 60)
-"""Branches within branches, for which Python's limit is 100 with all that is around them; links of a chain."""
+"""Numbers of nested branches and of links of a chain.
+
+Python's limit is 100 nested blocks, which includes the blocks around the branches.
+"""
 
 
 def with_deep_branches(draw: Draw, program: m.Program) -> m.Program:
-    """One update of the kernel, of a local or of an element, now runs where many conditions on an index let it."""
+    """Return the program with one update of the kernel under many conditions on an index."""
     found = list(_updates(program.kernel.body))
     if not found:
         return program
@@ -27,7 +30,7 @@ def with_deep_branches(draw: Draw, program: m.Program) -> m.Program:
 
 
 def _updates(body: m.Block) -> Iterator[tuple[m.Augment, str]]:
-    """Updates with the index of a loop around them; not those that are unrolled."""
+    """Yield updates of a local or element with the index of a loop around them, except updates in unrolled loops."""
     for stmt, outer in nested(body):
         loops = [loop for loop in outer if isinstance(loop, m.For)]
         indices = [name for loop in loops if isinstance(loop.domain, (m.Range, m.Box)) for name in loop.indices]
@@ -44,10 +47,14 @@ def _condition(op: str, index: str, divisor: int, remainder: int) -> m.Expr:
 
 
 def _nest(draw: Draw, update: Stmt, index: str) -> Stmt:
-    """Mostly all conditions hold; half way out the update stands once more, behind the branches within."""
+    """Return an update in nested branches whose conditions mostly all hold.
+
+    Half way out, the update may stand a second time, after the inner branches.
+    """
     depth, divisor = draw.choice(DEPTHS), draw.integer(5, 97)
     body: tuple[Stmt, ...] = (update,)
     for level in range(depth):
+        # The remainders are three of the divisor's, so most iterations pass all branches.
         body = (m.If(_condition("!=", index, divisor, divisor - 1 - level % 3), body),)
         if level == depth // 2 and draw.boolean():
             body = (*body, update)
@@ -55,7 +62,7 @@ def _nest(draw: Draw, update: Stmt, index: str) -> Stmt:
 
 
 def _chain(draw: Draw, update: Stmt, index: str) -> Stmt:
-    """The update in the last link, in the alternative to all, and in one between."""
+    """Return a chain that holds the update in its last link, in its final alternative, and in one link between."""
     links, between = draw.choice(LINKS), draw.integer(0, 3)
     orelse: tuple[Stmt, ...] = (update,)
     for link in reversed(range(links)):

@@ -1,6 +1,6 @@
-"""Expressions: reals of order one, integers with a known interval, conditions.
+"""Draw scalar expressions: reals of order one, integers with a known interval, and conditions.
 
-Each draw names its productions in one flat list, simplest first, so that a program shrinks to leaves.
+Each method names its productions in one flat list, simplest first, so that a program shrinks to leaves.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ Integer = tuple[Expr, Whole]
 
 
 class Expressions(State):
-    """Draws expressions for the code at hand."""
+    """Draw scalar expressions that are valid at the current point of a program."""
 
     # -- reals ----------------------------------------------------------------------------------------------
 
     def real(self, depth: int | None = None) -> Typed:
-        """A real expression and its type."""
+        """Return a real expression and its type.
+
+        Args:
+            depth: Number of levels that the expression may have; None draws it.
+        """
         depth = self.depth if depth is None else depth
         if depth <= 0 or not self.draw.boolean(0.6):
             return self.leaf()
         return self.draw.choice(self.productions())(depth - 1)
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """What a real is made of."""
+        """Return the methods that draw a real expression which is no leaf."""
         return [
             self._sum,
             self._function,
@@ -50,7 +54,7 @@ class Expressions(State):
         ]
 
     def leaf(self) -> Typed:
-        """A local, an element, an argument, an integer made real."""
+        """Return a local, an element, an argument, or an integer converted to a real."""
         arrays = self.readable(real=True)
         kinds = ["local"] * 4 * bool(self.names.reals) + ["element"] * 3 * bool(arrays) + ["argument", "integer"]
         kind = self.draw.choice(kinds + ["index"] * 2 * bool(self.names.indices))
@@ -69,17 +73,17 @@ class Expressions(State):
         return m.Cast(self.integer(1)[0], self.main, self.draw.choice(("type", "cast"))), self.main
 
     def argument(self, kind: str) -> Typed:
-        """A real argument of the kernel, made at its first use."""
+        """Return a real argument of the kernel, which is declared at its first use."""
         name = "alpha"
         self.arguments.setdefault(name, self.main)
         return m.Name(name), self.main
 
     def literal(self) -> Number:
-        """A real of the program text."""
+        """Return a real of the program text."""
         return Number(self.draw.choice(LITERALS))
 
     def bounded(self, typed: Typed) -> Typed:
-        """The expression brought back to order one."""
+        """Return a bounded function of an expression, so that the value is of order one."""
         return call(self.draw.choice(("sin", "tanh", "cos")), typed[0]), typed[1]
 
     def _sum(self, depth: int) -> Typed:
@@ -119,7 +123,7 @@ class Expressions(State):
         return m.Binary("/", a, add(Number(2.5), call("sin", b))), promote(p, q)
 
     def _mixed(self, depth: int) -> Typed:
-        """Real and integer in one operation."""
+        """Return an operation on a real and an integer."""
         (a, p), (k, _) = self.real(depth), self.integer(1)
         return m.Binary(self.draw.choice("*+-"), *((a, k) if self.draw.boolean() else (k, a))), p
 
@@ -130,7 +134,7 @@ class Expressions(State):
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
 
     def arguments_of(self, function: Signature) -> tuple[Expr, ...]:
-        """Arguments for a call."""
+        """Return arguments for a call of a function."""
         with self.only_reading():
             return tuple(self._argument_of(function, kind) for kind in function.params)
 
@@ -144,7 +148,10 @@ class Expressions(State):
         return self.real(1)[0]
 
     def _rare(self, depth: int) -> Typed:
-        """Conversions between real types; in the wild profile bits and random numbers too."""
+        """Return a conversion between real types; in the wild profile perhaps bits.
+
+        A random number or a function of `mathematics` may stand in its place.
+        """
         a, p = self.real(depth)
         kind = self.draw.choice(("wide", "random", "float", "bits", "random", "of types", *("functions",) * 4))
         if kind == "random" and not self.in_function:
@@ -161,7 +168,7 @@ class Expressions(State):
         return m.Cast(a, dtype, self.draw.choice(("type", "cast"))), dtype
 
     def mathematics(self, typed: Typed) -> Typed:
-        """Functions written in the language; a value as a constant of every derivative."""
+        """Return a function that is written in the language, or a value through which no derivative flows."""
         a, p = typed
         kind = self.draw.choice(("clamp", "mix", "stop_grad", "fract", "smoothstep", "one", "zero", "stop_grad"))
         if kind == "clamp":
@@ -180,7 +187,11 @@ class Expressions(State):
     # -- integers -------------------------------------------------------------------------------------------
 
     def integer(self, depth: int | None = None) -> Integer:
-        """An integer expression, not negative, with its interval."""
+        """Return an integer expression that is not negative, and its interval.
+
+        Args:
+            depth: Number of levels that the expression may have; None draws it.
+        """
         depth = self.depth if depth is None else depth
         if depth <= 0 or not self.draw.boolean(0.55):
             return self._integer_leaf()
@@ -247,12 +258,13 @@ class Expressions(State):
         op = self.draw.choice(("&", "|", "^", "<<", "~"))
         if op == "<<":
             return m.Binary("<<", a, Number(1)), Whole(p.dtype, 0, 2 * p.high)
-        if op == "~":  # -1 - ~a is a
+        # The value of -1 - ~a is a.
+        if op == "~":
             return m.Binary("-", Number(-1), m.Unary("~", a)), p
         return m.Binary(op, a, b), Whole(dtype, 0, most)
 
     def _of_real(self, depth: int) -> Integer:
-        """A real cut to an integer in 0 .. 2."""
+        """Return a real converted to an integer in 0 .. 2."""
         a, _ = self.bounded(self.real(depth))
         scaled = mul(Number(2.5), call("abs", a))
         kind = self.draw.choice(("int", "type", "floor", "wide"))
@@ -271,7 +283,8 @@ class Expressions(State):
     def _counted(self, depth: int) -> Integer:
         e, w = self.integer(depth)
         name = self.draw.choice(("popcnt", "ffs", "clz", "bit_shr", "raw_div"))
-        if name == "clz":  # of a number in 0 .. 7, less what is always there
+        # The operand is brought into 0 .. 7, whose 29 leading zero bits are subtracted.
+        if name == "clz":
             small = m.Binary("&", m.Cast(e, i32), Number(7))
             return m.Binary("-", call("clz", small), Number(29)), Whole(i32, 0, 3)
         if name in ("popcnt", "ffs"):
@@ -280,14 +293,14 @@ class Expressions(State):
         return call(name, e, second), Whole(w.dtype, 0, w.high // 2)
 
     def trips(self, most: int = 4) -> Expr:
-        """A trip count of at most so many; at times one of the text, which is not 0."""
+        """Return a trip count of at most `most`; if it is a number of the text, it is not 0."""
         if self.draw.boolean(0.2):
             return Number(self.draw.integer(1, most))
         e, w = self.integer(0) if self.draw.boolean(0.4) else self.integer()
         return plain(e if w.high <= most else self.within(e, w, most + 1))
 
     def within(self, e: Expr, w: Whole, extent: int) -> Expr:
-        """The integer brought into 0 .. extent - 1."""
+        """Return an integer expression brought into 0 .. extent - 1."""
         if w.high < extent:
             return e
         return self.draw.choice((m.Binary("%", e, Number(extent)), call("min", e, Number(extent - 1))))
@@ -295,13 +308,13 @@ class Expressions(State):
     # -- places ---------------------------------------------------------------------------------------------
 
     def place(self, array: Array) -> tuple[Expr, ...]:
-        """Indices of an element of an array, always inside."""
+        """Return indices of an element of an array, which always lie inside."""
         if self.group and array.axes == ("lane", "column")[: len(self.lane)] and self.draw.boolean(0.6):
             return (self._shifted() if self.n and self.draw.boolean(0.4) else m.Name(self.group),)
         return tuple(self._index(axis) for axis in array.axes)
 
     def _shifted(self) -> Expr:
-        """A neighbour of the index vector, around the ends."""
+        """Return the index vector of a neighbor, which wraps around at the ends."""
         extents = (self.n, self.extent("column"))[: len(self.lane)]
         offset = m.Vector(tuple(Number(self.draw.integer(0, 1)) for _ in extents))
         return m.Binary("%", add(m.Name(self.group), offset), m.Vector(tuple(map(Number, extents))))
@@ -315,6 +328,7 @@ class Expressions(State):
         if axis != "lane" and self.loops and self.names.indices and self.draw.boolean(0.35):
             inner = self.names.indices[-1]
             return plain(self.within(m.Name(inner), self.names.ints[inner], extent))
+        # The elements of `c` lie in 0 .. table - 1, so they are valid indices of a table.
         if axis == "table" and self.lane and "c" in self.access.readable and self.draw.boolean(0.5):
             return m.Element("c", (m.Name(self.lane[0]),))
         if self.draw.boolean(0.6):
@@ -322,7 +336,7 @@ class Expressions(State):
         return Number(self.draw.integer(0, extent - 1))
 
     def own(self, array: Array) -> tuple[Expr, ...] | None:
-        """Indices of the element that only this iteration touches, or None."""
+        """Return the indices of the element that only this iteration touches, or None if there is no such element."""
         names = tuple(m.Name(name) for name in self.lane)
         if self.group and array.axes == ("lane", "column")[: len(names)] and self.draw.boolean():
             return (m.Name(self.group),)
@@ -333,7 +347,7 @@ class Expressions(State):
     # -- conditions -----------------------------------------------------------------------------------------
 
     def condition(self, depth: int = 1) -> Expr:
-        """A boolean expression."""
+        """Return a boolean expression."""
         productions: list[Callable[[int], Expr]] = [
             self._reals_compared,
             self._integers_compared,

@@ -1,4 +1,4 @@
-"""Facts: a program taken apart once, for everything that asks what is in it."""
+"""This module takes a program apart once, for all predicates on programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Placed = tuple[m.Stmt, tuple[m.Stmt, ...]]
 
 
 class Facts:
-    """A program, taken apart once for all predicates."""
+    """Hold the nodes, statements and contents of a program for predicates."""
 
     def __init__(self, program: m.Program) -> None:
         self.program = program
@@ -24,14 +24,14 @@ class Facts:
 
     @property
     def placed(self) -> Iterator[Placed]:
-        """Every statement with those around it."""
+        """Yield every statement with the statements around it."""
         yield from self.kernel
         for function in self.functions:
             yield from function
 
     @cached_property
     def tasks(self) -> list[m.For]:
-        """Parallel loops."""
+        """Return the parallel loops, including those of functions that a kernel may call as procedures."""
         found = [s for s, outer in self.kernel if not outer and isinstance(s, m.For) and _is_task(s)]
         for function, body in zip(self.program.kernel.functions, self.functions):
             if not any(isinstance(n, m.Return) for n in walk(function.body)):
@@ -40,7 +40,7 @@ class Facts:
 
     @cached_property
     def serial(self) -> list[Placed]:
-        """Serial loops, each with the serial loops around it."""
+        """Return the serial loops, each with the serial loops around it."""
         parallel = {id(t) for t in self.tasks}
 
         def is_serial(s: m.Stmt) -> bool:
@@ -49,22 +49,22 @@ class Facts:
         return [(s, tuple(filter(is_serial, outer))) for s, outer in self.placed if is_serial(s)]
 
     def has(self, *classes: type) -> bool:
-        """Whether a node of these classes occurs."""
+        """Return True if a node of one of these classes occurs."""
         return any(isinstance(n, classes) for n in self.nodes)
 
     def repeated(self, name: str) -> bool:
-        """Whether a field starts with two equal elements."""
+        """Return True if the initial content of a field holds a number twice."""
         content = self.contents.get(name, ())
         return len(set(content)) < len(content)
 
     @cached_property
     def depth(self) -> int:
-        """Of the deepest nest of serial loops."""
+        """Return the depth of the deepest nest of serial loops."""
         return max((len(outer) + 1 for _, outer in self.serial), default=0)
 
     @cached_property
     def atomics(self) -> list[m.Element]:
-        """Elements that atomics update."""
+        """Return the elements that atomics update."""
         calls = [m.root(n.target) for n in self.nodes if isinstance(n, m.AtomicCall)]
         updates = [m.root(n.target) for n in self.nodes if isinstance(n, m.Augment)]
         return [place for place in calls + updates if isinstance(place, m.Element)]

@@ -1,4 +1,4 @@
-"""SAFE: functions of one real, with operands where they are defined; short forms of nodes that occur often."""
+"""This module lists functions of one real with safe operands, and short forms of frequent nodes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ LITERALS = (0.5, 1.0, 0.25, 1.5, -0.5, 2.0, 0.1, -1.25)
 
 
 def call(name: str, *args: Expr) -> m.Call:
-    """A function of the language."""
+    """Return a call of a function of the language."""
     return m.Call(name, args)
 
 
 def add(a: Expr, b: Expr) -> m.Binary:
-    """a + b."""
+    """Return a + b."""
     return m.Binary("+", a, b)
 
 
 def mul(a: Expr, b: Expr) -> m.Binary:
-    """a * b."""
+    """Return a * b."""
     return m.Binary("*", a, b)
 
 
 def plain(e: Expr) -> Expr:
-    """A typed number as a number of the text, where a bound or an index gives it its type."""
+    """Return a number of the text in place of a typed number, for bounds and indices, which give it its type."""
     return e.arg if isinstance(e, m.Cast) and isinstance(e.arg, Number) else e
 
 
@@ -59,7 +59,7 @@ SAFE: dict[str, Callable[[Expr], Expr]] = {
     "neg": lambda a: m.Unary("-", a),
     "pos": lambda a: m.Unary("+", a),
 }
-"""Every function of one real, with its operand moved to where it is defined and its result bounded."""
+"""Every function of one real, with an operand inside the function's domain and a bounded result."""
 SMOOTH_NAMES = ("sin", "tanh", "cos", "sin", "cos", "tanh", "sin", *SAFE)
 RAW_NAMES = (
     "sin",
@@ -80,4 +80,4 @@ RAW_NAMES = (
     "ceil",
     "round",
 )
-"""Functions of one real that take any operand; the wild profile calls them as they are."""
+"""Functions of one real that accept any operand; the wild profile calls them without a safe operand."""

@@ -1,4 +1,4 @@
-"""Whole kernels: functions, tasks over lanes, serial code between them, reductions; then fields and inputs."""
+"""Draw whole kernels: functions, tasks over lanes, serial code, reductions; then their fields and inputs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from .values import Number as Plain
 from .values import any_number, gentle, ordinary
 
 NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1), (3,))
-"""Loop nests of a task of a large program, one after another, by depth; the simplest first."""
+"""Depths of the loop nests that stand one after another in a task of a large program, simplest first."""
 SMALL_NESTS = ((), (1,), (2,), *((1,),) * 8, *((2,),) * 3, (1, 1), (1,), (2,), (1,), (1,))
-"""Those of a small one."""
+"""Depths of the loop nests in a task of a small program."""
 SEEDS = (1.0, 0.5, -0.75, 1.25, -1.0, 0.25)
 TRIP_COUNTS = (2, 3, 1, 4, 2, 0, 3, 4, 1, 3)
-"""Contents of arrays that bound loops: all of TRIPS, the empty loop less often, for it hides what its body does."""
+"""Contents of arrays that bound loops.
+
+They cover all of TRIPS, with 0 less often, because an empty loop hides the effects of its body.
+"""
 INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "v", "m", "W", "M"})
 
 
 class Kernels(Patterns):
-    """Draws programs."""
+    """Draw programs."""
 
     def __init__(self, draw: Draw, profile: str) -> None:
         super().__init__(draw, profile)
         self.result = draw.boolean(0.08)
 
     def program(self) -> m.Program:
-        """A whole program."""
+        """Return a whole program."""
         few = (0, 1) if self.vectorial else (0, 0, 0, 0, 0, 1)
         for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
             self._new_function()
@@ -50,7 +53,7 @@ class Kernels(Patterns):
         return m.Return((self.real(depth)[0],) if self.result else ())
 
     def _called(self, body: list[Stmt]) -> tuple[m.Function, ...]:
-        """The functions that are called, directly or not."""
+        """Return the functions that the body calls, directly or through other functions."""
         wanted = {e.function for e in walk(tuple(body)) if isinstance(e, m.Invoke)}
         kept: list[m.Function] = []
         for function in reversed(self.bodies):
@@ -62,7 +65,7 @@ class Kernels(Patterns):
     # -- functions ------------------------------------------------------------------------------------------
 
     def _new_function(self) -> None:
-        """A function with early returns, perhaps out of loops; it reads tables and calls earlier functions."""
+        """Add a function with early returns, perhaps out of loops, that reads tables and calls earlier functions."""
         results = self.draw.choice((1, 1, 1, 2))
         kinds = self.draw.choice((("real",), ("real", "int"), ("real", "real")))
         shape: Shape = ()
@@ -120,7 +123,7 @@ class Kernels(Patterns):
     # -- kernel level ---------------------------------------------------------------------------------------
 
     def _section(self) -> list[Stmt]:
-        """A task, with the serial code before and after it."""
+        """Return a task with the serial code before and after it."""
         self._open_serial()
         if self.draw.boolean(PATTERNS):
             return self.pattern()
@@ -141,7 +144,7 @@ class Kernels(Patterns):
         return body
 
     def _open_serial(self) -> None:
-        """Serial code reads inputs and what earlier tasks left and no later one writes."""
+        """Let serial code read inputs, and outputs of earlier tasks that no later task writes."""
         for name in sorted(self.written - self.closed):
             if self.draw.boolean(0.4):
                 self.closed.add(name)
@@ -169,7 +172,7 @@ class Kernels(Patterns):
         return name, self.main, kind
 
     def _reduction_end(self, total: m.Name) -> list[Stmt]:
-        """What becomes of the sum: stored, added, or used later."""
+        """Return statements that store or add a sum, or none if a later part of the kernel uses it."""
         kind = self.draw.choice(("add", "store", "keep"))
         if "s" in self.closed or kind == "keep":
             return []
@@ -178,7 +181,10 @@ class Kernels(Patterns):
         return [m.Augment(target, "+", total) if kind == "add" else m.Assign((target,), (mul(total, total),))]
 
     def _procedure(self) -> list[Stmt]:
-        """A task inside a function without results, called at the top of the kernel: its loop is parallel there."""
+        """Return a call of a function without results that holds a task.
+
+        The call stands at the top of the kernel, where the loop of the function is parallel.
+        """
         kept = self.names
         self.names, self.in_function = Names(), True
         name = self.fresh("f")
@@ -211,13 +217,16 @@ class Kernels(Patterns):
         return m.For(tuple(indices), domain, tuple(body))
 
     def _close(self, body: list[Stmt]) -> None:
-        """Remember what the task wrote; extremes are final."""
+        """Record the arrays that a task wrote; no later task may write an array of extremes."""
         found = fields_used(tuple(body)) & {a.name for a in self.arrays.values() if a.output}
         self.written |= found
         self.closed |= found & {"e"}
 
     def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
-        """Over the lanes: as a field, a range up or down or by twos, or with columns as a second axis."""
+        """Return a domain over the lanes and its indices.
+
+        The domain is a field, a range up, down or by twos, or has columns as a second axis.
+        """
         kinds = ("over", "range", "over", "extent", "down", "twos", "from", "box", "matrix", "over", "box")
         kind = self.draw.choice(kinds)
         lane = self.fresh("i")
@@ -247,7 +256,8 @@ class Kernels(Patterns):
             if self.functions and self.draw.boolean():
                 body += self.from_function()
         for depth in self.draw.choice(NESTS if self.rich else SMALL_NESTS):
-            few = (0, 0, 0, 0, 1) if self.vectorial else (0, 0, 1)  # a statement on vectors is several
+            # Programs with vectors get fewer statements, because a statement on vectors stands for several on scalars.
+            few = (0, 0, 0, 0, 1) if self.vectorial else (0, 0, 1)
             for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
                 body += self.simple() if self.draw.boolean(0.8) else self.branch()
             if self.draw.boolean(0.06):
@@ -260,23 +270,25 @@ class Kernels(Patterns):
         return body + self._output()
 
     def _gated(self, depth: int) -> list[Stmt]:
-        """A loop that only some lanes run."""
+        """Return a loop that only some lanes run."""
         condition = self.condition()
         with self.block():
             loop = self.loop(depth)
         return [m.If(condition, tuple(loop))]
 
     def _reduce(self, total: m.Name, dtype: Scalar, kind: str) -> Stmt:
+        """Return the update of a reduction, whose kind is '+', '-', 'min' or 'max'."""
         value, found = self.bounded(self.real())
         term = value if found == dtype else m.Cast(value, dtype)
-        if kind in ("min", "max") and self.draw.boolean(0.75):  # so that zero would be news
+        # The values lie on one side of zero, so that a wrong zero would win.
+        if kind in ("min", "max") and self.draw.boolean(0.75):
             term = call("abs", term) if kind == "min" else m.Unary("-", call("abs", term))
         if kind in "+-":
             return m.Augment(total, kind, term)
         return m.Assign((total,), (m.Call(kind, (total, term)),))
 
     def _output(self) -> list[Stmt]:
-        """What the recurrences came to goes to memory."""
+        """Return statements that write the last value of a recurrence to memory."""
         last = m.Name(list(self.names.reals)[0] if self.draw.boolean(0.6) else list(self.names.reals)[-1])
         value = last if self.draw.boolean(0.6) else self.bounded((last, self.main))[0]
         if self.vectorial and self.draw.boolean(0.7):
@@ -294,7 +306,7 @@ class Kernels(Patterns):
         return [m.Augment(element, "+", value) if self.draw.boolean(0.3) else m.Assign((element,), (value,))]
 
     def _vector_output(self) -> list[Stmt]:
-        """What became of a vector, as it is or as a real."""
+        """Return statements that write a vector to memory, as a vector or as a real made of it."""
         name = self.draw.choice(self.vectors_of((self.size,)))
         own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element == (self.size,)]
         own = [a for a in own if self.own(a)]
@@ -330,16 +342,22 @@ class Kernels(Patterns):
         return m.Param(name, what if isinstance(what, Scalar) else what.dtype)
 
     def _field(self, array: Array, given: set[str]) -> m.Field:
-        """given: names of those that may be arguments."""
+        """Return the field of an array of the pool.
+
+        Args:
+            array: An array that the program uses.
+            given: Names of the arrays that may be arguments.
+        """
         argument = array.name in given and self.draw.boolean(0.1)
         grad = array.dtype.is_real and (array.output or array.name == "x" or not self.draw.boolean(0.15))
         shape = tuple(map(self.extent, array.axes))
         return m.Field(array.name, array.dtype, shape, grad, array.element, argument)
 
     def _content(self, field: m.Field, array: Array) -> m.Content:
-        """Numbers of the array's interval; reals of the smooth profile all differ."""
+        """Return numbers of the array's interval; the reals of a smooth program all differ."""
         made: list[Plain] = []
         if array.permutes:
+            # A permutation of 0 .. n - 1 is drawn without replacement.
             left = list(range(math.prod(field.storage)))
             return tuple(left.pop(self.draw.integer(0, len(left) - 1)) for _ in range(len(left)))
         for _ in range(math.prod(field.storage)):
@@ -356,7 +374,8 @@ class Kernels(Patterns):
             return self.draw.choice(TRIP_COUNTS)
         if array.content is not None:
             return self.draw.integer(*array.content)
-        if array.name == "a" and self.draw.boolean(0.85):  # loops count up to what it holds
+        # Loops count up to the contents of `a`, so these are small.
+        if array.name == "a" and self.draw.boolean(0.85):
             return self.draw.choice((0, 1, 0, 2))
         number = any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
         return self.side * abs(number) if array.name == "e" and self.side else number
@@ -372,7 +391,7 @@ class Kernels(Patterns):
 
 
 def _serialized(stmt: Stmt) -> Stmt:
-    """A loop at the top of the kernel, made serial."""
+    """Return a loop at the top of the kernel as a serial loop, and any other statement unchanged."""
     if isinstance(stmt, m.For) and not isinstance(stmt.domain, m.Unrolled):
         return m.For(stmt.indices, stmt.domain, stmt.body, serialize=True)
     return stmt

@@ -1,6 +1,6 @@
-"""NOT_DRAWN: what the kernel language has and random programs never contain, each with its reason.
+"""This module lists the parts of the kernel language that random programs never contain, each with its reason.
 
-Everything else must occur; tests/quality compares with the tables of the frontend.
+Everything else must occur in them; tests/quality compares the list with the tables of the frontend.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NOT_DRAWN: dict[str, str] = {
     "loop_unique": "gives its value, of which nothing is assumed",
     "Struct": "a struct of a type without a name; structs of types with names are drawn",
 }
-"""By the name of a function, or of a class of syntax tree."""
+"""Reasons by the name of a function, or of a class of syntax tree."""
 
 
 def language_of(program: Program) -> set[str]:
-    """Classes of syntax tree and functions of the language that occur in the text of a program."""
+    """Return the classes of syntax tree and functions of the language that occur in the text of a program."""
     text = definitions(program)
     found = {type(node).__name__ for node in ast.walk(ast.parse(text))}
     found |= set(re.findall(r"\bsg\.(\w+)", text)) | set(re.findall(r"\.(\w+)\(", text))
@@ -45,7 +45,7 @@ def language_of(program: Program) -> set[str]:
 
 
 def language_drawn(programs: Iterable[Program]) -> set[str]:
-    """What occurs in any of these programs."""
+    """Return the classes of syntax tree and functions of the language that occur in at least one of the programs."""
     found: set[str] = set()
     for program in programs:
         found |= language_of(program)

@@ -1,4 +1,4 @@
-"""Sections about arrays of an iteration's own: ring buffers, histories, tables filled and read again, scratch space.
+"""Draw sections that use local arrays: ring buffers, histories, tables that are filled and read, scratch space.
 
     v = x[i]; h = Vector.zero(f64, 6)
     for j in range(c[i]):
@@ -7,9 +7,9 @@
         ...
     for j in range(6): v = tanh(v*h[5 - j])
 
-A few arrays live through the section and at times one through an iteration of its loop. Statements store elements,
-replace them and use what they held, exchange, move and sum them. Invariant: integer contents keep an interval, so that
-they can name elements and be counted to; real ones are of order one.
+A few arrays live through the section, and at times an array lives through one iteration of the section's loop.
+Statements store elements, replace them and use their old content, exchange, move and sum them. Invariant: integer
+contents keep an interval, so that they can serve as indices and trip counts; real contents are of order one.
 """
 
 from __future__ import annotations
@@ -25,16 +25,21 @@ from .loops import Loops
 from .state import Whole
 
 SIZES = (3, 2, 4, 3, 9, 4, 2, 6, 3, 10, 5, 12)
-"""Elements of an array; beyond `local_arrays.FEW` of the frontend it is memory there too."""
+"""Numbers of elements of an array; beyond `local_arrays.FEW` the frontend keeps the array in memory too."""
 KINDS = ("real", "whole", "real", "coefficients", "real", "whole")
-"""Contents of an array; coefficients are reals that no input with a gradient touches."""
+"""Kinds of contents of an array; coefficients are reals that no input with a gradient touches."""
 INNER = 3
-"""Trips of loops over elements inside another loop, at most."""
+"""Largest number of trips of a loop over elements inside another loop."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """An array in scope. whole: interval of integer contents, None for reals. constant: coefficients."""
+    """Describe a local array in scope.
+
+    Attributes:
+        whole: Interval of integer contents; None for reals.
+        constant: True if the contents are coefficients.
+    """
 
     name: str
     size: int
@@ -42,7 +47,7 @@ class Held:
     constant: bool = False
 
     def at(self, index: Expr) -> m.Part:
-        """An element."""
+        """Return an element of the array."""
         return m.Part(m.Name(self.name), (index,))
 
 
@@ -50,13 +55,18 @@ Statement = Callable[[Held], list[Stmt]]
 
 
 class LocalArrays(Loops):
-    """Draws what an iteration does with arrays of its own. held: those in scope. running: what it makes of them."""
+    """Draw the statements of an iteration on its local arrays.
+
+    Attributes:
+        held: The arrays in scope.
+        running: The real local that collects the values of the arrays.
+    """
 
     held: tuple[Held, ...] = ()
     running: m.Name
 
     def history(self, start: Expr) -> tuple[list[Stmt], m.Name]:
-        """Statements of one lane, and the real local that holds what they came to."""
+        """Return the statements of one lane, and the real local that holds their result."""
         kept, self.running = self.held, self.declare_real(self.main)
         self.fix(self.running.name)
         made: list[Stmt] = [m.Assign((self.running,), (start,))]
@@ -71,7 +81,7 @@ class LocalArrays(Loops):
     # -- arrays ---------------------------------------------------------------------------------------------
 
     def _new_array(self) -> list[Stmt]:
-        """A declaration, mostly of zeros."""
+        """Return the declaration of an array, which mostly holds zeros."""
         kind, size = self.draw.choice(KINDS), self.draw.choice(SIZES)
         dtype = i32 if kind == "whole" else self.main
         whole = Whole(i32, 0, self.draw.choice((size, 3)) - 1) if kind == "whole" else None
@@ -89,14 +99,14 @@ class LocalArrays(Loops):
         return self.literal() if kind == "coefficients" or self.draw.boolean(0.7) else self.real(0)[0]
 
     def _array(self, whole: bool = False) -> Held | None:
-        """One in scope, the newest more often."""
+        """Return an array in scope, the newest more often, or None if there is none of the kind."""
         found = [h for h in self.held if (h.whole is not None) is whole]
         return self.draw.choice((*found, *found[-1:])) if found else None
 
     # -- loops ----------------------------------------------------------------------------------------------
 
     def _main_loop(self) -> Stmt:
-        """What the section repeats; at times in a loop of its own."""
+        """Return the main loop of a section, at times inside a loop of its own."""
         if self.draw.boolean(0.2):
             domain, indices = self._range()
             with self.block("serial", indices=indices):
@@ -105,7 +115,7 @@ class LocalArrays(Loops):
         return self._loop(self._domain_of_main, lambda: self._body(nested=False))
 
     def _as_while(self) -> list[Stmt]:
-        """The same as a while."""
+        """Return the main loop of a section as a `while`."""
         counter, most = self.declare_int(Whole(i32, 0, 3), "n"), self.draw.integer(2, 3)
         self.fix(counter.name)
         test: Expr = m.Compare(("<",), (counter, Number(most)))
@@ -134,7 +144,7 @@ class LocalArrays(Loops):
         return m.For(tuple(indices), chosen, tuple(made))
 
     def _body(self, nested: bool) -> list[Stmt]:
-        """One iteration: perhaps scratch space, then a few statements, of which some hold loops."""
+        """Return the body of one iteration: perhaps scratch space, then a few statements, some of which hold loops."""
         kept = self.held
         made = self._scratch() if self.draw.boolean(0.55) else []
         if nested:
@@ -149,7 +159,10 @@ class LocalArrays(Loops):
         return made
 
     def _scratch(self) -> list[Stmt]:
-        """An array of an iteration's own; mostly filled at once and read, so that it differs between iterations."""
+        """Return the declaration of an array that lives for one iteration.
+
+        Mostly it is filled and read at once, so that its contents differ between iterations.
+        """
         made = self._new_array()
         held = self.held[-1]
         if held.whole is None and not held.constant and self.draw.boolean(0.75):
@@ -157,8 +170,9 @@ class LocalArrays(Loops):
         return made
 
     def _over(self, held: Held) -> tuple[m.Domain, dict[str, Whole]]:
-        """Elements up to a number, all of them or a few, up or down; or those before the one at hand."""
+        """Return a loop over elements of an array: up to a number, up or down, or up to an outer index."""
         name = self.fresh("j")
+        # The first index is that of the parallel loop, which does not bound elements.
         outer = [k for k in self.names.indices[1:] if self.names.ints[k].high <= held.size]
         if outer and self.draw.boolean(0.35):
             end = m.Name(index := self.draw.choice(outer))
@@ -168,7 +182,7 @@ class LocalArrays(Loops):
         return domain, {name: Whole(i32, 0, count - 1)}
 
     def _afterwards(self) -> Stmt:
-        """What the loop left is read, often in the reverse order."""
+        """Return a loop that reads the array after the main loop, often in reverse order."""
         held = self._array() or self.held[0]
         name = self.fresh("j")
         with self.block("serial", indices={name: Whole(i32, 0, held.size - 1)}):
@@ -183,7 +197,7 @@ class LocalArrays(Loops):
     # -- elements -------------------------------------------------------------------------------------------
 
     def _place(self, held: Held) -> Expr:
-        """An index inside: of a loop around, moved, from the other end, of the text, of data, of another array."""
+        """Return an index inside the array: a loop index, perhaps moved or mirrored, a number, data, or an element."""
         kinds = ("index", "index", "index", "shifted", "mirrored", "number", "data", "named", "named", "named")
         kind = self.draw.choice(kinds)
         names = self.names.indices[1:]
@@ -198,6 +212,14 @@ class LocalArrays(Loops):
         return Number(self.draw.integer(0, held.size - 1))
 
     def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:
+        """Return a loop index as an index of an array: inside, shifted around the ends, or counted from the end.
+
+        Args:
+            kind: 'index', 'shifted' or 'mirrored'.
+            index: The loop index.
+            whole: Its interval.
+            size: Number of elements of the array.
+        """
         if kind == "shifted":
             return m.Binary("%", add(index, Number(self.draw.integer(1, size))), Number(size))
         inside = index if whole.high < size else m.Binary("%", index, Number(size))
@@ -211,7 +233,7 @@ class LocalArrays(Loops):
         return whole.at(index)
 
     def _input_at(self, whole: Held, index: Expr) -> Expr:
-        """An element of an input that an integer of an array names."""
+        """Return the element of an input whose index is an integer of an array."""
         assert whole.whole
         table = self.arrays["w"]
         if "w" not in self.access.readable:
@@ -219,7 +241,7 @@ class LocalArrays(Loops):
         return m.Element("w", (self.within(whole.at(index), whole.whole, self.extent(table.axes[0])),))
 
     def _operand(self) -> Expr:
-        """An element of an array, or of an input that an array names, or any real."""
+        """Return an element of an array, or of an input that an array indexes, or any real."""
         kind = self.draw.choice(("element", "element", "element", "named", "named", "real"))
         if kind == "element" and (held := self._array()):
             return held.at(self._place(held))
@@ -230,7 +252,7 @@ class LocalArrays(Loops):
     # -- statements -----------------------------------------------------------------------------------------
 
     def _statement(self) -> list[Stmt]:
-        """One step."""
+        """Return one step of the section."""
         whole, held = self._array(whole=True), self._array()
         if whole and (held is None or self.draw.boolean(0.4)):
             return self._of_integers(whole)
@@ -257,7 +279,7 @@ class LocalArrays(Loops):
         return self._uses(self._operand())
 
     def _uses(self, first: Expr) -> list[Stmt]:
-        """The running value and an element; at times two, or one twice."""
+        """Return an update of the running value by an element; at times it uses two elements, or one twice."""
         v, kind = self.running, self.draw.choice(("product", "product", "two", "twice", "sum"))
         if kind == "sum":
             return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), self._safe(first)))]
@@ -273,7 +295,7 @@ class LocalArrays(Loops):
         return [m.Assign((held.at(self._place(held)),), (value,))]
 
     def _replaced(self, held: Held) -> list[Stmt]:
-        """As in a ring buffer: what the element held is used once it holds something else."""
+        """Return a store and a later use of the element's old content, as in a ring buffer."""
         element, old = held.at(self._place(held)), self.declare_real(self.main)
         self.fix(old.name)
         new = self._safe(self.draw.choice((add(old, self.running), mul(old, self.running), self.running)))
@@ -281,7 +303,7 @@ class LocalArrays(Loops):
         return [m.Assign((old,), (element,)), *(later if self.draw.boolean(0.85) else later[::-1])]
 
     def _changed_element(self, held: Held) -> list[Stmt]:
-        """In place; at times twice."""
+        """Return one or two updates of an element in place."""
         element = held.at(self._place(held))
         change = m.Assign((element,), (self._safe(m.Binary(self.draw.choice("*+"), element, self._operand())),))
         if self.draw.boolean(0.3):
@@ -293,7 +315,7 @@ class LocalArrays(Loops):
         return [m.Assign((a, b), (b, a))]
 
     def _summed(self, held: Held) -> list[Stmt]:
-        """A sum over elements, as of a product with a row or of a substitution, which an element may take."""
+        """Return a sum over elements, as in a matrix product or a substitution, which may be stored to an element."""
         total = self.declare_real(self.main)
         self.fix(total.name)
 
@@ -308,7 +330,7 @@ class LocalArrays(Loops):
         return [start, loop, *self._uses(self._safe(total))]
 
     def _moved_along(self, held: Held) -> list[Stmt]:
-        """A shift register: every element takes the place of the next one."""
+        """Return a shift register, in which every element takes the place of the next element."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
@@ -316,7 +338,7 @@ class LocalArrays(Loops):
         return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
     def _filled(self, held: Held) -> list[Stmt]:
-        """A loop that writes elements of the running value."""
+        """Return a loop that writes elements made of the running value."""
 
         def step() -> list[Stmt]:
             index = m.Name(self.names.indices[-1])
@@ -326,7 +348,7 @@ class LocalArrays(Loops):
         return [self._loop(lambda: self._over(held), step)]
 
     def _guarded(self, held: Held) -> list[Stmt]:
-        """A step that not every iteration makes."""
+        """Return a step that not every iteration makes."""
         condition = self.condition()
         with self.block():
             kind = self.draw.choice((self._stored, self._replaced, self._changed_element))
@@ -336,7 +358,7 @@ class LocalArrays(Loops):
     # -- what has no derivative -----------------------------------------------------------------------------
 
     def _of_integers(self, whole: Held) -> list[Stmt]:
-        """Integers counted up, exchanged, or changed in a loop."""
+        """Return statements that count integers up, exchange them, or change them in a loop."""
         kind = self.draw.choice(("loop", "one", "exchange", "loop", "loop"))
         if kind == "exchange":
             return self._exchanged(whole)
@@ -346,7 +368,7 @@ class LocalArrays(Loops):
         return [self._loop(lambda: self._over(whole), step)]
 
     def _turned(self, whole: Held, index: Expr) -> Stmt:
-        """(old + something) modulo the number of its values."""
+        """Return the assignment element = (element + number) modulo the number of the element's possible values."""
         assert whole.whole
         more = self.integer(0)[0] if self.draw.boolean(0.3) else self._some_index()
         return m.Assign((whole.at(index),), (m.Binary("%", add(whole.at(index), more), Number(whole.whole.high + 1)),))
@@ -356,7 +378,7 @@ class LocalArrays(Loops):
         return add(m.Name(self.draw.choice(names)), Number(self.draw.integer(0, 2))) if names else Number(1)
 
     def _of_coefficients(self, held: Held) -> list[Stmt]:
-        """Numbers made of integers and of themselves."""
+        """Return statements that make coefficients from integers and from themselves."""
         number = mul(Number(self.draw.choice(LITERALS)), m.Cast(self._some_index(), self.main))
 
         def changed(index: Expr) -> Stmt:

@@ -1,4 +1,4 @@
-"""Serial loops of every shape, nested to a depth that is chosen first: flat choices, so that deep nests are common."""
+"""Draw serial loops of all kinds, nested to a depth that is chosen first, so that deep nests are common."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Serial = tuple[m.Domain, dict[str, Whole]]
 
 
 class Loops(VectorStatements):
-    """Draws serial loops."""
+    """Draw serial loops."""
 
     def loop(self, depth: int) -> list[Stmt]:
-        """A loop that holds others down to this depth."""
+        """Return a nest of loops of this depth."""
         kinds = (*("for",) * 10, *("while",) * 4, "endless", "endless", "box", "unrolled", "unrolled")
         kind = self.draw.choice(kinds)
         if kind in ("while", "endless"):
@@ -40,7 +40,14 @@ class Loops(VectorStatements):
         return [m.For(tuple(indices), domain, tuple(body))]
 
     def grouped(self, domain: m.Over | m.Box, indices: tuple[str, ...], group: str, body: list[Stmt]) -> m.For:
-        """A loop with an index vector, whose entries get names at once."""
+        """Return a loop over an index vector whose entries get names in the first statement of the body.
+
+        Args:
+            domain: Domain of the loop.
+            indices: Names of the entries.
+            group: Name of the vector.
+            body: Statements that use the names of the entries.
+        """
         wrapped: m.Domain = m.Grouped(domain)
         if isinstance(domain, m.Over) and len(indices) > 1 and self.draw.boolean():
             wrapped = domain
@@ -48,7 +55,7 @@ class Loops(VectorStatements):
         return m.For((group,), wrapped, (m.Assign(tuple(map(m.Name, indices)), entries), *body))
 
     def loop_body(self, depth: int) -> list[Stmt]:
-        """A recurrence, perhaps an exit, a branch, memory; the inner loop, or two side by side."""
+        """Return the body of a loop: a recurrence, perhaps exits, branches and writes, and one or two inner loops."""
         body = self.recurrence()
         if self.draw.boolean(0.25 if self.rich else 0.2):
             body += self.exit()
@@ -73,7 +80,7 @@ class Loops(VectorStatements):
         return body + more[kind]()
 
     def started(self) -> list[Stmt]:
-        """A local that starts at zero in each iteration, and becomes something in a loop, or if a condition holds."""
+        """Return a local that starts at zero in each iteration and changes in a loop or under a condition."""
         target = self.declare_real(self.main)
         self.fix(target.name)
         made: list[Stmt] = [m.Assign((target,), (Number(0.0),))]
@@ -94,7 +101,10 @@ class Loops(VectorStatements):
     # -- domains --------------------------------------------------------------------------------------------
 
     def _range(self) -> Serial:
-        """Counted by the text, by data, by arguments, by indices around; up, down, by twos, backward, empty."""
+        """Return a range whose bounds come from the text, data, arguments or outer indices.
+
+        The range runs up, down, by twos or backward, or is empty.
+        """
         kinds: list[Callable[[], tuple[m.Range, int]]] = [
             self._literal,
             self._counted_range,
@@ -170,7 +180,7 @@ class Loops(VectorStatements):
         return self.draw.choice((m.Range(None, Number(0)), m.Range(Number(3), Number(1)))), 0
 
     def _box(self) -> Serial:
-        """Two axes, or all elements of a table."""
+        """Return a domain of two axes, or of all elements of a table."""
         if "w" in self.access.readable and self.draw.boolean():
             return m.Over("w"), {self.fresh("j"): Whole(i32, 0, self.table - 1)}
         with self.only_reading():
@@ -188,7 +198,12 @@ class Loops(VectorStatements):
     # -- while ----------------------------------------------------------------------------------------------
 
     def _while(self, depth: int, endless: bool) -> list[Stmt]:
-        """A counter that only this statement moves, and perhaps a condition on values."""
+        """Return a loop over a counter that no other statement changes, perhaps with a condition on values.
+
+        Args:
+            depth: Depth of the nest that the loop begins.
+            endless: True to leave the loop by `break` only.
+        """
         counter = self.declare_int(Whole(i32, 0, 5), "n")
         self.fix(counter.name)
         with self.only_reading():

@@ -1,7 +1,7 @@
-"""Programs of single operations: `o0[i] = a0[i] // b0[i]`, a few lines over a few lanes, every type, edge operands.
+"""Draw programs of single operations such as `o0[i] = a0[i] // b0[i]`: every type, edge operands, few lines and lanes.
 
-Whole programs hold integers that are small and not negative, for these index and count. What an operation does with
-all other operands, and in the types that no index has, is drawn here.
+Whole programs hold only small integers that are not negative, because these serve as indices and trip counts. This
+module covers all other operands, and the types that no index has.
 """
 
 from __future__ import annotations
@@ -18,14 +18,23 @@ from .values import Number, any_number, ordinary
 OPERATIONS = "operations"
 LINES, LANES = (3, 4, 5, 6), (3, 8, 5, 2)
 EDGES_OF_REALS, EDGES_OF_INTEGERS = 0.1, 0.75
-"""Shares of edge values. Reals near the ends of their range have bounds that decide nothing, so there are few."""
+"""Shares of edge values.
+
+The share of reals is small, because error bounds near the ends of their range decide nothing.
+"""
 
 Make = Callable[[Expr, Expr], Expr]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One form. result: its type, None for that of the operands. right: what the second operand must be."""
+    """Describe one form of operation.
+
+    Attributes:
+        make: Function from two operands to the expression.
+        result: Type of the result; None for the type of the operands.
+        right: Requirement on the second operand: 'any', 'divisor', 'shift' or 'exponent'.
+    """
 
     make: Make
     result: Scalar | None = None
@@ -65,7 +74,7 @@ _ANY_INTEGER = (
     _binary("//", "divisor"),
 )
 _WIDE_INTEGER = (_call("popcnt"), _call("clz"), _call("ffs"), _call("bit_shr", 2, right="shift"))
-"""Of i32 and i64 alone, as the fields that whole programs use them on."""
+"""Forms of i32 and i64 only, which are the types that whole programs use them on."""
 _REAL = (
     *_SHARED,
     _binary("/"),
@@ -85,7 +94,7 @@ _CASTS = tuple(
 
 
 def draw_operations(draw: Draw) -> m.Program:
-    """A program of a few lines, each with fields of its own."""
+    """Return a program of a few lines, each with fields of its own."""
     main = draw.choice((f64, f32))
     lanes = draw.choice(LANES)
     lines = [_line(draw, k, lanes) for k in range(draw.choice(LINES))]
@@ -106,6 +115,7 @@ class _Line:
 
 
 def _line(draw: Draw, k: int, lanes: int) -> _Line:
+    """Return the statement of line k with its fields and contents."""
     dtype = draw.choice((*INTEGERS, f32, f64, f32, f64, f16))
     rows = _REAL if dtype.is_real else _ANY_INTEGER + (_WIDE_INTEGER if dtype in (i32, i64) else ())
     row = draw.choice(_CASTS) if draw.boolean(0.15) else draw.choice(rows)
@@ -130,6 +140,7 @@ def _operands(body: m.Stmt) -> list[m.Expr]:
 
 
 def _operand(draw: Draw, dtype: Scalar, kind: str) -> Number:
+    """Return an operand that satisfies the requirement `kind` of a row, see `Row.right`."""
     if kind == "shift":
         return draw.integer(0, min(dtype.bits - 1, 70))
     if kind == "exponent":

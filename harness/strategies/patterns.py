@@ -1,9 +1,9 @@
-"""Sections of a kernel whose gradient depends on the order of what it does to memory: elements overwritten after they
-were read, by later tasks or in serial loops; values that atomics return; products; extremes used again; elements
-that no two iterations share, though only a launch tells.
+"""Draw sections of a kernel whose gradient depends on the order in which it accesses memory.
 
-A random statement rarely does any of this to one element twice. Invariant: parallel loops keep to that of `state`;
-serial code may read and write one array, as its order is that of the text.
+Such sections overwrite elements after reading them, in later tasks or in serial loops; use the old values of atomics;
+multiply elements; use extremes again; or store to elements that no two iterations share, which only a launch can tell.
+A random statement rarely does any of this twice to the same element. Invariant: parallel loops keep the invariants of
+`state`; serial code may read and write the same array, because it runs in the order of the text.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ from .local_arrays import LocalArrays
 from .state import Access, Array, Names, Signature, Whole
 
 PATTERNS = 0.18
-"""Share of sections that are one of these."""
+"""Share of sections that are drawn by this module."""
 OWN_ARRAYS = 0.085
-"""Share of sections about arrays of an iteration's own."""
+"""Share of sections about local arrays."""
 SHARES = 40, 90
 """Least and greatest number of terms of a sum that half precision could not hold."""
 MOST = 3
-"""Trips of their loops, at most."""
+"""Largest trip count of loops in the sections of this module."""
 
 
 class Patterns(LocalArrays):
-    """Draws such sections. written, closed: outputs that a task wrote, and those that none writes any more."""
+    """Draw sections whose gradient depends on the order of memory accesses.
+
+    Attributes:
+        written: Outputs that a task wrote.
+        closed: Outputs that no later task may write.
+        bodies: Functions of the program.
+    """
 
     def __init__(self, draw: Draw, profile: str) -> None:
         super().__init__(draw, profile)
@@ -40,7 +46,7 @@ class Patterns(LocalArrays):
         self.bodies: list[m.Function] = []
 
     def pattern(self) -> list[Stmt]:
-        """One section; nothing if the arrays that it needs are taken."""
+        """Return one section, or no statements if the arrays that it needs are not available."""
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
             self._overwritten,
             self._in_memory,
@@ -65,7 +71,7 @@ class Patterns(LocalArrays):
         return self.draw.choice(kinds)()
 
     def _open(self, name: str) -> Array | None:
-        """An output that may still be written, and has elements; it counts as written from now on."""
+        """Return an output that may still be written and has elements, and record it as written; else return None."""
         array = self.arrays[name]
         if name in self.closed or not all(map(self.extent, array.axes)):
             return None
@@ -73,7 +79,7 @@ class Patterns(LocalArrays):
         return array
 
     def _lanes(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
-        """A parallel loop over the lanes, whose body may not assign names of the kernel."""
+        """Return a parallel loop over the lanes, whose body may not assign names of the kernel."""
         name = self.fresh("i")
         self.lane = (name,)
         with self.block("parallel", indices={name: Whole(i32, 0, max(self.n - 1, 0))}):
@@ -83,21 +89,21 @@ class Patterns(LocalArrays):
         return m.For((name,), m.Over("x"), tuple(made))
 
     def _repeated(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
-        """A serial loop at the top of the kernel."""
+        """Return a serial loop at the top of the kernel."""
         name = self.fresh("j")
         with self.block("serial", indices={name: Whole(i32, 0, MOST)}):
             made = body(m.Name(name))
         return m.For((name,), m.Range(None, Number(self.draw.integer(2, MOST))), tuple(made), serialize=True)
 
     def _leave(self, value: m.Expr) -> list[Stmt]:
-        """The value goes to memory: added to `s`, or to an element of `z`."""
+        """Return a statement that adds the value to `s`, or to an element of `z`."""
         array = self._open("s") or self._open("z")
         return [m.Augment(m.Element(array.name, self.place(array)), "+", value)] if array else []
 
     # -- state of before -------------------------------------------------------------------------------------
 
     def _overwritten(self) -> list[Stmt]:
-        """Own elements, changed by one task, read by the next, and overwritten by a third."""
+        """Return tasks of which one changes own elements, the next reads them, and a third overwrites them."""
         array = self._open("y")
         if array is None:
             return []
@@ -109,7 +115,7 @@ class Patterns(LocalArrays):
         return made
 
     def _changed(self, element: m.Element) -> Stmt:
-        """A new content, made of the old one or not."""
+        """Return a store of a new content, which may be made of the old content."""
         value, _ = self.bounded(self.real(1))
         kind = self.draw.choice(("product", "store", "function"))
         if kind == "store":
@@ -117,7 +123,7 @@ class Patterns(LocalArrays):
         return m.Assign((element,), (mul(element, value) if kind == "product" else call("sin", add(element, value)),))
 
     def _in_memory(self) -> list[Stmt]:
-        """A recurrence through elements of a table."""
+        """Return a recurrence through elements of a table."""
         array = self._open("z")
         if array is None:
             return []
@@ -130,7 +136,10 @@ class Patterns(LocalArrays):
         return [self._repeated(body)]
 
     def _many_shares(self) -> list[Stmt]:
-        """Sums of many terms of one number in half precision, whose adjoint is a sum that no such number can hold."""
+        """Return sums of many terms of one half-precision number.
+
+        The adjoint of this number is a sum that half precision cannot hold.
+        """
 
         def body(i: m.Name) -> list[Stmt]:
             half, total, j = self.declare_real(f16, "h"), self.declare_real(self.main), self.fresh("j")
@@ -142,7 +151,7 @@ class Patterns(LocalArrays):
         return [self._lanes(body)]
 
     def own_arrays(self) -> list[Stmt]:
-        """A task about arrays of its iterations' own."""
+        """Return a task that works on local arrays."""
 
         def body(i: m.Name) -> list[Stmt]:
             made, last = self.history(m.Element("x", (i,)))
@@ -153,7 +162,7 @@ class Patterns(LocalArrays):
     # -- atomics ---------------------------------------------------------------------------------------------
 
     def _ledger(self) -> list[Stmt]:
-        """Integers that the kernel counts up decide how often an inner loop runs."""
+        """Return a loop whose inner trip count is an integer that the kernel itself counts up in memory."""
         array = self._open("a")
         if array is None:
             return []
@@ -178,7 +187,7 @@ class Patterns(LocalArrays):
         return call("min", call("max", count, Number(0)), Number(MOST))
 
     def _old_values(self) -> list[Stmt]:
-        """What a real element held before an update is used."""
+        """Return a loop that uses the old content of real elements that it updates by atomics."""
         array = self._open("z")
         if array is None:
             return []
@@ -196,7 +205,7 @@ class Patterns(LocalArrays):
         return [m.Augment(m.Element("s"), "+", total)] if self._open("s") else []
 
     def _shared_product(self) -> list[Stmt]:
-        """Factors of elements that lanes share."""
+        """Return products of elements that several lanes multiply."""
         array = self._open("z")
         if array is None:
             return []
@@ -208,7 +217,10 @@ class Patterns(LocalArrays):
         return [self._lanes(body)]
 
     def _extreme_again(self) -> list[Stmt]:
-        """An extreme used and stored again, or read while it grows: who won cannot be told, so it is refused."""
+        """Return an extreme that is used and stored again, or read while it grows.
+
+        Such a program is refused, because its gradient cannot tell which value won.
+        """
         if self.n == 0 or self._open("e") is None:
             return []
         self.closed.add("e")
@@ -216,7 +228,7 @@ class Patterns(LocalArrays):
         return self._stored_again(element) if self.draw.boolean() else self._read_between(element)
 
     def _challenge(self, element: m.Element, step: m.Expr) -> Stmt:
-        """The element against a value that is more extreme than all before."""
+        """Return an atomic extreme of the element and a value that is more extreme than all earlier values."""
         kind, sign = self.draw.choice((("max", "+"), ("min", "-")))
         value = m.Binary(sign, m.Element("x", self.place(self.arrays["x"])), step)
         return m.Evaluate(m.AtomicCall(kind, element, value))
@@ -238,7 +250,7 @@ class Patterns(LocalArrays):
     # -- elements by way of a permutation --------------------------------------------------------------------
 
     def _permuted(self) -> list[Stmt]:
-        """Stores to elements named by a permutation; at times the program claims that it is one."""
+        """Return stores to elements indexed by a permutation; at times the program claims that it is a permutation."""
         array = self._open(self.draw.choice(("y", "o")))
         if array is None:
             return []
@@ -249,7 +261,7 @@ class Patterns(LocalArrays):
         return made
 
     def _at_permuted(self, array: Array, i: m.Name) -> list[Stmt]:
-        """The element of this iteration is stored, changed in place, changed again, or changed in a loop."""
+        """Return statements that store to the element of this iteration and may change it again, perhaps in a loop."""
         place = self._permutation(i)
         element = m.Element(array.name, (place,))
         made: list[Stmt] = []
@@ -270,14 +282,15 @@ class Patterns(LocalArrays):
         return made
 
     def _between_permuted(self, array: Array, i: m.Name) -> list[Stmt]:
-        """From an even place of the permutation to the odd one after it."""
+        """Return a store from an even place of the permutation to the odd place after it."""
         twice = mul(i, Number(2))
         source, target = (m.Element(array.name, (self._permutation_at(k),)) for k in (twice, add(twice, Number(1))))
         value = mul(call("sin", source), add(self.bounded(self.real(1))[0], Number(0.5)))
         return [m.If(m.Compare(("<",), (i, Number(self.n // 2))), (m.Assign((target,), (value,)),))]
 
     def _permutation(self, i: m.Name) -> m.Expr:
-        """Of the lanes: a i + b modulo their number, or data."""
+        """Return the image of a lane under a permutation: (a i + b) modulo the number of lanes, or data."""
+        # Factors without a common divisor with n make i -> a i + b a permutation modulo n.
         factors = [a for a in (1, 2, 3, 5, 7) if math.gcd(a, self.n) == 1]
         if self.draw.boolean():
             return self._permutation_at(i)
@@ -291,7 +304,7 @@ class Patterns(LocalArrays):
     # -- draws and conditions --------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Stmt]:
-        """Random numbers in a task that is not the first."""
+        """Return random numbers in a task that is not the first."""
 
         def noisy(i: m.Name) -> list[Stmt]:
             number = m.Random(None, self.draw.choice(("random", "randn")))
@@ -300,7 +313,7 @@ class Patterns(LocalArrays):
         return [self._lanes(lambda i: self._leave(self.bounded(self.real(1))[0])), self._lanes(noisy)]
 
     def _asking(self) -> list[Stmt]:
-        """A while whose condition calls a function that returns early."""
+        """Return a `while` whose condition calls a function with an early return."""
         name = self._early_function()
 
         def body(i: m.Name) -> list[Stmt]:
@@ -316,7 +329,10 @@ class Patterns(LocalArrays):
         return [self._lanes(body)]
 
     def _early_function(self) -> str:
-        """What it returns early is small, and what it returns else is not, or the other way round."""
+        """Add a function with an early return and return its name.
+
+        Either the early result is small and the late result large, or the other way round.
+        """
         signature, param = Signature(self.fresh("f"), ("real",), False), self.fresh("a")
         kept = self.names, self.access, self.in_function
         self.names, self.access, self.in_function = Names({param: self.main}), Access(), True

@@ -1,4 +1,4 @@
-"""A case of raw IR: a kernel with its memory, and how it must end."""
+"""This module defines a case of raw IR: a kernel, its memory, and the trap that it must raise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from ...compiler.ir.nodes import Kernel
 
 @dataclass(frozen=True)
 class KernelCase:
-    """arrays: initial content by name; executors get copies. trap: class of the exception the reference must raise.
+    """Represent a kernel of raw IR with its memory.
 
-    Elsewhere an empty stack reads as 0 and an integer division by zero gives 0 unless checks are on.
+    Attributes:
+        arrays: Initial content by name; executors get copies.
+        trap: Class of the exception that the reference must raise, or None. Without checks, an empty adstack reads as 0
+            and an integer division by zero gives 0.
     """
 
     kernel: Kernel
@@ -21,5 +24,5 @@ class KernelCase:
     trap: str | None = None
 
     def memory(self) -> dict[str, np.ndarray]:
-        """Copies of the arrays."""
+        """Return copies of the arrays."""
         return {name: array.copy() for name, array in self.arrays.items()}

@@ -1,6 +1,6 @@
-"""SHAPES: what makes a program interesting, as predicates; and how often a generator produces each.
+"""This module defines interesting properties of programs as predicates, and measures how often a generator has them.
 
-A predicate looks at the program alone, never at how it was drawn, so it also judges a corpus or a reduced program.
+A predicate looks only at the program and not at how it was drawn, so it also judges a corpus or a reduced program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .shapes_of_memory import MEMORY_SHAPES
 
 
 def _bounds(s: m.Stmt) -> list[m.Expr]:
-    """Expressions that bound a loop."""
+    """Return the expressions that bound a loop."""
     if isinstance(s, m.While):
         return [s.condition]
     domain = s.domain if isinstance(s, m.For) else None
@@ -25,7 +25,7 @@ def _bounds(s: m.Stmt) -> list[m.Expr]:
 
 
 def _siblings(f: Facts) -> bool:
-    """Two serial loops in one block."""
+    """Return True if two serial loops stand in one block."""
     blocks = [b for s, _ in f.placed for b in _blocks_of(s)] + [g.body for g in f.program.kernel.functions]
     return any(sum(isinstance(s, LOOPS) for s in block) > 1 for block in blocks)
 
@@ -49,12 +49,12 @@ def _data_dependent(f: Facts) -> bool:
 
 
 def _nested_break(f: Facts) -> bool:
-    """`break` under two branches of its loop."""
+    """Return True if a `break` stands under two branches of its loop."""
     return any(isinstance(s, m.Break) and [type(o) for o in outer[-2:]] == [m.If, m.If] for s, outer in f.placed)
 
 
 def _deep_branches(f: Facts) -> bool:
-    """Eleven branches around a statement; links of a chain are within each other."""
+    """Return True if more than ten branches surround a statement; the links of a chain count as nested."""
     return any(sum(isinstance(o, m.If) for o in outer) > 10 for _, outer in f.placed)
 
 
@@ -63,7 +63,7 @@ def _early_return(f: Facts) -> bool:
 
 
 def _value_before_loop(f: Facts) -> bool:
-    """A local that a serial loop reads and neither assigns nor makes: computed before, used inside."""
+    """Return True if a serial loop reads a local that is computed before it and that it does not assign."""
     made = {t.name for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
     for s, _ in f.serial:
         inside = list(walk(s))
@@ -75,7 +75,7 @@ def _value_before_loop(f: Facts) -> bool:
 
 
 def _in_place(f: Facts) -> bool:
-    """`x[i] = ... x[i] ...`, or an augmented assignment of the own element."""
+    """Return True if an assignment reads its own target, or an augmented assignment updates the own element."""
     lanes = {name for t in f.tasks for name in t.indices}
     stores = [s for s in f.nodes if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element)]
     if any(n == s.targets[0] for s in stores for n in walk(s.values)):
@@ -93,7 +93,7 @@ def _through_c(e: m.Element) -> bool:
 
 
 def _scatter(f: Facts) -> bool:
-    """An atomic that several iterations make to one element."""
+    """Return True if several iterations update the same element by atomics."""
     lanes = max((len(c) for name, c in f.contents.items() if name in "xyod"), default=0)
     return lanes > 1 and any((f.repeated("c") if _through_c(e) else _constant(e)) for e in f.atomics)
 
@@ -103,7 +103,7 @@ def _constant(e: m.Element) -> bool:
 
 
 def _reduction(f: Facts) -> bool:
-    """A local of the kernel that a parallel loop updates."""
+    """Return True if a parallel loop updates a local of the kernel."""
     outside = {
         t.name for s in f.program.kernel.body if isinstance(s, m.Assign) for t in s.targets if isinstance(t, m.Name)
     }
@@ -120,7 +120,7 @@ def _reduction(f: Facts) -> bool:
 
 
 def _zero_trips(f: Facts) -> bool:
-    """A loop whose bounds alone say that it does not run."""
+    """Return True if the bounds of a range in the text say that its loop does not run."""
     for n in f.nodes:
         if isinstance(n, m.Range) and isinstance(n.end, m.Number) and isinstance(n.begin or m.Number(0), m.Number):
             begin = n.begin.value if isinstance(n.begin, m.Number) else 0
@@ -134,12 +134,12 @@ def _swap(f: Facts) -> bool:
 
 
 def _gated(f: Facts) -> bool:
-    """A serial loop under a branch."""
+    """Return True if a serial loop stands under a branch."""
     return any(isinstance(s, LOOPS) and any(isinstance(o, m.If) for o in outer) for s, outer in f.placed)
 
 
 def _recurrence(f: Facts) -> bool:
-    """A local that a loop computes from itself by a function."""
+    """Return True if a loop computes a local by a function of the local itself."""
     for s, _ in f.serial:
         for n in walk(s):
             if isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name):
@@ -166,20 +166,20 @@ def _assigned(nodes: Iterable[object]) -> Iterator[m.Expr]:
 
 
 def _vector_names(nodes: Iterable[object]) -> set[str]:
-    """Names of which entries are taken, or methods called."""
+    """Return the names whose entries are taken or whose methods are called."""
     parts = (m.root(n.base) for n in nodes if isinstance(n, (m.Part, m.Swizzle, m.Slice, m.Method)))
     return {base.name for base in parts if isinstance(base, m.Name)}
 
 
 def _vector_in_loop(f: Facts) -> bool:
-    """A vector that a serial loop changes, as a whole or in part."""
+    """Return True if a serial loop changes a vector, as a whole or in part."""
     names = _vector_names(f.nodes)
     changed = {m.root(target) for s, _ in f.serial for target in _assigned(walk(s))}
     return any(isinstance(place, m.Name) and place.name in names for place in changed)
 
 
 def _vector_function(f: Facts) -> bool:
-    """A function that takes or gives a vector."""
+    """Return True if a function takes or returns a vector."""
     functions = f.program.kernel.functions
     return any(g.shape or {p.name for p in g.params} & _vector_names(walk(g.body)) for g in functions)
 
@@ -203,7 +203,7 @@ def _index_vector(f: Facts) -> bool:
 
 
 def _permuted(f: Facts) -> bool:
-    """A store whose place is data, or a multiple modulo the extent, or a name for one of them."""
+    """Return True if the place of a store is data, or a multiple modulo the extent, or a name for either."""
     elements = [e for e in _assigned(f.nodes) if isinstance(e, m.Element) and e.field in ("y", "o")]
     names = {
         t.name
@@ -297,22 +297,22 @@ SHAPES: dict[str, Callable[[Facts], bool]] = {
     "f64": _of_type(f64),
     **MEMORY_SHAPES,
 }
-"""Every shape by name."""
+"""Every predicate by the name of its property."""
 
 
 def shapes(program: m.Program) -> frozenset[str]:
-    """Names of the shapes that a program has."""
+    """Return the names of the properties that a program has."""
     facts = Facts(program)
     return frozenset(name for name, test in SHAPES.items() if test(facts))
 
 
 def coverage(samples: Iterable[m.Program]) -> dict[str, float]:
-    """The share of programs that have each shape."""
+    """Return the share of programs that have each property."""
     found = [shapes(p) for p in samples]
     return {name: sum(name in s for s in found) / max(len(found), 1) for name in SHAPES}
 
 
 def coverage_table(samples: Iterable[m.Program]) -> str:
-    """`coverage` as text, most frequent first."""
+    """Return the result of `coverage` as text, most frequent property first."""
     rates = sorted(coverage(samples).items(), key=lambda item: -item[1])
     return "\n".join(f"{rate:7.1%}  {name}" for name, rate in rates)

@@ -1,4 +1,4 @@
-"""MEMORY_SHAPES: predicates on how a program's numbers are kept: structs, views, origins; and on what atomics give."""
+"""This module defines predicates on how a program keeps its numbers: structs, views, origins, local arrays, atomics."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _member(place: m.Expr) -> bool:
 
 
 def _member_in_loop(f: Facts) -> bool:
-    """A member of a local that a serial loop changes."""
+    """Return True if a serial loop changes a member of a local."""
     changed = [t for s, _ in f.serial for t in _targets(walk(s))]
     return any(isinstance(m.root(t), m.Name) and _member(t) for t in changed)
 
 
 def _whole_struct(f: Facts) -> bool:
-    """A struct assigned in a loop as a whole, or an element of a field of structs read or written so."""
+    """Return True if a loop assigns a whole struct, or an assignment reads or writes a whole element of structs."""
     structs = {field.owner for field in f.program.fields if field.struct}
     made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and isinstance(n.values[0], m.Make)]
     wholes = [e for n in f.nodes if isinstance(n, m.Assign) for e in (*n.targets, *n.values)]
@@ -36,7 +36,7 @@ def _whole_struct(f: Facts) -> bool:
 
 
 def _functions(f: Facts) -> bool:
-    """A function that takes a struct."""
+    """Return True if a function takes a struct."""
     return any(isinstance(n, m.Invoke) and any(isinstance(a, m.Make) for a in n.args) for n in f.nodes)
 
 
@@ -53,30 +53,30 @@ def _kind(*ops: str) -> Callable[[Facts], bool]:
 
 
 def _returned(f: Facts) -> bool:
-    """The value of an atomic that is used."""
+    """Return True if the value of an atomic is used."""
     dropped = {id(n.value) for n in f.nodes if isinstance(n, m.Evaluate)}
     return any(isinstance(n, m.AtomicCall) and id(n) not in dropped for n in f.nodes)
 
 
 def _indexed(f: Facts) -> set[str]:
-    """Local vectors of which an index of the launch names an entry."""
+    """Return the names of local vectors whose entries are indexed by a value of the launch."""
     found = [n for n in f.nodes if isinstance(n, m.Part) and isinstance(n.base, m.Name)]
     return {n.base.name for n in found if not all(isinstance(k, m.Number) for k in n.indices)}  # type: ignore[attr-defined]
 
 
 def _array_of_a_loop(f: Facts) -> bool:
-    """A local array that every iteration of a serial loop makes anew."""
+    """Return True if every iteration of a serial loop makes a local array anew."""
     made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and n.targets[0] in _names(_indexed(f))]
     return any(isinstance(n.values[0], (m.Filled, m.Vector)) for n in made)
 
 
 def _bodies(f: Facts) -> Iterator[m.Block]:
-    """Those of serial loops."""
+    """Return the bodies of all serial loops."""
     return (s.body for s, _ in f.serial if isinstance(s, LOOPS))
 
 
 def _read_in_its_iteration(f: Facts) -> bool:
-    """A local array that an iteration of a serial loop makes, stores to in a loop of its own, and then reads."""
+    """Return True if an iteration makes a local array, stores to it in a loop of its own, and then reads it."""
     arrays = _indexed(f)
     for body in _bodies(f):
         made = {
@@ -107,7 +107,7 @@ def _read_in_its_iteration(f: Facts) -> bool:
 
 
 def _started(f: Facts) -> bool:
-    """A local that each iteration of a serial loop starts at zero and changes in a loop or a branch of its own."""
+    """Return True if an iteration starts a local at zero and changes it in a loop or a branch of its own."""
     zero = (m.Number(0.0),)
     for body in _bodies(f):
         names = {n.targets[0] for n in body if isinstance(n, m.Assign) and n.values == zero}
@@ -118,7 +118,10 @@ def _started(f: Facts) -> bool:
 
 
 def _extreme_of_one_side(f: Facts) -> bool:
-    """A minimum of what is positive or a maximum of what is negative, in memory or in a local of the kernel."""
+    """Return True if a minimum is taken of positive values or a maximum of negative values.
+
+    The extreme lies in memory or in a local of the kernel.
+    """
     calls = [(n.op, n.value) for n in f.nodes if isinstance(n, m.AtomicCall)]
     for n in f.nodes:
         if isinstance(n, m.Assign) and isinstance(last := n.values[0], m.Call) and last.args[:1] == n.targets:
@@ -137,7 +140,7 @@ def _names(names: Iterable[str]) -> set[m.Expr]:
 
 
 def _whole_numbers(f: Facts) -> bool:
-    """A local array of integers."""
+    """Return True if a program has a local array of integers."""
     return any(isinstance(n, (m.Filled, m.Vector)) and n.dtype is not None and n.dtype.is_int for n in f.nodes)
 
 
@@ -164,4 +167,4 @@ MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
     "local started in an iteration": _started,
     "extreme of one side": _extreme_of_one_side,
 }
-"""By name, as in SHAPES."""
+"""Predicates by the name of their property, as in SHAPES."""

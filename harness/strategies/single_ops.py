@@ -1,6 +1,6 @@
-"""Kernels of one operation: every row of OPS with every type it takes, and every conversion, on edge values.
+"""Draw kernels of one operation: every row of OPS with every type that it takes, and every conversion, on edge values.
 
-A defect of an operation is found as such, and not as a difference at the end of a long program.
+A defect of an operation is then found in that operation, and not as a difference at the end of a long program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .values import EDGES, Number, any_number
 
 CONVERSIONS = ("cast", "bit_cast")
 Signature = tuple[str, tuple[Scalar, ...], Scalar]
-"""Operation, operand types, result type."""
+"""Operation, operand types and result type."""
 
 
 def _signatures() -> Iterator[Signature]:
@@ -42,7 +42,12 @@ SIGNATURES: tuple[Signature, ...] = tuple(_signatures())
 
 
 def make_case(signature: Signature, rows: Sequence[tuple[Number, ...]]) -> KernelCase:
-    """`out[i] = op(a[i], b[i], ...)`; rows: the operands of each lane."""
+    """Return the kernel `out[i] = op(a0[i], a1[i], ...)` with its memory.
+
+    Args:
+        signature: Operation, operand types and result type.
+        rows: The operands of each lane.
+    """
     name, operands, made = signature
     columns = list(zip(*rows)) if rows else [()] * len(operands)
     arrays = {f"a{k}": _array(column, dtype) for k, (column, dtype) in enumerate(zip(columns, operands))}
@@ -81,7 +86,7 @@ def _result(b: Builder, name: str, values: list[Value], made: Scalar) -> Value:
 
 
 def edge_cases() -> Iterator[KernelCase]:
-    """For every signature all combinations of edge operands; division by zero in a case of its own."""
+    """Yield all combinations of edge operands for every signature; division by zero has a case of its own."""
     for signature in SIGNATURES:
         rows = list(itertools.product(*(EDGES[dtype.name] for dtype in signature[1])))
         zeros = [row for row in rows if _divides_by_zero(signature, [row])]
@@ -91,7 +96,7 @@ def edge_cases() -> Iterator[KernelCase]:
 
 
 def draw_case(draw: Draw) -> KernelCase:
-    """One signature, with a few lanes of edge and ordinary operands."""
+    """Return a kernel of a random signature, with a few lanes of edge and ordinary operands."""
     signature = draw.choice(SIGNATURES)
     lanes = draw.choice((1, 2, 3, 8, 0))
     return make_case(signature, [tuple(any_number(draw, t) for t in signature[1]) for _ in range(lanes)])

@@ -1,8 +1,8 @@
-"""What the generator of programs knows while it writes one: names in scope, what this task may touch, what is left.
+"""This module holds the knowledge of the program generator while it writes a program: names in scope and array access.
 
-Invariants that make every program valid: a name is used only in the block that made it or deeper; an array is
-written in a task either at the own element only, or by one kind of atomic only, and is then not read elsewhere in that
-task; integers carry their interval, so every index is inside and every trip count is small.
+Invariants that make every program valid: a name is used only in the block that made it or deeper. A task writes an
+array either only at the own element, or only by one kind of atomic, and then does not read this array elsewhere.
+Integers carry their interval, so every index is inside and every trip count is small.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Shape = tuple[int, ...]
 VECTORIAL = 0.125
 """Share of programs with vectors."""
 SIZES = (2, 3, 2, 2, 3, 2, 2, 4)
-"""Entries of the vectors of a program."""
+"""Numbers of entries of the vectors of a program."""
 TRIPS = (0, 4)
 """Interval of the contents of arrays that bound loops."""
 RICH = 0.05
-"""Share of large programs: several tasks, functions, deep expressions."""
+"""Share of large programs, which have several tasks, functions and deep expressions."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Type and closed interval of an integer expression."""
+    """Represent the type and the closed interval of an integer expression."""
 
     dtype: Scalar
     low: int
@@ -41,10 +41,14 @@ class Whole:
 
 @dataclass(frozen=True)
 class Array:
-    """A field of the pool. axes: 'lane' (extent n), 'table' (small, at least 1), 'column'.
+    """Describe a field that programs may use.
 
-    content: interval of integer contents; None for reals. output: kernels may write it. element: the shape of the
-    vectors or matrices that it holds. permutes: its contents are all different.
+    Attributes:
+        axes: 'lane' (extent n), 'table' (small, at least 1) or 'column' for each axis.
+        content: Interval of integer contents; None for reals.
+        output: True if kernels may write the array.
+        element: Shape of the vectors or matrices that it holds.
+        permutes: True if its contents are all different.
     """
 
     name: str
@@ -58,7 +62,7 @@ class Array:
 
 @dataclass(frozen=True)
 class VectorArgument:
-    """An argument of the kernel that is a vector."""
+    """Represent an argument of the kernel that is a vector."""
 
     dtype: Scalar
     size: int
@@ -66,9 +70,13 @@ class VectorArgument:
 
 @dataclass
 class Access:
-    """What the code at hand may do with arrays. atomics: kind of atomic by array, fixed at the first use.
+    """Say which arrays the code at the current point may read and write.
 
-    own: arrays whose own element may be read and stored.
+    Attributes:
+        readable: Arrays that may be read at any element.
+        own: Arrays whose own element may be read and stored.
+        scatter: Arrays that may be updated by atomics at any element.
+        atomics: Kind of atomic by array, fixed at the first use.
     """
 
     readable: frozenset[str] = frozenset()
@@ -79,7 +87,15 @@ class Access:
 
 @dataclass
 class Names:
-    """Names in scope by what they hold. fixed: those that may not be assigned here."""
+    """Hold the names in scope by the kind of their value.
+
+    Attributes:
+        ints: Integers with their intervals.
+        flags: Booleans.
+        fixed: Names that may not be assigned at the current point.
+        indices: Indices of loops, innermost last.
+        vectors: Shapes and types of vectors and matrices.
+    """
 
     reals: dict[str, Scalar] = field(default_factory=dict)
     ints: dict[str, Whole] = field(default_factory=dict)
@@ -91,8 +107,13 @@ class Names:
 
 @dataclass(frozen=True)
 class Signature:
-    """A function that expressions may call. params: 'real', 'int' or 'vector'; results: number of reals it gives, or
-    shape: of the vector it gives.
+    """Describe a function that expressions may call.
+
+    Attributes:
+        params: 'real', 'int' or 'vector' for each parameter.
+        annotated: True if its parameters have types.
+        results: Number of reals that it returns.
+        shape: Shape of the vector that it returns instead, or ().
     """
 
     name: str
@@ -103,14 +124,21 @@ class Signature:
 
 
 class State:
-    """draw: where choices come from. wild: the whole language, else bounded values that have a gradient.
+    """Hold the state of the generator of one program.
 
-    rich: whether the program is large. Most are small: what goes wrong in a compiler goes wrong in a few statements,
-    and many small programs reach more of their combinations in the same time than few large ones. vectorial, size,
-    shapes: whether it has vectors, of how many entries, and the shapes they have, often ones repeated. side: the side
-    of zero on which everything is that takes part in an extreme in memory, 0 for both. lane, group:
-    indices of the loop over lanes, and the vector of them if it has one. kinds: what declared names hold.
-    rich_share, vectorial_share, extents: what is drawn from, which a generator may have its own of.
+    Most programs are small: mistakes of a compiler show in a few statements, and many small programs reach more
+    combinations of statements in the same time than few large ones. A generator may override rich_share,
+    vectorial_share and extents.
+
+    Attributes:
+        wild: True for the whole language, False for bounded values that have a gradient.
+        rich: True if the program is large.
+        vectorial: True if the program has vectors, of `size` entries and of the shapes in `shapes`, which repeat
+            frequent shapes.
+        side: The side of zero on which all values of an extreme in memory lie; 0 for both sides.
+        lane: Indices of the loop over lanes.
+        group: Name of the vector of these indices, or empty.
+        kinds: Types of declared names.
     """
 
     rich_share = RICH
@@ -147,17 +175,22 @@ class State:
 
     @property
     def depth(self) -> int:
-        """Levels of an expression."""
+        """Draw the number of levels of an expression."""
         return 2 if self.rich or self.draw.boolean(0.06) else 1
 
     def fresh(self, base: str) -> str:
-        """A name that nothing else in the program has."""
+        """Return a name that nothing else in the program has."""
         self._used[base] = self._used.get(base, -1) + 1
         return f"{base}{self._used[base]}"
 
     @contextmanager
     def block(self, *loops: str, indices: dict[str, Whole] | None = None) -> Iterator[None]:
-        """Names made inside end with it. loops: kinds of the loops around it; indices: their names."""
+        """Open a block; names that are made inside end with it.
+
+        Args:
+            loops: Kinds of the loops that the block adds.
+            indices: Indices of these loops with their intervals.
+        """
         names, outer = self.names, self.loops
         found = indices or {}
         self.names = Names(
@@ -174,7 +207,7 @@ class State:
 
     @contextmanager
     def only_reading(self) -> Iterator[None]:
-        """A block that makes no calls and no walrus: the right operand of `and`, bounds, conditions of loops."""
+        """Open a block in which no function is called: a right operand of `and`, a bound, or a loop condition."""
         kept, self.functions = self.functions, []
         yield
         self.functions = kept
@@ -182,51 +215,54 @@ class State:
     # -- what is in scope -----------------------------------------------------------------------------------
 
     def assignable(self, names: Iterable[str]) -> list[str]:
-        """Names of a kind that may be assigned."""
+        """Return the names that may be assigned at the current point."""
         return [name for name in names if name not in self.names.fixed]
 
     def extent(self, axis: str) -> int:
-        """Extent of an axis."""
+        """Return the extent of an axis."""
         return {"lane": self.n, "table": self.table, "column": COLUMNS}[axis]
 
     def reachable(self, array: Array) -> bool:
-        """Whether the code at hand has an index for every axis: lanes of an empty launch have none outside."""
+        """Return True if an index exists for every axis.
+
+        Outside a loop over lanes, an empty launch has no index for the lanes.
+        """
         return self.n > 0 or bool(self.lane) or "lane" not in array.axes
 
     def readable(self, real: bool) -> list[Array]:
-        """Arrays that may be read at any element."""
+        """Return the scalar arrays, of reals or of integers, that may be read at any element."""
         found = [self.arrays[name] for name in sorted(self.access.readable)]
         found = [a for a in found if not a.element and self.reachable(a)]
         return [a for a in found if a.dtype.is_real is real and not a.dtype.is_bool]
 
     def declare_real(self, dtype: Scalar, base: str = "v") -> m.Name:
-        """A new real local, to be assigned at once."""
+        """Return the name of a new real local, which the caller must assign at once."""
         name = self.fresh(base)
         self.names.reals[name] = dtype
         self.kinds[name] = m.Param(name, dtype)
         return m.Name(name)
 
     def declare_vector(self, shape: Shape, dtype: Scalar) -> m.Name:
-        """A new local vector or matrix, to be assigned at once."""
+        """Return the name of a new local vector or matrix, which the caller must assign at once."""
         name = self.fresh("vec" if len(shape) == 1 else "mat")
         self.names.vectors[name] = (shape, dtype)
         self.kinds[name] = m.Param(name, dtype, shape)
         return m.Name(name)
 
     def declare_int(self, whole: Whole, base: str = "k") -> m.Name:
-        """A new integer local, to be assigned at once."""
+        """Return the name of a new integer local, which the caller must assign at once."""
         name = self.fresh(base)
         self.names.ints[name] = whole
         self.kinds[name] = m.Param(name, whole.dtype)
         return m.Name(name)
 
     def fix(self, *names: str) -> None:
-        """From here to the end of the block these names are not assigned."""
+        """Forbid assignments of these names until the end of the block."""
         self.names = replace(self.names, fixed=self.names.fixed | set(names))
 
 
 def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
-    """All fields a program may use; those it does not use are dropped at its end."""
+    """Return all scalar fields that a program may use; a finished program drops those that it does not use."""
     other = f32 if main == f64 else f64
     second = draw.choice((main, main, main, main, main, other))
     third = draw.choice((main, main, f16)) if wild else main
@@ -256,7 +292,7 @@ def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
 
 
 def _vectors(main: Scalar, size: int, matrices: bool) -> list[Array]:
-    """Fields of vectors, and of matrices."""
+    """Return the fields of vectors and matrices that a program may use."""
     lane, place, element = ("lane",), ("table",), (size,)
     found = [
         Array("X", main, lane, element=element),

@@ -1,6 +1,6 @@
-"""Statements without loops: locals, elements, atomics, branches, exits of loops.
+"""Draw statements without loops: locals, elements, atomics, branches and exits of loops.
 
-Every method gives a list of statements, so that one production may write several.
+Every method returns a list of statements, so that one production may write several.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from .state import Array, Whole
 from .vectors import Vectors
 
 SMALL = Whole(i32, 0, 4)
-"""Interval of integer locals that are assigned again: every new value is brought back into it."""
+"""Interval of integer locals that are assigned again; every new value is brought back into it."""
 
 
 STORES = (*("store", "add", "linear") * 4, *("atomic", "read", "in place") * 2, "old", "old", "old", "old", "old")
-"""What becomes of an iteration's own element."""
+"""Kinds of statements on the own element of an iteration."""
 UPDATES = ("scale", "bounded", "decay", "sum", "bounded", "scale", "difference", "rare")
 UPDATES_IN_LOOPS = (*("bounded",) * 12, "scale", "scale", "decay", "sum", "rare", "difference")
-"""Kinds of updates; in loops more of those that make every iteration's value needed again."""
+"""Kinds of updates in loops, with more of those that require every iteration's value in the reverse sweep."""
 
 
 _EXTREMES = {0: ("max", "min"), 1: ("min", "min", "max"), -1: ("max", "max", "min")}
-"""Kinds of atomics by the side of zero on which all values are: mostly those to which zero would be news."""
+"""Kinds of atomic extremes by the side of zero on which all values lie, mostly those that a wrong zero would win."""
 
 
 class Statements(Vectors):
-    """Draws statements for the code at hand."""
+    """Draw statements that are valid at the current point of a program."""
 
     def simple(self) -> list[Stmt]:
-        """One idea without a loop or a branch."""
+        """Return one production without a loop or a branch around other statements."""
         return self.draw.choice(self.simples())()
 
     def simples(self) -> list[Callable[[], list[Stmt]]]:
-        """Statements that hold no others."""
+        """Return the methods that draw statements without blocks of their own."""
         return [
             self.new_real,
             self.update_real,
@@ -63,13 +63,13 @@ class Statements(Vectors):
         ]
 
     def recurrence(self) -> list[Stmt]:
-        """What a loop repeats."""
+        """Return the statement that a loop repeats."""
         return self.update_real()
 
     # -- locals ---------------------------------------------------------------------------------------------
 
     def new_real(self) -> list[Stmt]:
-        """A real local; at times one of the program text."""
+        """Return a new real local; at times its value is a number of the program text."""
         if self.draw.boolean(0.1):
             number = Number(self.draw.choice(LITERALS))
             return [m.Assign((self.declare_real(self.main),), (number,))]
@@ -77,19 +77,19 @@ class Statements(Vectors):
         return [m.Assign((self.declare_real(dtype),), (value,))]
 
     def annotated(self) -> list[Stmt]:
-        """A local of a stated type."""
+        """Return a new local with a stated type."""
         value, _ = self.real()
         dtype = self.draw.choice((self.main, f64, self.main, f16 if self.wild else f64))
         return [m.Declare(self.declare_real(dtype).name, dtype, value)]
 
     def new_integer(self) -> list[Stmt]:
-        """An integer local that stays small."""
+        """Return a new integer local that stays small."""
         e, w = self.integer()
         value = e if w.low >= SMALL.low and w.high <= SMALL.high else self.within(e, w, SMALL.high + 1)
         return [m.Assign((self.declare_int(replace(SMALL, dtype=w.dtype)),), (value,))]
 
     def new_flag(self) -> list[Stmt]:
-        """A boolean local, or a new value for one."""
+        """Return a new boolean local, or a new value for a boolean local."""
         condition = m.Cast(self.condition(), None, "bool")
         found = [f for f in self.names.flags if f not in self.names.fixed]
         if found and self.draw.boolean():
@@ -103,17 +103,19 @@ class Statements(Vectors):
         return self.draw.choice(found) if found else None
 
     def update_real(self) -> list[Stmt]:
-        """A new value for a real local: a recurrence inside loops, kept of order one."""
+        """Return an update of a real local that keeps it of order one; inside a loop this is a recurrence."""
         name = self._free_real()
         if name is None:
             return self.new_real()
         target, dtype = m.Name(name), self.names.reals[name]
         kinds = UPDATES_IN_LOOPS if self.loops and self.loops[-1] == "serial" else UPDATES
         kind = self.draw.choice(kinds)
-        if kind == "decay":  # v = 0.9 v + 0.25 e
+        # The update is v = 0.9 v + 0.25 e.
+        if kind == "decay":
             e, _ = self.bounded(self.real())
             return [m.Assign((target,), (m.Binary("+", mul(Number(0.9), target), mul(Number(0.25), e)),))]
-        if kind == "bounded":  # v = tanh(v e)
+        # The update is v = f(v e) with a bounded f such as tanh.
+        if kind == "bounded":
             e, p = self.real()
             inner = m.Binary(self.draw.choice("*+-"), target, e)
             return [m.Assign((target,), (self.bounded((inner, promote(dtype, p)))[0],))]
@@ -126,7 +128,7 @@ class Statements(Vectors):
         return [m.Augment(target, "+" if kind == "sum" else "-", mul(Number(0.5), e))]
 
     def update_integer(self) -> list[Stmt]:
-        """A new value for an integer local, within its interval."""
+        """Return an update of an integer local within its interval."""
         found = self.assignable(self.names.ints)
         if not found:
             return self.new_integer()
@@ -138,7 +140,7 @@ class Statements(Vectors):
         return [m.Assign((m.Name(name),), (self.within(e, w, SMALL.high + 1),))]
 
     def swap(self) -> list[Stmt]:
-        """`a, b = b, a` of two locals of one type."""
+        """Return `a, b = b, a` of two locals of the same type."""
         found = self.assignable(self.names.reals)
         pairs = [(a, b) for a in found for b in found if a < b and self.names.reals[a] == self.names.reals[b]]
         if not pairs:
@@ -148,7 +150,7 @@ class Statements(Vectors):
         return [m.Assign((a, b), (b, second))]
 
     def fallback(self) -> list[Stmt]:
-        """One value that several branches give to a local."""
+        """Return several branches that assign the same value to a local."""
         found = self.assignable(self.names.reals)
         if not found:
             return self.new_real()
@@ -159,7 +161,7 @@ class Statements(Vectors):
         return [m.If(self.condition(), (step,)) for _ in range(self.draw.choice((2, 2, 3)))]
 
     def several(self) -> list[Stmt]:
-        """Two new locals at once: from two values, or from `frexp`; or one made inside an expression."""
+        """Return two new locals at once: from two values, from `frexp`, or with a walrus inside an expression."""
         kind = self.draw.choice(("values", "walrus", "frexp"))
         (a, p), (b, q) = self.real(1), self.real(1)
         if kind == "values":
@@ -170,11 +172,12 @@ class Statements(Vectors):
             self.names.reals[inner.name] = p
             return [m.Assign((self.declare_real(promote(p, q)),), (value,))]
         mantissa, exponent = self.declare_real(p), self.declare_int(Whole(i32, -200, 200), "exp")
-        del self.names.ints[exponent.name]  # its interval is none that a loop or an index could use
+        # The interval of the exponent is not usable for a loop or an index, so the name is not offered as an integer.
+        del self.names.ints[exponent.name]
         return [m.Assign((mantissa, exponent), (m.Call("frexp", (a,)),))]
 
     def from_function(self) -> list[Stmt]:
-        """Locals from a call of a function of the program."""
+        """Return new locals from a call of a function of the program."""
         if not self.functions:
             return self.new_real()
         function = self.draw.choice(self.functions)
@@ -186,7 +189,7 @@ class Statements(Vectors):
         return [m.Assign(targets, (m.Invoke(function.name, args),))]
 
     def check(self) -> list[Stmt]:
-        """An assertion: one that holds; in the wild profile any, at times."""
+        """Return an assertion that holds; in the wild profile, at times one that may fail."""
         if self.wild and self.draw.boolean(0.15):
             return [m.Assert(self.condition(), "a condition that may fail")]
         e, w = self.integer(1)
@@ -195,7 +198,7 @@ class Statements(Vectors):
     # -- memory ---------------------------------------------------------------------------------------------
 
     def write_element(self) -> list[Stmt]:
-        """A store to the own element, or an atomic on any."""
+        """Return a store to the own element, or an atomic on any element."""
         own = [self.arrays[a] for a in sorted(self.access.own) if not self.arrays[a].element]
         scattered = [self.arrays[a] for a in sorted(self.access.scatter) if not self.arrays[a].element]
         choices: list[tuple[Callable[[Array], list[Stmt]], Array]] = []
@@ -207,7 +210,7 @@ class Statements(Vectors):
         return write(array)
 
     def store_own(self, array: Array) -> list[Stmt]:
-        """The element of this iteration: stored, added to, updated in place, read."""
+        """Return a statement that stores, adds to, updates or reads the element of this iteration."""
         indices = self.own(array)
         assert indices is not None
         element = m.Element(array.name, indices)
@@ -241,7 +244,10 @@ class Statements(Vectors):
         return m.Assign((element,), (small,))
 
     def scatter(self, array: Array) -> list[Stmt]:
-        """An atomic on an element that other iterations may also update: one kind for an array in a task."""
+        """Return an atomic on an element that other iterations may also update.
+
+        A task uses only one kind of atomic for an array.
+        """
         element = m.Element(array.name, self.place(array))
         kind = self.access.atomics.setdefault(array.name, self._atomic_kind(array))
         if not array.dtype.is_real:
@@ -254,8 +260,10 @@ class Statements(Vectors):
         return [m.Augment(element, self.draw.choice(("+", "+", "-")), value)]
 
     def _contender(self) -> m.Expr:
-        """What takes part in an extreme; mostly a value that no rounding touches. Who won is known by comparison with
-        the extreme itself, which for a rounded value is always within its error bound.
+        """Return a value that takes part in an extreme, mostly one that no rounding touches.
+
+        The winner is known by comparison with the extreme itself, which is always within the error bound of a rounded
+        value.
         """
         arrays = [a for a in self.readable(real=True) if a.dtype == self.main]
         if not arrays or self.draw.boolean(0.15):
@@ -284,7 +292,7 @@ class Statements(Vectors):
     # -- branches and exits -----------------------------------------------------------------------------------
 
     def branch(self, depth: int = 1) -> list[Stmt]:
-        """An `if`, at times with `elif` and `else`; at times one that makes a name for its test."""
+        """Return an `if`, at times with `elif` and `else`, and at times with a walrus in its condition."""
         before = self._condition_with_name() if self.draw.boolean(0.25) else self.condition()
         then = self.some(depth)
         orelse: tuple[Stmt, ...] = ()
@@ -303,7 +311,7 @@ class Statements(Vectors):
         return m.Compare((">",), (made, self.literal()))
 
     def some(self, depth: int) -> tuple[Stmt, ...]:
-        """The body of a branch."""
+        """Return the body of a branch."""
         with self.block():
             body: list[Stmt] = []
             for _ in range(self.draw.choice((1, 1, 2))):
@@ -314,7 +322,7 @@ class Statements(Vectors):
         return tuple(body)
 
     def exit(self) -> list[Stmt]:
-        """A guarded `break` or `continue`; at times inside two branches, after a statement."""
+        """Return a guarded `break` or `continue`, at times inside two branches or after a statement."""
         words: list[Stmt] = [m.Break(), m.Continue()]
         if self.loops and self.loops[-1] == "parallel":
             words = [m.Continue()]

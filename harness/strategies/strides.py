@@ -1,4 +1,4 @@
-"""Steps of ranges as arguments of the kernel."""
+"""Turn steps of ranges into arguments of the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .draw import Draw
 
 
 def with_strides(draw: Draw, program: m.Program) -> m.Program:
-    """Ranges of the kernel that have a step get it from the launch; at times also one of 1."""
+    """Return the program with ranges whose step only the launch knows; at times ranges with a step of 1 change too."""
     ones = draw.boolean(0.15)
     steps = {n.step for n in walk(program.kernel.body) if isinstance(n, m.Range) and (ones or n.step != 1)}
     names = {step: f"step{k}" for k, step in enumerate(sorted(steps))}

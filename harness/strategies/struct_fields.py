@@ -1,4 +1,4 @@
-"""Fields of one shape as the members of a field of structs; elements of it read and written as wholes."""
+"""Join fields of one shape to a field of structs, whose elements tasks may read and write as wholes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from .values_of import indexed
 
 OWNER, TYPE, ELEMENT = "P0", "Particle", "el0"
 LEAVING = (m.Continue, m.Return)
-"""What would skip the end of an iteration."""
+"""Statements that would skip the end of an iteration."""
 
 
 def with_struct_fields(draw: Draw, program: m.Program) -> m.Program:
-    """Two to four fields become members; some tasks then hold the element in a local."""
+    """Return the program with two to four fields as members of a field of structs.
+
+    Some tasks then hold the element of their iteration in a local.
+    """
     members = _chosen(draw, program)
     if len(members) < 2:
         return program
@@ -27,11 +30,13 @@ def with_struct_fields(draw: Draw, program: m.Program) -> m.Program:
 
 
 def _chosen(draw: Draw, program: m.Program) -> list[m.Field]:
+    """Return up to four fields of one shape that can become members of one type."""
     used = indexed(program)
     able = [f for f in program.fields if f.shape and f.name in used and not (f.argument or f.struct)]
     if not able:
         return []
     first = draw.choice(able)
+    # Members of one type must all have a gradient, or none of them, as far as they are real.
     grads = {f.grad for f in (first,) if f.dtype.is_real}
     found = [first]
     for f in able:
@@ -42,6 +47,7 @@ def _chosen(draw: Draw, program: m.Program) -> list[m.Field]:
 
 
 def _joined(program: m.Program, members: list[m.Field], kind: m.StructType) -> m.Program:
+    """Return the program with the chosen fields as members; the elements in its text stay unchanged."""
     names = {f.name: f"{OWNER}.{f.name}" for f in members}
     others = tuple(f for f in program.fields if f.name not in names)
     inputs = program.inputs
@@ -72,7 +78,11 @@ def _renamed(names: set[str]) -> Any:
 
 
 def _with_element(stmt: m.Stmt) -> m.Stmt:
-    """A task that only touches the element of its iteration reads it at the beginning, and writes it at the end."""
+    """Return a task that reads its element of structs at the beginning and writes it at the end.
+
+    A task that touches other elements, uses atomics on its element, or may leave an iteration early after a write stays
+    unchanged.
+    """
     if not isinstance(stmt, m.For) or isinstance(stmt.domain, m.Unrolled):
         return stmt
     nodes = list(walk(stmt.body))

@@ -1,4 +1,4 @@
-"""Functions of a program that take one struct in the place of their arguments."""
+"""Let functions of a program take one struct in place of their arguments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from .draw import Draw
 from .values_of import Kinds
 
 SHARE = 0.5
-"""Of the functions."""
+"""Share of functions that take a struct."""
 
 
 def with_struct_arguments(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
-    """Some functions, each with a type of its own."""
+    """Return the program with some functions that take a struct, each of a type of its own.
+
+    Args:
+        draw: Source of the random choices.
+        program: A program of `Kernels`.
+        kinds: Types of the program's locals and parameters.
+    """
     for number, function in enumerate(program.kernel.functions):
         if function.params and all(p.name in kinds for p in function.params) and draw.boolean(SHARE):
             program = _changed(draw, program, program.kernel.functions[number], number, kinds)

@@ -1,6 +1,6 @@
-"""Locals of a task as members of a struct that is declared at its beginning.
+"""Turn locals of a task into members of a struct that is declared at the beginning of the task.
 
-Values that loops carry then live in members; at times the struct is assigned as a whole, or holds another one.
+Values that loops carry then live in members. At times the struct is assigned as a whole, or holds another struct.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from .draw import Draw
 from .values_of import Kinds, assigned, zero
 
 MOST = 4
-"""Members, at most."""
+"""Largest number of members of a struct."""
 Members = Mapping[str, m.Expr]
-"""What stands for a local now."""
+"""Expressions of members that replace locals, by the name of the local."""
 
 
 def with_struct_locals(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
-    """One task, or more, with some of its locals in a struct."""
+    """Return the program with a struct in each task that has suitable locals.
+
+    Args:
+        draw: Source of the random choices.
+        program: A program of `Kernels`.
+        kinds: Types of the program's locals and parameters.
+    """
     body = list(program.kernel.body)
     types: list[m.StructType] = []
     for k, stmt in enumerate(body):
@@ -34,13 +40,14 @@ def with_struct_locals(draw: Draw, program: m.Program, kinds: Kinds) -> m.Progra
 
 
 def _local(body: m.Block, task: m.For, kinds: Kinds) -> list[str]:
-    """Names that only this task has, and assigns by statements alone."""
+    """Return the names that occur only in this task and are assigned only by statements."""
     outside = {n.name for s in body if s is not task for n in walk(s) if isinstance(n, m.Name)}
     made = {n.name for n in walk(task) if isinstance(n, m.Walrus)}
     return [n for n in assigned(task.body) if n in kinds and n not in outside | made]
 
 
 def _with_struct(draw: Draw, task: m.For, locals_: list[m.Param], types: list[m.StructType]) -> m.For:
+    """Return a task with some of its locals in a struct, and append the types of the struct to `types`."""
     chosen = locals_[:1] + [p for p in locals_[1:] if draw.boolean(0.7)]
     chosen = chosen[:MOST]
     number = sum(kind.name.startswith("State") for kind in types)
@@ -73,7 +80,7 @@ def _as_member(node: Any, path: Members) -> Any:
 
 
 def _assigned_whole(draw: Draw, body: m.Block, struct: m.Name, kind: m.StructType) -> m.Block:
-    """`s = S(a=e, b=s.b)` in the place of `s.a = e`, for some such assignments."""
+    """Return a block with `s = S(a=e, b=s.b)` in place of some assignments `s.a = e`."""
 
     def whole(node: Any) -> Any:
         if isinstance(node, m.Assign) and len(node.targets) == len(node.values) == 1:
@@ -86,5 +93,6 @@ def _assigned_whole(draw: Draw, body: m.Block, struct: m.Name, kind: m.StructTyp
 
 
 def _with_one(struct: m.Name, kind: m.StructType, name: str, value: m.Expr) -> m.Make:
+    """Return the struct with one member replaced by a value."""
     parts = (value if p.name == name else m.Member(struct, p.name) for p in kind.members)
     return m.Make(kind.name, tuple(parts), named=True)

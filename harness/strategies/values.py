@@ -1,6 +1,6 @@
-"""EDGES: numbers worth trying, by type; inputs are drawn from them and from ordinary numbers between.
+"""This module lists edge values of every scalar type; inputs are drawn from them and from ordinary numbers.
 
-The first of each list is the simplest. Ordinary reals are multiples of 1/32, so they are exact in every type.
+The first value of each list is the simplest. Ordinary reals are multiples of 1/32, so they are exact in every type.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ Number = bool | int | float
 
 
 def _real_edges(mantissa: int, lowest: int, highest: int) -> tuple[float, ...]:
-    """Zeros, units and neighbours, halves (ties of round), subnormals, extremes, infinities, NaN."""
+    """Return zeros, units and their neighbors, halves (ties of round), subnormals, extremes, infinities and NaN.
+
+    Args:
+        mantissa: Number of bits of the significand, with the leading bit.
+        lowest: Exponent of the smallest normal number.
+        highest: Exponent of the largest number.
+    """
     epsilon = 2.0 ** (1 - mantissa)
+    # `least` is the smallest subnormal number and `tiny` the smallest normal one.
     least, tiny = 2.0 ** (lowest - mantissa + 1), 2.0**lowest
     large = (2.0 - epsilon) * 2.0**highest
     some = (1.0, 0.5, 1.5, 2.5, 1 + epsilon, 1 - epsilon / 2, tiny, least, tiny - least, large, 2.0**mantissa, math.pi)
@@ -40,16 +47,16 @@ EDGES: dict[str, tuple[Number, ...]] = {
 """Edge values of every scalar type."""
 
 GENTLE_EDGES: tuple[float, ...] = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5)
-"""Edge values among which everything smooth stays smooth; ties with each other are likely."""
+"""Edge values at which smooth programs stay smooth; equal values are likely among them."""
 
 
 def edge(draw: Draw, dtype: Scalar) -> Number:
-    """An edge value of the type."""
+    """Return an edge value of the type."""
     return draw.choice(EDGES[dtype.name])
 
 
 def ordinary(draw: Draw, dtype: Scalar) -> Number:
-    """A number of the middle: a real within ±1.25, a small integer."""
+    """Return an ordinary number: a real within ±1.25 or a small integer."""
     if dtype.is_bool:
         return draw.boolean()
     if dtype.is_int:
@@ -58,12 +65,12 @@ def ordinary(draw: Draw, dtype: Scalar) -> Number:
 
 
 def any_number(draw: Draw, dtype: Scalar, edges: float = 0.5) -> Number:
-    """An edge value with this probability, else an ordinary one."""
+    """Return an edge value with the given probability, else an ordinary number."""
     return edge(draw, dtype) if draw.boolean(edges) else ordinary(draw, dtype)
 
 
 def gentle(draw: Draw, dtype: Scalar, edges: float = 0.15) -> Number:
-    """Like `ordinary`, sometimes one of GENTLE_EDGES."""
+    """Return an ordinary number, or a value of GENTLE_EDGES with the given probability."""
     if dtype.is_real and draw.boolean(edges):
         return draw.choice(GENTLE_EDGES)
     return ordinary(draw, dtype)

@@ -1,4 +1,4 @@
-"""Kinds: what the locals and parameters of a program hold, as members of structs that may hold it too."""
+"""This module describes the values of a program's locals and parameters as members of structs that could hold them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..model.nodes import Param
 from ..model.walk import walk, walk_program
 
 Kinds = Mapping[str, Param]
-"""By name; only of names that the generator made by a declaration."""
+"""Types by name, only of names that the generator declared."""
 
 
 def assigned(body: Any) -> list[str]:
-    """Names that statements of a block assign, in the order of the text."""
+    """Return the names that statements of a block assign, in the order of the text."""
     found: list[str] = []
     for node in walk(body):
         places: Iterable[m.Expr] = ()
@@ -28,7 +28,7 @@ def assigned(body: Any) -> list[str]:
 
 
 def zero(member: Param) -> m.Expr:
-    """Zeros of the type of a member."""
+    """Return a zero of the type of a member."""
     assert member.dtype is not None
     if member.shape:
         return m.Filled("zero", member.shape, member.dtype)
@@ -36,5 +36,5 @@ def zero(member: Param) -> m.Expr:
 
 
 def indexed(program: m.Program) -> set[str]:
-    """Names of fields of which elements occur; of others the kernel knows the extents alone."""
+    """Return the names of the fields whose elements occur; of other fields the kernel knows only the extents."""
     return {n.field for n in walk_program(program) if isinstance(n, m.Element)}

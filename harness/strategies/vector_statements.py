@@ -1,4 +1,4 @@
-"""Statements on vectors and matrices: locals as wholes and entry by entry, elements of fields of vectors."""
+"""Draw statements on vectors and matrices: locals as wholes and by entry, and elements of fields of vectors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ UPDATES_IN_LOOPS = (*("bounded",) * 7, "entry", "entry", "decay", "product", "pr
 
 
 class VectorStatements(Statements):
-    """Draws statements for the code at hand, vectors among them."""
+    """Draw statements that are valid at the current point of a program, on scalars and vectors."""
 
     def simples(self) -> list[Callable[[], list[Stmt]]]:
-        """Those of all programs, and those on vectors."""
+        """Return the methods that draw statements without blocks, on vectors too if the program has vectors."""
         own = [self.new_vector, self.update_vector, self.write_vector, self.write_vector, self.update_vector]
         return super().simples() + own * 2 * self.vectorial
 
     def recurrence(self) -> list[Stmt]:
-        """In programs with vectors mostly one of a vector."""
+        """Return the statement that a loop repeats, in programs with vectors mostly on a vector."""
         if self.vectorial and self.draw.boolean(0.6):
             return self.update_vector()
         return super().recurrence()
@@ -32,13 +32,13 @@ class VectorStatements(Statements):
     # -- locals ---------------------------------------------------------------------------------------------
 
     def new_vector(self, shape: Shape | None = None) -> list[Stmt]:
-        """A local vector or matrix."""
+        """Return a new local vector or matrix."""
         shape = shape or self.some_shape()
         value, dtype = self.vector(shape)
         return [m.Assign((self.declare_vector(shape, dtype),), (value,))]
 
     def update_vector(self) -> list[Stmt]:
-        """A new value for a local vector, or for some of its entries, kept of order one."""
+        """Return an update of a local vector, or of some of its entries, that keeps it of order one."""
         found = self.assignable(self.names.vectors)
         if not found:
             return self.new_vector()
@@ -58,12 +58,12 @@ class VectorStatements(Statements):
         return update(m.Name(name), self.names.vectors[name][0])
 
     def _bounded_vector(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """v = tanh(v op e)."""
+        """Return v = f(v op e), where f is a bounded function such as tanh."""
         e, p = self.vector(shape) if self.draw.boolean(0.7) else self.real()
         return [m.Assign((v,), (self.bounded((m.Binary(self.draw.choice("*+-"), v, e), p))[0],))]
 
     def _decay(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """v = 0.9 v + 0.25 e."""
+        """Return v = 0.9 v + 0.25 e."""
         e = self.bounded(self.vector(shape))[0]
         return [m.Assign((v,), (add(mul(Number(0.9), v), mul(Number(0.25), e)),))]
 
@@ -75,7 +75,7 @@ class VectorStatements(Statements):
         return [m.Augment(v, "*", self.bounded(self.real(1) if self.draw.boolean() else self.vector(shape, 1))[0])]
 
     def _entry(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """One entry, by an index of the text or of the launch; at times two change places."""
+        """Return an update of one entry at a constant or computed index, or an exchange of two entries."""
         if len(shape) == 1 and self.draw.boolean(0.2):
             first, second = part(v, 0), m.Part(v, (self.entry_index(shape[0]),))
             return [m.Assign((first, second), (second, first))]
@@ -86,7 +86,7 @@ class VectorStatements(Statements):
         return [m.Assign((entry,), (self.bounded((m.Binary(self.draw.choice("*+"), entry, e), p))[0],))]
 
     def _swizzle(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """`v.x = ...`, `v.xy = v.yx`, `v.yx *= w`."""
+        """Return an update of entries by letters, such as `v.x = ...`, `v.xy = v.yx` or `v.yx *= w`."""
         if len(shape) == 2:
             return self._entry(v, shape)
         kind = self.draw.choice(("one", "exchange", "two"))
@@ -99,7 +99,7 @@ class VectorStatements(Statements):
         return [m.Augment(target, "*", self.bounded(self.real(1))[0])]
 
     def _slice(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """`v[:n - 1] = ...`, `v[1:] += ...`."""
+        """Return an update of a slice, such as `v[:n - 1] = ...` or `v[1:] += ...`."""
         if len(shape) == 2 or shape[0] < 3:
             return self._sum_of_vectors(v, shape)
         first = self.draw.boolean()
@@ -110,7 +110,7 @@ class VectorStatements(Statements):
         return [m.Augment(target, "+", mul(Number(0.25), self.bounded(self.real(1))[0]))]
 
     def _swap_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """`v, w = w, v`."""
+        """Return `v, w = w, v`."""
         dtype = self.names.vectors[v.name][1]
         same = [w for w in self.assignable(self.names.vectors) if self.names.vectors[w] == (shape, dtype)]
         others = [m.Name(w) for w in same if w != v.name]
@@ -120,7 +120,7 @@ class VectorStatements(Statements):
         return [m.Assign((v, w), (w, v))]
 
     def _product_of_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
-        """v = tanh(m @ v), v = sin(v × w), v = cos(v (v·w))."""
+        """Return an update of v by a product, such as v = tanh(m @ v), v = sin(v × w) or v = cos(v (v·w))."""
         if (2, 2) in self.shapes:
             a, p = self.vector((2, 2), 1)
             return [m.Assign((v,), (self.bounded((m.Binary("@", a, v), p))[0],))]
@@ -134,13 +134,13 @@ class VectorStatements(Statements):
     # -- memory ---------------------------------------------------------------------------------------------
 
     def write_element(self) -> list[Stmt]:
-        """In programs with vectors at times of a vector."""
+        """Return a write to an element, in programs with vectors at times to an element that is a vector."""
         if self.vectorial and self.draw.boolean(0.5):
             return self.write_vector()
         return super().write_element()
 
     def write_vector(self) -> list[Stmt]:
-        """To the own element, or atomically to any."""
+        """Return a store to the own element that is a vector, or an atomic on any such element."""
         own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element and self.own(a)]
         scattered = [a for a in map(self.arrays.__getitem__, sorted(self.access.scatter)) if a.element]
         scattered = [a for a in scattered if self.reachable(a)]
@@ -153,7 +153,7 @@ class VectorStatements(Statements):
         return self._updated(m.Element(array.name, self.place(array)), array)
 
     def store_own_vector(self, array: Array, value: Expr | None = None) -> list[Stmt]:
-        """The vector of this iteration: overwritten, updated, or an entry of it."""
+        """Return a statement that overwrites or updates the vector of this iteration, or one of its entries."""
         element = m.Element(array.name, self.own(array) or ())
         e = value or self.bounded(self.vector(array.element))[0]
         kind = self.draw.choice(("store", "add", "linear", "entry", "add"))
@@ -167,7 +167,7 @@ class VectorStatements(Statements):
         return self._updated(element, array)
 
     def _updated(self, element: m.Element, array: Array) -> list[Stmt]:
-        """`x[i] += v`, `x[i].x -= e`, `atomic_add(x[i], v)`."""
+        """Return an atomic update such as `x[i] += v`, `x[i].x -= e` or `atomic_add(x[i], v)`."""
         kind = self.draw.choice(("whole", "whole", "entry", "call"))
         if kind == "entry":
             return [m.Augment(self.entry(element, array.element), self.draw.choice("+-"), self.bounded(self.real())[0])]

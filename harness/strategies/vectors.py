@@ -1,6 +1,7 @@
-"""Vectors and matrices in expressions: entries of order one, as reals are; reals and conditions made of vectors.
+"""Draw expressions of vectors and matrices with entries of order one, and reals and conditions made of vectors.
 
-One shape serves most of a program, so that its vectors meet. Each draw names its productions in one flat list.
+One shape serves most of a program, so that its vectors can be combined. Each method names its productions in one flat
+list.
 """
 
 from __future__ import annotations
@@ -20,26 +21,31 @@ ALPHABETS = ("xyzw", "rgba", "stpq")
 
 
 def part(base: Expr, *indices: int) -> m.Part:
-    """An entry whose place is known."""
+    """Return an entry at known indices."""
     return m.Part(base, tuple(map(Number, indices)))
 
 
 class Vectors(Atomics):
-    """Draws vectors, and what is made of them."""
+    """Draw vectors, and reals and conditions made of them."""
 
     def some_shape(self) -> Shape:
-        """A shape of the vectors of this program."""
+        """Return a random shape of the vectors of this program."""
         return self.draw.choice(self.shapes)
 
     def vectors_of(self, shape: Shape, assignable: bool = False) -> list[str]:
-        """Locals of a shape."""
+        """Return the locals of a shape, or only those that may be assigned."""
         found = [name for name, (own, _) in self.names.vectors.items() if own == shape]
         return [name for name in found if not assignable or name not in self.names.fixed]
 
     # -- vectors --------------------------------------------------------------------------------------------
 
     def vector(self, shape: Shape, depth: int | None = None) -> Typed:
-        """A vector or matrix of a shape, and the type of its entries."""
+        """Return a vector or matrix of a shape, and the type of its entries.
+
+        Args:
+            shape: Shape of the result.
+            depth: Number of levels that the expression may have; None draws it.
+        """
         depth = self.depth if depth is None else depth
         if depth <= 0 or not self.draw.boolean(0.55):
             return self.vector_leaf(shape)
@@ -61,7 +67,7 @@ class Vectors(Atomics):
         return self.draw.choice(productions)(shape, depth - 1)
 
     def vector_leaf(self, shape: Shape) -> Typed:
-        """A local, an element, an argument, entries one by one."""
+        """Return a local, an element, an argument, or a vector written entry by entry."""
         locals_, arrays = self.vectors_of(shape), self.readable_vectors(shape)
         kinds = ["local"] * 5 * bool(locals_) + ["element"] * 3 * bool(arrays) + ["entries", "comprehension", "filled"]
         kind = self.draw.choice(kinds + ["argument"] * (len(shape) == 1 and not self.in_function))
@@ -82,7 +88,7 @@ class Vectors(Atomics):
         return self._entries(shape)
 
     def _entries(self, shape: Shape) -> Typed:
-        """`Vector([a, b])`; numbers of the text among the entries."""
+        """Return `Vector([a, b])`, with numbers of the text among the entries."""
         numbers = self.draw.boolean(0.2)
         items = [self.literal() if numbers or self.draw.boolean(0.3) else self.real(0)[0] for _ in range(shape[0])]
         if len(shape) == 2:
@@ -92,7 +98,7 @@ class Vectors(Atomics):
         return m.Vector(tuple(items), self.main), self.main
 
     def _comprehension(self, size: int) -> Typed:
-        """`Vector([... for k in range(size)])`."""
+        """Return `Vector([... for k in range(size)])`."""
         name = self.fresh("q")
         a, _ = self.real(0)
         index = m.Name(name)
@@ -136,12 +142,12 @@ class Vectors(Atomics):
         return call(self.draw.choice(("min", "max")), a, self.literal() if self.draw.boolean(0.3) else b), promote(p, q)
 
     def _mathematics(self, shape: Shape, depth: int) -> Typed:
-        """Functions of `math`, written in the language; values without a derivative."""
+        """Return a function that is written in the language, or a value through which no derivative flows."""
         a, p = self.vector(shape, depth)
         return self.mathematics((a, p))
 
     def _reordered(self, shape: Shape, depth: int) -> Typed:
-        """Swizzles, slices backward, transposes."""
+        """Return a swizzle, a reversed slice or a transpose."""
         a, p = self.vector(shape, depth) if self.draw.boolean(0.3) else self.vector_leaf(shape)
         if len(shape) == 2:
             return m.Method(a, "transpose"), p
@@ -157,7 +163,7 @@ class Vectors(Atomics):
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
 
     def _products(self, shape: Shape, depth: int) -> Typed:
-        """What only vectors have: unit vectors, `cross`, `@`, outer products, inverses."""
+        """Return an operation that only vectors have: a unit vector, `cross`, `@`, an outer product or an inverse."""
         a, p = self.vector(shape, depth)
         if len(shape) == 2:
             return self._of_matrix(a, p, shape)
@@ -173,8 +179,16 @@ class Vectors(Atomics):
         return m.Method(a, "normalized", (Number(0.5),)), p
 
     def _of_matrix(self, a: Expr, p: Scalar, shape: Shape) -> Typed:
+        """Return a product, an outer product or an inverse of matrices.
+
+        Args:
+            a: A matrix.
+            p: Type of its entries.
+            shape: Its shape.
+        """
         kind = self.draw.choice(("@", "@", "outer", "inverse"))
-        if kind == "inverse":  # of a matrix whose diagonal outweighs the rest
+        # The diagonal outweighs the other entries, so the matrix has an inverse.
+        if kind == "inverse":
             diagonal = mul(m.Filled("identity", shape, self.main), Number(2.5))
             return m.Method(add(diagonal, self.bounded((a, p))[0]), "inverse"), promote(p, self.main)
         if kind == "outer":
@@ -186,7 +200,7 @@ class Vectors(Atomics):
     # -- reals of vectors -----------------------------------------------------------------------------------
 
     def leaf(self) -> Typed:
-        """At times an entry of a local vector."""
+        """Return a real leaf, at times an entry of a local vector."""
         if self.names.vectors and self.draw.boolean(0.3):
             name = self.draw.choice(list(self.names.vectors))
             shape, dtype = self.names.vectors[name]
@@ -194,13 +208,13 @@ class Vectors(Atomics):
         return super().leaf()
 
     def entry(self, base: Expr, shape: Shape) -> m.Part | m.Swizzle:
-        """`v.x`, `v[1]`, `v[k]`, `m[i, 1]`."""
+        """Return an entry such as `v.x`, `v[1]`, `v[k]` or `m[i, 1]`."""
         if len(shape) == 1 and self.draw.boolean(0.35):
             return m.Swizzle(base, self.draw.choice(ALPHABETS[0][: shape[0]]))
         return m.Part(base, tuple(self.entry_index(extent) for extent in shape))
 
     def entry_index(self, extent: int) -> Expr:
-        """An index inside, of the text or of the launch."""
+        """Return an index inside the extent: a number of the text, or an integer that the launch computes."""
         if self.draw.boolean():
             return Number(self.draw.integer(0, extent - 1))
         if self.names.indices and self.draw.boolean(0.6):
@@ -209,11 +223,11 @@ class Vectors(Atomics):
         return plain(self.within(*self.integer(1), extent))
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """Those of all programs, and reals made of vectors."""
+        """Return the methods that draw reals, and in programs with vectors also reals made of vectors."""
         return super().productions() + [self.of_vector] * 5 * self.vectorial
 
     def of_vector(self, depth: int) -> Typed:
-        """A real made of a vector or matrix."""
+        """Return a real made of a vector or matrix."""
         shape = self.some_shape()
         a, p = self.vector(shape, depth)
         kind = self.draw.choice(("dot", "norm", "sum", "norm_sqr", "dot", "extreme", "slice", "generator", "cross"))
@@ -234,7 +248,7 @@ class Vectors(Atomics):
         return m.Method(a, "cross" if kind == "cross" and shape == (2,) else "dot", (b,)), promote(p, q)
 
     def _of_slices(self, a: Expr, p: Scalar, size: int) -> Typed:
-        """`v[1:].sum()`; of neighbours `v[:2].dot(v[1:])`."""
+        """Return a real of slices, such as `v[1:].sum()`, or `v[:2].dot(v[1:])` of neighboring entries."""
         if size < 3:
             return m.Method(m.Swizzle(a, "yxx"), "sum"), p
         if self.draw.boolean():
@@ -242,14 +256,14 @@ class Vectors(Atomics):
         return m.Method(m.Slice(self.bounded((a, p))[0], None, size - 1), "dot", (m.Slice(a, 1, None),)), p
 
     def _generator(self, size: int) -> Typed:
-        """`sum(v[k]*w[k] for k in range(size))`."""
+        """Return `sum(v[k]*w[k] for k in range(size))`."""
         index = m.Name(self.fresh("q"))
         (a, p), (b, q) = self.vector_leaf((size,)), self.real(0)
         item = mul(m.Part(a, (index,)), add(b, mul(Number(0.5), index)))
         return m.Comprehension("sum", index.name, size, item), promote(p, q)
 
     def condition(self, depth: int = 1) -> Expr:
-        """At times of all entries of a vector."""
+        """Return a condition, at times on all entries of a vector."""
         if self.vectorial and self.draw.boolean(0.12):
             a, _ = self.vector(self.some_shape(), 0)
             compared = m.Compare((self.draw.choice(("<", ">")),), (a, Number(self.draw.choice(LITERALS))))
@@ -259,7 +273,7 @@ class Vectors(Atomics):
     # -- memory and calls -----------------------------------------------------------------------------------
 
     def readable_vectors(self, shape: Shape) -> list[Array]:
-        """Arrays of such elements that may be read."""
+        """Return the arrays of elements of this shape that may be read."""
         found = [self.arrays[name] for name in sorted(self.access.readable)]
         return [a for a in found if a.element == shape and self.reachable(a)]
 

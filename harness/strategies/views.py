@@ -1,4 +1,4 @@
-"""Arrays of a program as parts of one larger array, each given to the kernel as a view."""
+"""Turn arrays of a program into parts of one larger array, each given to the kernel as a view."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .values_of import indexed
 
 BASE = "B0"
 FILLERS = (0.5, 0.75, -0.25, 1.0)
-"""What stands between the views."""
+"""Contents of the elements between the views."""
 
 
 def with_views(draw: Draw, program: m.Program) -> m.Program:
-    """Up to three arrays of one type become parts of one, in any order, with gaps."""
+    """Return the program with up to three arrays of one type as views of one array, in any order and with gaps."""
+    # Functions read arrays by name, so their arrays cannot become arguments of the kernel.
     fixed = {name for f in program.kernel.functions for name in fields_used(f.body)}
     able = [f for f in program.fields if len(f.shape) == 1 and f.name in indexed(program) - fixed]
     if not able:
@@ -30,6 +31,7 @@ def with_views(draw: Draw, program: m.Program) -> m.Program:
 
 
 def _joined(draw: Draw, program: m.Program, chosen: list[m.Field]) -> m.Program:
+    """Return the program with the chosen fields as views of one array with random gaps."""
     gaps = [draw.choice((0, 1, 0, 2)) for _ in range(len(chosen) + 1)]
     views, end = [], gaps[0]
     for field, gap in zip(chosen, gaps[1:]):
@@ -48,7 +50,14 @@ def _joined(draw: Draw, program: m.Program, chosen: list[m.Field]) -> m.Program:
 def _content(
     base: m.Field, names: list[str], gaps: list[int], pairs: tuple[tuple[str, m.Content], ...]
 ) -> tuple[tuple[str, m.Content], ...]:
-    """The contents of all arrays, those of the parts put together."""
+    """Return contents by name, where the contents of the viewed arrays are joined, with fillers in the gaps.
+
+    Args:
+        base: The array that the views are parts of.
+        names: Names of the former arrays in the order of their views.
+        gaps: Numbers of elements before, between and after the views.
+        pairs: Contents by name.
+    """
     known, width = dict(pairs), math.prod(base.element)
     if names[0] not in known:
         return pairs

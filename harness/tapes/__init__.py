@@ -1,6 +1,6 @@
-"""Programs of several launches under tapes: copies and writes of the host between them, two threads that take turns.
+"""Test programs of several launches under tapes, with copies and host writes between launches and with two threads.
 
-What a tape does lies above the compiler: it is run through the runtime, as a user's program is, and judged by dual
-numbers that know nothing of adjoints. All arithmetic is of small integers, which doubles hold exactly, so a gradient is
-right to the last bit or wrong.
+A tape's work lies above the compiler, so it runs through the runtime as a user's program does. Dual numbers, which know
+nothing of adjoints, judge it. All arithmetic is on small integers that f64 holds exactly, so a gradient is right to the
+last bit or wrong. The two threads take turns.
 """

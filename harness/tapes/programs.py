@@ -1,6 +1,6 @@
-"""Programs under a tape: steps drawn from a seed, and what they mean by dual numbers.
+"""Draw programs under a tape from a seed, and compute their loss and gradient by dual numbers.
 
-Invariant: a program has at most MULTIPLIED products, so that all values and derivatives are integers far below 2^53.
+Invariant: a program has at most MULTIPLIED products, so all values and derivatives are integers far below 2^53.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 ELEMENTS, FIELDS, MULTIPLIED = 3, 3, 3
 Dual = tuple[np.ndarray, np.ndarray]
-"""Values of a field, and its derivatives by every element of all fields at the beginning: (elements, directions)."""
+"""Values of a field (elements,) and their derivatives by every initial element of all fields (elements, directions)."""
 
 _HEAD = """kernel {name}(x: f64[1] grad, y: f64[1] grad) {{
   bounds {{
@@ -27,7 +27,14 @@ _TAIL = "\n    store y[%2], {last}\n  }}\n}}\n"
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel of two arrays that stores to y. text: statements after that which loads x[i]. meaning: by x and y."""
+    """Describe a kernel of two arrays that stores to y.
+
+    Attributes:
+        text: Its statements after the load of x[i].
+        last: The value that it stores.
+        meaning: Function from dual numbers of x and y to those of the new y.
+        multiplies: True if it contains a product.
+    """
 
     text: str
     last: str
@@ -35,7 +42,7 @@ class Launched:
     multiplies: bool = False
 
     def kernel(self, name: str) -> str:
-        """Its IR."""
+        """Return the IR text of the kernel."""
         return (_HEAD + self.text + _TAIL).format(name=name, last=self.last)
 
 
@@ -51,7 +58,7 @@ KERNELS: Mapping[str, Launched] = {
     ),
     "multiply": Launched("    %4: f64 = load y[%2]\n    %5: f64 = mul %3, %4", "%5", lambda x, y: _times(x, y), True),
 }
-"""Kernels by name; the last one overwrites what its own gradient reads."""
+"""Kernels by name; the last kernel overwrites what its own gradient reads."""
 
 WEIGH = """kernel weigh(x: f64[1] grad, loss: f64[0] grad) {
   bounds {
@@ -66,7 +73,7 @@ WEIGH = """kernel weigh(x: f64[1] grad, loss: f64[0] grad) {
   }
 }
 """
-"""Adds (i + 1) x[i] to the loss."""
+"""Kernel that adds (i + 1) x[i] to the loss."""
 
 WRITES = ("element", "fill", "from_numpy")
 COPIES = ("copy", "copy", "copy")
@@ -74,7 +81,15 @@ COPIES = ("copy", "copy", "copy")
 
 @dataclass(frozen=True)
 class Step:
-    """kind: of KERNELS, WRITES or "copy". target, source: numbers of fields. at, number: what the host writes where."""
+    """Represent one step of a program.
+
+    Attributes:
+        kind: A key of KERNELS, one of WRITES, or "copy".
+        target: Number of the field that the step writes.
+        source: Number of the field that the step reads.
+        at: Index of the element that the host writes.
+        number: Number that the host writes.
+    """
 
     kind: str
     target: int
@@ -85,7 +100,12 @@ class Step:
 
 @dataclass(frozen=True)
 class TapeProgram:
-    """initial: content of the fields. steps: inside the block; each field is weighed into the loss at its end."""
+    """Represent a program under a tape.
+
+    Attributes:
+        initial: Initial content of the fields.
+        steps: Steps inside the block; at its end each field is weighed into the loss.
+    """
 
     initial: tuple[tuple[int, ...], ...]
     steps: tuple[Step, ...]
@@ -95,7 +115,7 @@ class TapeProgram:
 
 
 def draw(source: random.Random) -> TapeProgram:
-    """A program of 2 to 7 steps."""
+    """Return a program of 2 to 7 steps."""
     steps: list[Step] = []
     multiplied = 0
     for _ in range(source.randint(2, 7)):
@@ -110,9 +130,9 @@ def draw(source: random.Random) -> TapeProgram:
 
 
 def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
-    """The loss, and its derivatives (fields, elements).
+    """Return the loss, and its derivatives of shape (fields, elements).
 
-    What the host writes is constant where a launch has used the array before; else it is the input itself.
+    A number that the host writes is a constant if a launch has used the array before; else it is the input itself.
     """
     directions = np.eye(FIELDS * ELEMENTS).reshape(FIELDS, ELEMENTS, -1)
     state = [(np.array(c, np.float64), d) for c, d in zip(program.initial, directions)]
@@ -131,9 +151,17 @@ def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
 
 
 def _written(step: Step, before: Dual, was_used: bool) -> Dual:
+    """Return a field after a write of the host.
+
+    Args:
+        step: The step that writes.
+        before: The field before the step.
+        was_used: True if a launch or copy used the field before, so that the written numbers are constants.
+    """
     values, moved = before[0].copy(), before[1].copy()
     place = step.at if step.kind == "element" else slice(None)
     values[place] = step.number
+    # A write after the first use replaces the input, so its derivatives end.
     if was_used:
         moved[place] = 0
     return values, moved

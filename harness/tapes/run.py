@@ -1,6 +1,6 @@
-"""Runs programs under tapes through the runtime: alone, in forward mode, and two at once in threads that take turns.
+"""Run programs under tapes through the runtime: alone, in forward mode, and two in threads that take turns.
 
-The schedule of two threads is drawn too, and nothing runs at the same time, so what is found is found again.
+The schedule of the two threads is drawn too, and nothing runs at the same time, so every failure can be repeated.
 """
 
 from __future__ import annotations
@@ -21,18 +21,25 @@ from .programs import ELEMENTS, KERNELS, WEIGH, Step, TapeProgram, draw, meaning
 
 Part = Callable[[], object]
 ROUNDS = 3
-"""Tapes of each of two threads, so that the one clears while the other has gradients."""
+"""Number of tapes of each of two threads; it exceeds 1 so that one thread clears while the other has gradients."""
 
 
 class Bench:
-    """The runtime of one process, started when it is first needed, and the kernels of all programs."""
+    """Hold the runtime of one process, which starts at first use, and the kernels of all programs."""
 
     def __init__(self) -> None:
         self._kernels: dict[str, TextKernel] = {}
         self._generation = -1
 
     def check(self, number: int, arch: str) -> str:
-        """What is wrong with the gradients of the program of this number, and of two in threads; "" if nothing is."""
+        """Return the first mistake in the gradients of the programs of a number, or an empty text.
+
+        The first program runs alone and in forward mode, and both programs run in threads.
+
+        Args:
+            number: Seed of the two programs.
+            arch: Backend of the runtime.
+        """
         if self._generation != RUNTIME.generation or RUNTIME.settings.arch != arch:
             init(arch=arch, default_fp=f64)
             self._generation = RUNTIME.generation
@@ -51,7 +58,7 @@ class Bench:
 
 
 class Running:
-    """One program on fields of its own."""
+    """Run one program on fields of its own."""
 
     def __init__(self, program: TapeProgram, kernels: dict[str, TextKernel]) -> None:
         self.program, self.kernels = program, kernels
@@ -61,12 +68,12 @@ class Running:
         self.begin()
 
     def begin(self) -> None:
-        """Fields have their first content."""
+        """Fill the fields with their initial content."""
         for field, content in zip(self.fields, self.program.initial):
             field.from_numpy(np.array(content, np.float64))
 
     def parts(self, rounds: int = 1) -> Iterator[Part]:
-        """What a thread does, bit by bit, a number of times."""
+        """Yield the actions of a thread one by one, for a number of tapes."""
         for _ in range(rounds):
             tape = Tape(self.loss)
             yield self.begin
@@ -76,14 +83,14 @@ class Running:
             yield self.read
 
     def block(self) -> Iterator[Part]:
-        """What is launched and written."""
+        """Yield the launches and writes inside a tape."""
         for step in self.program.steps:
             yield lambda step=step: self.do(step)  # type: ignore[misc]
         for field in self.fields:
             yield lambda field=field: self.kernels["weigh"](x=field, loss=self.loss)  # type: ignore[misc]
 
     def do(self, step: Step) -> None:
-        """One step."""
+        """Run one step."""
         target, other = self.fields[step.target], self.fields[step.source]
         if step.kind in self.kernels:
             self.kernels[step.kind](x=other, y=target)
@@ -97,11 +104,11 @@ class Running:
             target.from_numpy(np.full(ELEMENTS, float(step.number)))
 
     def read(self) -> None:
-        """The loss and the gradients, after the tape."""
+        """Record the loss and the gradients after a tape."""
         self.found.append((self.loss[None], np.array([field.grad.to_numpy() for field in self.fields])))
 
     def wrong(self) -> str:
-        """What differs from dual numbers."""
+        """Return the first difference from dual numbers, or an empty text."""
         loss, exact = meaning(self.program)
         for value, gradient in self.found:
             if value != loss:
@@ -111,7 +118,7 @@ class Running:
         return "" if self.found else "nothing was found"
 
     def wrong_tangent(self, source: random.Random) -> str:
-        """The same of forward mode, along a direction."""
+        """Return the difference of forward mode from dual numbers along a random direction, or an empty text."""
         seeds = [np.array([float(source.randint(-2, 2)) for _ in range(ELEMENTS)]) for _ in self.fields]
         with FwdMode(self.loss, self.fields, seeds):
             for part in self.block():
@@ -121,7 +128,7 @@ class Running:
 
 
 def take_turns(programs: list[Iterator[Part]], source: random.Random) -> None:
-    """Each program in a thread of its own, one part of one of them at a time."""
+    """Run each program in a thread of its own, one action of one thread at a time."""
     pools = [ThreadPoolExecutor(1) for _ in programs]
     try:
         left = list(range(len(programs)))
