@@ -1,10 +1,12 @@
-"""Derivatives of whole programs: reverse mode (`Tape`), forward mode (`FwdMode`), both together, and functions
-that step aside.
+"""Take derivatives of whole programs: reverse mode (`Tape`), forward mode (`FwdMode`), both together, and exceptions.
 
     with sg.ad.Tape(loss): ...                    x.grad of every field
     with sg.ad.FwdMode(loss, x, seed=v): ...      loss.dual = J v
     sg.ad.hvp(loss, x, run, v)                    H v, forward over reverse; also jvp, vjp, jacobian, hessian
     sg.ad.grad_check(loss, [x], run)              the gradient against finite differences
+
+The exceptions are functions whose launches take no part in a gradient (`no_grad`) or bring one of their own
+(`grad_replaced`).
 """
 
 from __future__ import annotations
