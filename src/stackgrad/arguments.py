@@ -2,8 +2,7 @@
 
 Invariant: what this module returns fits: Python numbers that their scalar parameters can hold, and fields or
 C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a KernelTypeError at the `def`
-of
-the kernel.
+of the kernel.
 """
 
 from __future__ import annotations

@@ -36,8 +36,7 @@ class CapturedLaunch:
         scalars: The scalar arguments by name.
         draws: The key of the random numbers of the launch.
         before: Copies of the array parameters of the source kernel and, where they exist, of their `x.grad`, by name,
-            made
-            before the launch.
+            made before the launch.
         after: Copies of the same arrays after the launch.
         error: Text of the exception that the launch raised, or None.
     """

@@ -27,8 +27,7 @@ class Cuda(str):
 
         Args:
             stream: A stream of torch, CuPy or `sg.create_stream()`, any object with `__cuda_stream__`, a handle as an
-                int, or
-                None for the default stream.
+                int, or None for the default stream.
 
         Raises:
             ArgumentError: The value is no stream.
@@ -68,7 +67,7 @@ def handle_of(stream: Any) -> int:
     if hasattr(stream, "__cuda_stream__"):
         found = stream.__cuda_stream__
         return int((found() if callable(found) else found)[1])
-    for name in ("cuda_stream", "handle", "ptr"):  # the names in torch, stackgrad and CuPy
+    for name in ("cuda_stream", "handle", "ptr"):  # These are the names in torch, stackgrad and CuPy.
         if isinstance(getattr(stream, name, None), int):
             return int(getattr(stream, name))
     if isinstance(stream, int) and not isinstance(stream, bool):

@@ -61,8 +61,7 @@ class Recording:
 
         Raises:
             Unsupported: The launch draws random numbers, works on half-precision gradients of another library, or has
-                sizes
-                that depend on foreign memory or on an array that the graph writes.
+                sizes that depend on foreign memory or on an array that the graph writes.
         """
         program = binding.program
         if program.has_random:
@@ -204,8 +203,7 @@ class GraphMaker(Graph):
         """Run a function of launches, and return an object that runs it again, on a GPU by a single launch.
 
         Nothing but the launches of the function matters. It is called twice now, once to run and once to be recorded,
-        and again
-        when sizes have changed. It cannot wait for the device.
+        and again when sizes have changed. It cannot wait for the device.
 
             step = sg.graph(lambda: (advect(), project()))
             step()
@@ -215,8 +213,7 @@ class GraphMaker(Graph):
 
         Raises:
             Unsupported: A launch cannot be recorded: it draws random numbers, uses arrays of the host, or has sizes
-                that the
-                graph itself decides.
+                that the graph itself decides.
         """
         return RecordedGraph(function)
 

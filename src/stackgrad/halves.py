@@ -74,8 +74,7 @@ def accumulating(narrow: np.ndarray, owner: Any = None, on_device: bool = False)
     Args:
         narrow: The gradient, of any real dtype.
         owner: The tensor whose gradient it is. All calls with one owner return one accumulator, so that no launch
-            rounds
-            what the next launch adds to. None for a new accumulator.
+            rounds what the next launch adds to. None for a new accumulator.
         on_device: True if the memory of the gradient lies on a device.
 
     Returns:

@@ -20,12 +20,9 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     """Return a function of JAX arrays that launches a kernel and that JAX can differentiate.
 
     The function takes the arguments of the kernel without `out`, and returns the results: a single one alone, several
-    as a
-    tuple. Arguments that are no arrays are Python objects that are known when the function is traced. The kernel runs
-    on
-    the host, in a callback. It must be a function of its arguments: it draws no random numbers, stores to results
-    alone,
-    and the fields that it reads do not change.
+    as a tuple. Arguments that are no arrays are Python objects that are known when the function is traced. The kernel
+    runs on the host, in a callback. It must be a function of its arguments: it draws no random numbers, stores to
+    results alone, and the fields that it reads do not change.
 
         square = sg.jax.wrap(square_kernel, out="y")
         jax.grad(lambda x: square(x).sum())(x)
@@ -52,7 +49,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
 
 def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -> Callable[..., Arrays]:
-    """Return a JAX function of the named arrays among the arguments `given` of a call; the other arguments are fixed."""
+    """Return a JAX function of the named arrays among the arguments `given` of a call; other arguments are fixed."""
     jax = _jax()
     kinds = {name: jax.ShapeDtypeStruct(*kind) for name, kind in wrapped.results(given).items()}
     real = tuple(name for name in names if np.issubdtype(np.dtype(given[name].dtype), np.floating))

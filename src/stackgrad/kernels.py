@@ -121,8 +121,8 @@ class Kernel(Generic[P, R]):
             """Launch the gradient at the present content of all fields.
 
             Before, `y.grad` of what the kernel writes holds the cotangents. Afterwards `x.grad` of what it reads has
-            grown by
-            its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported, located.
+            grown by its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported,
+            located.
             """
 
     def _set(self, slot: str, function: Callable[..., Any] | None) -> None:

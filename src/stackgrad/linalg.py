@@ -57,8 +57,7 @@ def _tangent(offset: Any, difference: Any) -> Any:
     """Return the tangent of the smaller angle of the rotation that removes an off-diagonal entry.
 
     For the entry b = `offset` and a difference d of diagonal entries it is 2b/(d ± √(d² + 4b²)). It is smooth in b
-    where d
-    is not 0, and it is 0 where both are 0.
+    where d is not 0, and it is 0 where both are 0.
     """
     root = sqrt(difference * difference + 4.0 * offset * offset)
     result = offset * 0.0
@@ -276,8 +275,7 @@ def eig(A: Any, dt: Any = None) -> Any:
     Returns:
         The eigenvalues (2, 2) and the eigenvectors (4, 2). Row i of the eigenvalues is the i-th one; column i of the
         eigenvectors is its eigenvector of unit length, entry by entry. The larger real eigenvalue, or the one with
-        positive
-        imaginary part, comes first.
+        positive imaginary part, comes first.
     """
     static_assert(A.n == 2 and A.m == 2, "eig takes matrices of 2 rows")
     B = _typed(A, dt)

@@ -342,8 +342,7 @@ def rot_by_axis(axis: Any, ang: Any) -> Any:
     """Return the 4×4 matrix of a rotation about an axis, for homogeneous row vectors.
 
     It is cI + (1-c)aaᵀ - s[a]×, with c and s the cosine and sine of the angle, and [a]× the matrix of the cross product
-    with
-    the unit vector a of the axis.
+    with the unit vector a of the axis.
 
     Args:
         axis: A vector of 3 entries of any length.

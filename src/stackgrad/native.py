@@ -250,8 +250,7 @@ class Native:
         """Collect the guards by first argument.
 
         All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches
-        that are
-        not recognized by their first argument apply to every call.
+        that are not recognized by their first argument apply to every call.
         """
         found: dict[int, dict[Guard, None]] = {}
         for first, guards in self._told.values():

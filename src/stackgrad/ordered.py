@@ -1,9 +1,8 @@
 """Launch kernels under a tape whose gradient needs the order in which iterations updated memory.
 
 `compiler.ad.returned` makes the ordered kernel. Invariant: a tape that takes the gradient of such a launch sees a
-launch
-of the ordered kernel in its place, and nothing else. The arrays of one launch alone, which hold what atomics returned,
-are new for each launch.
+launch of the ordered kernel in its place, and nothing else. The arrays of one launch alone, which hold what atomics
+returned, are new for each launch.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] |
         binding: The launch that the program asks for.
         scalars: The scalar arguments of the launch by name.
         ended: None if the tape takes the gradient of the launch. If the launch is constant to the tape, the parameters
-            of
-            the arrays whose adjoints the launch ends.
+            of the arrays whose adjoints the launch ends.
 
     Raises:
         NotDifferentiable: The launch has no gradient under a tape. The error is located.
@@ -53,8 +51,7 @@ def ordering_of(program: Program, serial: bool) -> Ordering | None:
     Args:
         program: The program.
         serial: True to accept serial loops only. In forward mode each direction is a launch of its own, and only a
-            serial
-            loop has the same order in all of them.
+            serial loop has the same order in all of them.
     """
     if serial not in program.orderings:
         program.orderings[serial] = _order(program, serial)

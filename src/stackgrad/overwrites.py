@@ -123,8 +123,7 @@ def box_of(place: Any, shape: tuple[int, ...]) -> Box:
 
     Args:
         place: An index, or a tuple of indices: integers, slices and at most one ellipsis. Missing axes are whole. A
-            slice
-            with a step other than 1 counts as the whole axis.
+            slice with a step other than 1 counts as the whole axis.
         shape: The shape of the array.
     """
     parts = place if isinstance(place, tuple) else (place,)

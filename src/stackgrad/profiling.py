@@ -138,9 +138,8 @@ class Profile:
     """A profile measures launches between `start` and `stop`, or inside `with`; `print` shows it.
 
     A profile that is started again goes on. A launch that raises is not counted. The time of a kernel is that of the
-    launch
-    on the backend with its preparation (arguments, adstack memory), without tracing, compilation and counting; counting
-    kernels have rows of their own.
+    launch on the backend with its preparation (arguments, adstack memory), without tracing, compilation and counting;
+    counting kernels have rows of their own.
     """
 
     def __init__(self) -> None:
@@ -224,9 +223,8 @@ def profile() -> Profile:
         print(p)
 
     For each kernel launched inside, the table shows launches, time, share, mean, least and most, and adstack memory.
-    For
-    each of its tasks it shows time, share and adstack memory where the backend knows them (cpu). `p.kernels` holds the
-    numbers.
+    For each of its tasks it shows time, share and adstack memory where the backend knows them (cpu). `p.kernels` holds
+    the numbers.
     """
     return Profile()
 

@@ -176,7 +176,7 @@ class Program:
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
-        """Return the kernel as a constant, of which these arrays alone have adjoints; see `compiler.ad.detach`."""
+        """Return the kernel as a constant of a tape, with adjoints of these arrays alone; see `compiler.ad.detach`."""
         found = self._detached.get(names)
         if found is None:
             from .compiler.ad.detach import detach
@@ -384,7 +384,7 @@ class Binding:
         return self.taped
 
     def detached(self, names: frozenset[str]) -> Binding:
-        """Return the kernel as a constant: its gradient only ends adjoints of what it replaces in these arrays."""
+        """Return the kernel as a constant of a tape: its gradient only ends adjoints of what it replaces in `names`."""
         found = self._detached.get(names)
         if found is None:
             found = self._detached[names] = Binding(self.program.detached(names), self.arrays)

@@ -1,8 +1,7 @@
 """Remember calls by the identity of their arguments, so that a repeated call costs little more than its numbers.
 
 Invariant: a remembered call keeps no argument alive. It holds memory by views that own nothing, and uses them only
-while
-the caller holds the very arrays that the views were made of.
+while the caller holds the very arrays that the views were made of.
 """
 
 from __future__ import annotations

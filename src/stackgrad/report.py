@@ -18,8 +18,7 @@ class AdstackReport:
         slabs: For each slab, the bytes that the backend holds: {"real": {"current": bytes, "peak": bytes}, ...}.
         tasks: For each kernel, task and slab with adstacks, the need of the last launch: rows held at once, threads and
             lanes, stride and bytes, bytes that the iterations push, the source of the size, and the capacity, variable
-            and
-            line of each adstack.
+            and line of each adstack.
     """
 
     slabs: Mapping[str, Mapping[str, int]]

@@ -44,7 +44,7 @@ class Settings:
     debug: bool = False
     precise: bool = False
     random_seed: int = 0
-    threads: int | None = None  # maximum for a launch on a CPU; None for as many as this process has cores
+    threads: int | None = None  # The maximum for a launch on a CPU; None means all cores of this process.
     debug_info: bool = False
     deterministic: bool = False
     bounds: bool = True
@@ -86,9 +86,8 @@ class Runtime:
     """The state of the process.
 
     `tapes`, `forward` and `tracing` are those of the thread that asks; `capture` and `profiles` see all threads.
-    `words`
-    is what native launches look at, see backends/words.py; every assignment here keeps it in step. `remote` is the
-    backend if arrays lie in memory of its own; None if launches are over when they return.
+    `words` is what native launches look at, see backends/words.py; every assignment here keeps it in step. `remote` is
+    the backend if arrays lie in memory of its own; None if launches are over when they return.
     """
 
     __slots__ = (

@@ -1,10 +1,8 @@
 """Describe what a call launches for the trampoline: its arguments, and where each array is found.
 
 Invariant: two calls of one key differ in numbers and in the content and extents of their arrays, and in nothing that
-the
-specialization depends on. Arrays that a call gives directly are recognized by their kind. Everything else (an object,
-an
-array in an object, arrays that are the same memory under two names) is recognized by identity.
+the specialization depends on. Arrays that a call gives directly are recognized by their kind. Everything else (an
+object, an array in an object, arrays that are the same memory under two names) is recognized by identity.
 """
 
 from __future__ import annotations

@@ -175,8 +175,7 @@ class StateLog:
     """The log of what one tape recorded and saved.
 
     `budget` is the maximum of saved bytes, `used` the bytes saved so far. `guard` validates the log. `mode` is the
-    forward
-    mode in which the tape runs, whose tangents are part of the state. `shared` holds copies of exported arrays.
+    forward mode in which the tape runs, whose tangents are part of the state. `shared` holds copies of exported arrays.
     """
 
     budget: int

@@ -33,9 +33,8 @@ class TextKernel:
     """A kernel given as IR text; a call gives its arrays and scalars by name.
 
     Arrays are fields or NumPy arrays, scalars are numbers: `k(x=field, n=3)` or `k({"x": field}, n=3)`. `k.grad` takes
-    the
-    same and, for each NumPy array `x` with a gradient, `**{"x.grad": array}`. The gradient of a field is its own unless
-    another array is given.
+    the same and, for each NumPy array `x` with a gradient, `**{"x.grad": array}`. The gradient of a field is its own
+    unless another array is given.
     """
 
     __slots__ = ("__name__", "kernel", "_program", "_signature", "_bindings")

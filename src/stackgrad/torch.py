@@ -23,11 +23,9 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     """Return a function of torch tensors that launches a kernel and that autograd can differentiate.
 
     The function takes the arguments of the kernel without `out`, and returns the results: a single one alone, several
-    as a
-    tuple. Tensors are on the CPU or, with arch=cuda, all on the CPU or all on the GPU; results and gradients are where
-    the
-    tensors are. The kernel must not store to arguments that are no results. Fields that the kernel reads get their
-    gradients in `x.grad`, and must not be written before `backward`.
+    as a tuple. Tensors are on the CPU or, with arch=cuda, all on the CPU or all on the GPU; results and gradients are
+    where the tensors are. The kernel must not store to arguments that are no results. Fields that the kernel reads get
+    their gradients in `x.grad`, and must not be written before `backward`.
 
         square = sg.torch.wrap(square_kernel, out="y")
         square(x).sum().backward()
@@ -35,9 +33,8 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     Args:
         kernel: A kernel.
         out: The name of the parameter that is the result, or a list of names; these results have the shape and dtype of
-            the
-            first tensor given. Or a mapping from each name to its form: the name of another parameter, a shape, or a
-            function of the other arguments, by name, that returns a shape or (shape, dtype).
+            the first tensor given. Or a mapping from each name to its form: the name of another parameter, a shape, or
+            a function of the other arguments, by name, that returns a shape or (shape, dtype).
 
     Returns:
         The function.

@@ -247,8 +247,7 @@ def dataclass(given: type | None = None, /) -> Any:
 
     Annotations of the class become members, and its functions methods. Functions that kernels call are decorated with
     `@sg.func`. Type checkers see a dataclass, because no decorator can add `Ball.field` for them; they know fields that
-    are
-    made by `sg.field(Ball, shape=n)`.
+    are made by `sg.field(Ball, shape=n)`.
 
     Returns:
         A `StructSpec`.

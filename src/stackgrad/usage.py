@@ -54,8 +54,7 @@ class ViewError(LocatedError, TypeError, ValueError):
     """A view has elements that the array does not have, or is made of something that is no array of one axis.
 
     The message shows the caller's line. Programs of the dialect expect a ValueError for the first mistake and a
-    TypeError
-    for the second.
+    TypeError for the second.
     """
 
 

@@ -76,8 +76,7 @@ class Again:
         """Repeat the block with the present content of all fields: its launches, then the backward pass.
 
         Launches of the block and calls of grad_replaced functions are repeated with the arguments they had; writes by
-        the host
-        are not. Losses and gradients begin as on entry. Random numbers are new ones.
+        the host are not. Losses and gradients begin as on entry. Random numbers are new ones.
 
         Raises:
             TapeError: The block has not ended, or had another tape inside.

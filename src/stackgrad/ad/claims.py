@@ -40,7 +40,7 @@ class Claims:
         self.threads.end(self.own)
 
     def renewed(self) -> Claims:
-        """Return claims of the same arrays for another pass. Raise TapeError as `take`."""
+        """Return claims of the same arrays for another pass; raises as `take` does."""
         made = Claims(self.what, False)
         made.clears = self.clears
         try:
@@ -55,7 +55,7 @@ class Claims:
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:
-        """Note the arrays of a launch, and claim derivatives of those with a gradient. Raise TapeError as `take`."""
+        """Note the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
         self.meet(binding)
         found = (binding.arrays[name] for name in binding.program.gradients)
         self.take(array for array in found if isinstance(array, Array))

@@ -23,8 +23,7 @@ def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
 
     Args:
         constant: True if what the launches and the host write is constant to the tapes; False if the function has its
-            own
-            gradient.
+            own gradient.
     """
     tapes = [tape for tape in RUNTIME.tapes if tape.recording]
     # The call is inside another such function, or a tape runs backward.
@@ -101,8 +100,7 @@ def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
     """Make a function the gradient of `primal`; use it as a decorator. It is called with the same arguments.
 
     The gradient sees the fields as they are when it runs. It may write them, for example to rebuild content that it
-    needs;
-    the tape puts primals back.
+    needs; the tape puts primals back.
 
     Args:
         primal: A function decorated with `grad_replaced`.

@@ -43,17 +43,15 @@ class FwdMode:
             run()
 
     A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` returns it. What the
-    host
-    writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a tape. What no
-    launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0 again; duals that
-    fields did not have before, losses and parameters apart, are dropped.
+    host writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a tape. What
+    no launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0 again; duals
+    that fields did not have before, losses and parameters apart, are dropped.
 
     Args:
         loss: A field or ndarray, or a list of them.
         param: What is moved: a field or ndarray of a real type, or a list of them.
         seed: The direction, an array of the shape of `param` or flat, or a list of one for each parameter; None for 1
-            if
-            the parameter has one element. With an axis in front, (n, *shape), it is a batch of n directions:
+            if the parameter has one element. With an axis in front, (n, *shape), it is a batch of n directions:
             `jacobian(loss)` is (n, *loss.shape), and `loss.dual` has the first.
         clear_gradients: True to set all duals to 0 on entry; otherwise they are initial tangents too.
     """
@@ -154,8 +152,7 @@ class FwdMode:
         """Return the derivatives of a loss; None means the only loss.
 
         The shape is (*shape), or (n, *shape) for n directions, with the axes of elements of vectors and matrices last.
-        A
-        loss that is none of this mode raises TapeError.
+        A loss that is none of this mode raises TapeError.
         """
         tensor = self.losses[0] if loss is None and len(self.losses) == 1 else loss
         if not any(tensor is one for one in self.losses):

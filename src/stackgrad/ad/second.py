@@ -38,8 +38,7 @@ def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> Arrays:
         params: A field or ndarray of a real type, or a list of them.
         run: A function that launches the kernels.
         v: The direction, of the shape of the parameter, with the axes of elements last. With an axis in front it is a
-            batch
-            of n directions. For a list of parameters, a list, or a dict by parameter.
+            batch of n directions. For a list of parameters, a list, or a dict by parameter.
 
     Returns:
         An array (*shape) or (n, *shape) for the output, in its dtype; a list of arrays for a list of outputs.
@@ -92,10 +91,8 @@ def jacobian(
         params: A field or ndarray, or a list of them.
         run: A function that launches the kernels.
         mode: "forward" runs the program once for each `batch` elements of the parameters; "reverse" runs it once, with
-            a
-            backward pass for each element of the outputs; "auto" takes the fewer passes, and forward where something
-            has
-            no gradient.
+            a backward pass for each element of the outputs; "auto" takes the fewer passes, and forward where something
+            has no gradient.
         batch: Number of directions that run together.
         budget_bytes: Maximum of saved bytes, as for `Tape`.
     """
@@ -104,12 +101,13 @@ def jacobian(
     ins, outs = _listed(params), _listed(outputs)
     if mode == "reverse" or mode == "auto" and _prefers_reverse(outs, ins):
         chunks = [one for whole in _bases(outs, _size(outs)) for one in _pullbacks(outs, ins, run, whole, budget_bytes)]
-        rows = [np.stack(one) for one in zip(*chunks)]  # of each parameter: (elements of all outputs, *shape)
+        # An item for each parameter: (elements of all outputs, *shape).
+        rows = [np.stack(one) for one in zip(*chunks)]
         table = [_split(one, outs) for one in rows]
         blocks = [[table[q][o] for q in range(len(ins))] for o in range(len(outs))]
     else:
         found = [_tangents(outs, ins, run, basis) for basis in _from_one_state(_bases(ins, batch))]
-        columns = [np.concatenate(one) for one in zip(*found)]  # of each output: (elements of parameters, *shape)
+        columns = [np.concatenate(one) for one in zip(*found)]
         blocks = [[_moved(b, tensor_shape(o)) for b in _split(one, ins)] for one, o in zip(columns, outs)]
     return _like(outputs, [_like(params, row) for row in blocks])
 
@@ -128,8 +126,7 @@ def hvp(
 
     Afterwards fields hold their final content and `x.grad` the gradient, as a tape leaves them. Functions of
     `grad_replaced` take part: their tangent is that of the gradient that was written for them. At kinks the result is
-    that
-    of the branch taken.
+    that of the branch taken.
 
     Args:
         loss: The loss, as for `Tape`; it is set to 0 on entry.
@@ -164,8 +161,7 @@ def hessian(
     """Return the Hessian of `loss`, an array (*shape, *shape), by `hvp` of the unit vectors.
 
     For a list of parameters the result is a list of lists: block [p][q] is (*p's shape, *q's shape). `batch` is the
-    number
-    of unit vectors in each run. The other arguments, and the errors, are those of `hvp`.
+    number of unit vectors in each run. The other arguments, and the errors, are those of `hvp`.
     """
     ins = _listed(params)
     options = weights, seed, budget_bytes

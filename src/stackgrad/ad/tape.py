@@ -55,8 +55,7 @@ class Tape(Again):
 
     Args:
         loss: A field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list
-            of
-            them, whose weighted sum is differentiated. Losses are set to 0 on entry.
+            of them, whose weighted sum is differentiated. Losses are set to 0 on entry.
         clear_gradients: True to set all gradients of fields and ndarrays to 0 on entry; otherwise they accumulate.
             Gradients of torch tensors always accumulate, as those of torch do.
         validation: True to raise ValidationError if memory that gradients depend on is written unseen; see
@@ -64,11 +63,9 @@ class Tape(Again):
         grad_check: Fields whose gradient is compared with finite differences after the block; raises GradCheckError.
         weights: A weight for each loss; None for 1.
         seed: An array of the loss' shape, which then may be any; the gradient is that of sum(seed * loss). A list of
-            them
-            for a list of losses.
+            them for a list of losses.
         budget_bytes: Maximum of saved state: what is overwritten inside the block and read by a gradient. `used_bytes`
-            is
-            what was needed.
+            is what was needed.
         retain: True to keep that state after the block, so that `grad()` can run again.
     """
 
@@ -357,7 +354,7 @@ class Tape(Again):
     def before_host_read(self, array: Array, place: Any) -> bool:
         """Return True if a derivative ends where the host reads; then there was a warning, or TapeError."""
         if not self.recording and not self.constant:
-            return True  # a function with a gradient of its own
+            return True  # A function with a gradient of its own may read what it wants.
         return self._records and array.needs_grad and self._reads.read(array, place)
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:

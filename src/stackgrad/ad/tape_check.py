@@ -40,8 +40,7 @@ class TapeCheck:
         """Note that the host is about to write an array. Raise TapeError if the array carries derivatives.
 
         The tape takes what is written for what was there, and a check that repeats the write would see that nothing
-        depends on
-        the earlier content.
+        depends on the earlier content.
         """
         if array.needs_grad:
             raise TapeError(

@@ -1,8 +1,7 @@
 """Run `stackgrad ir FILE[:KERNEL]`: print a kernel after each pass, or the code that is made of it.
 
 Kernels of a program are its module attributes. If the wanted kernel is not among them, the program runs, and the
-kernels
-that it launched are found by watching. What the program prints goes to standard error.
+kernels that it launched are found by watching. What the program prints goes to standard error.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
         self._grad: Self | None = None
         self._dual: Self | None = None
-        self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
+        self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak, so that dropped fields free memory
         self.owner: weakref.ref[Own] | None = None
         self._generation = UNPLACED
         if shape is None:

@@ -128,8 +128,7 @@ def matrix_field(
 
     The arguments that `field` has too mean the same, and the errors are the same. `element` is the shape of an element,
     (n,) for vectors and (n, m) for matrices; `dtype` is the scalar type of the entries, or nested lists of it; `layout`
-    is
-    `sg.Layout.AOS` or `sg.Layout.SOA`; `ndim` is the number of axes of an element, checked if given.
+    is `sg.Layout.AOS` or `sg.Layout.SOA`; `ndim` is the number of axes of an element, checked if given.
     """
     kind = MatrixType(element, scalar_type(_one_of(dtype)))
     _check_ndim(ndim, len(element))
