@@ -1,4 +1,4 @@
-"""Describe one direction of a program: which arrays a launch uses, and the gradient tied to memory."""
+"""Define one direction of a program, with the arrays that its launches use, and a gradient that is tied to memory."""
 
 from __future__ import annotations
 

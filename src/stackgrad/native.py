@@ -231,8 +231,7 @@ class Native:
             self._drop(key)
         found = self._standing.get(situation.key)
         if found is not None:
-            # A handle that did not launch since it stood ready was not worth its preparation: wait longer before the
-            # next.
+            # A handle that has not launched since it stood ready was not worth its preparation: the next waits longer.
             self._wait = 1 if found.launched else min(2 * self._wait, _LONGEST_WAIT)
         else:
             found = self._make(situation)

@@ -77,8 +77,7 @@ class ConstantLaunch:
 
     def run(self) -> None:
         """Set the adjoints of elements that the launch replaced to zero, except where nothing touched them before."""
-        # The gradient of the detached kernel clears all that the launch replaced. The rest of each adjoint is put back
-        # below.
+        # The gradient of the detached kernel clears all that the launch replaced; the rest is put back afterwards.
         kept = [(array, memory, memory.copy()) for array in self.touched for memory in _adjoints(array)]
         self.record.run()
         RUNTIME.settle()

@@ -108,6 +108,7 @@ def jacobian(
     else:
         found = [_tangents(outs, ins, run, basis) for basis in _from_one_state(_bases(ins, batch))]
         columns = [np.concatenate(one) for one in zip(*found)]
+        # An item of `columns` for each output: (elements of all parameters, *shape).
         blocks = [[_moved(b, tensor_shape(o)) for b in _split(one, ins)] for one, o in zip(columns, outs)]
     return _like(outputs, [_like(params, row) for row in blocks])
 

@@ -117,7 +117,7 @@ class Exchange:
         return made if on_cpu else made.to(device)
 
     def from_torch(self, tensor: Any) -> None:
-        """Overwrite the content with that of a torch tensor of the same shape, from any device. Raise FieldError."""
+        """Overwrite the content with that of a torch tensor of any device. Raise FieldError if it does not fit."""
         self.from_numpy(tensor)
 
     def to_jax(self) -> Any:
@@ -128,7 +128,7 @@ class Exchange:
         return imported("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
 
     def from_jax(self, array: Any) -> None:
-        """Overwrite the content with that of a JAX array of the same shape. Raise FieldError if it does not fit."""
+        """Overwrite the content with that of a JAX array. Raise FieldError if it does not fit."""
         self.from_numpy(array)
 
     def to_dlpack(self) -> Any:

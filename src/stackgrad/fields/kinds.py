@@ -62,9 +62,8 @@ class Tensor:
     stackgrad_annotation: ClassVar[str] = "tensor"
 
     if TYPE_CHECKING:
-        # Type checkers see here what every kind has, for parameters that are annotated with a base class.
-        # Each kind defines it. What depends on the kind is Any: an element is a number, a vector, a matrix or a struct,
-        # and to kernels an operand.
+        # Type checkers see here what every kind has, for parameters annotated with a base class; each kind defines it.
+        # What depends on the kind is Any: an element is a number, vector, matrix or struct, and in kernels an operand.
 
         @property
         def shape(self) -> tuple[int, ...]:

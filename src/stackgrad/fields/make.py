@@ -1,4 +1,4 @@
-"""Make fields.
+"""Make fields of scalars, vectors, matrices and structs.
 
 Invariant: a field is either placed, with shape and memory, or waits for `place`. Gradients that were asked for are
 placed together with their primals.
