@@ -64,7 +64,6 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
         yield from _compare(Question("reverse", "stray", on.name), (lean, lean), memory, chain, on)
 
 
-<<<<<<< HEAD
 def _unproved(kernel: Kernel) -> Lowered:
     """Return the forward kernel with all comparisons of positions, so that the reference sees what a wrong proof drops."""
     return Lowered(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
@@ -77,10 +76,6 @@ def _compare(
 
     `lowered` holds the kernel for the reference and the kernel for the executor.
     """
-=======
-def _compare(question: Question, lowered: Lowered, memory: Arrays, chain: Chain, on: On) -> Iterator[Judged]:
-    """Launch on the reference and on the executor, and yield the verdict on how they ended."""
->>>>>>> doc-har1
     reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     expected = _launch(lowered[0], Guarded.of(memory), chain, reference)
     if isinstance(expected, Trap) and expected.kind != EXPECTED or not isinstance(expected, Ok | Trap):
@@ -165,8 +160,8 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
     return replace(kernel, tasks=tasks)
 
 
-<<<<<<< HEAD
 def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
+    """Return index + extent."""
     """Return index + extent."""
     index = indices_of(stmt)[axis]
     if isinstance(stmt, n.Within):
@@ -177,45 +172,24 @@ def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
 def _moved(by: int) -> Callable[[Builder, Place, int], Value]:
     """Return a function that adds a number to the index."""
 
-    def way(b: Builder, stmt: Place, axis: int) -> Value:
-        index = indices_of(stmt)[axis]
-=======
-def _beyond(b: Builder, stmt: Access, axis: int) -> Value:
-    """Return index + extent."""
-    index = stmt.indices[axis]
-    return b.op("add", index, b.shape(stmt.array, axis, index.type))
-
-
-def _moved(by: int) -> Callable[[Builder, Access, int], Value]:
     """Return a function that adds a number to the index."""
 
-    def way(b: Builder, stmt: Access, axis: int) -> Value:
-        index = stmt.indices[axis]
->>>>>>> doc-har1
+    def way(b: Builder, stmt: Place, axis: int) -> Value:
+        index = indices_of(stmt)[axis]
         return b.op("add", index, b.const(by, index.type))
 
     return way
 
 
-<<<<<<< HEAD
 def _mirrored(b: Builder, stmt: Place, axis: int) -> Value:
     """Return -1 - index."""
-    index = indices_of(stmt)[axis]
-=======
-def _mirrored(b: Builder, stmt: Access, axis: int) -> Value:
     """Return -1 - index."""
-    index = stmt.indices[axis]
->>>>>>> doc-har1
+    index = indices_of(stmt)[axis]
     return b.op("sub", b.const(-1, index.type), index)
 
 
 SURE = 3
 """Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
-<<<<<<< HEAD
 WAYS: tuple[Callable[[Builder, Place, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
 """Functions that change an index."""
-=======
-WAYS: tuple[Callable[[Builder, Access, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
-"""Functions that change an index."""
->>>>>>> doc-har1

@@ -1,8 +1,8 @@
 # ruff: noqa: F401, F403 - what type checkers see is imported for them alone
-"""Differentiable parallel kernels in Python: reverse mode through dynamic loops.
+"""This package compiles differentiable parallel kernels, written in Python, with reverse mode through dynamic loops.
 
-`import stackgrad as sg` gives what a program of the kernel dialect needs. Names are looked up at first use, so the
-import itself loads no code generator, no driver and not even NumPy.
+`import stackgrad as sg` provides every name that a program of the kernel dialect needs. A name is looked up when it is
+first used, so the import itself loads no code generator, no driver and not even NumPy.
 """
 
 from __future__ import annotations
@@ -163,14 +163,18 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(_ERRORS, ".compiler.errors"),
     **dict.fromkeys(_USAGE, ".usage"),
 }
-"""Public names by the module that defines them. What the kernel language adds is `EXPORTS` of the frontend, and type
-checkers read it in language.pyi."""
+"""The table maps each public name to the module that defines the name.
+
+Names that the kernel language adds are in `EXPORTS` of `compiler/frontend/functions.py`; type checkers read them in
+language.pyi.
+"""
 
 _MODULES = ("ad", "capture", "jax", "linalg", "math", "torch", "types")
 _FUNCTIONS = ".compiler.frontend.functions"
 
 
-if not TYPE_CHECKING:  # they know every name by the imports above, and a name that is not there as a mistake
+# Type checkers know every name by the imports above. They must report other names, so they must not see `__getattr__`.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
@@ -186,7 +190,11 @@ if not TYPE_CHECKING:  # they know every name by the imports above, and a name t
 
 
 def _exported(name: str) -> Any:
-    """A name of the kernel language; AttributeError with close names if there is none."""
+    """Return a name of the kernel language.
+
+    Raises:
+        AttributeError: The kernel language has no such name. The message lists close names.
+    """
     exports = importlib.import_module(_FUNCTIONS, __name__).EXPORTS
     if name in exports:
         return exports[name]
@@ -194,8 +202,10 @@ def _exported(name: str) -> Any:
 
 
 class _Missing(AttributeError):
-    """An AttributeError that looks for close names when it is shown: the frontend asks modules for marks of fields and
-    kernels, and drops the answer.
+    """An AttributeError that searches for close names only when its message is shown.
+
+    The frontend asks modules for the attributes that mark fields and kernels, and drops the error. So the search for
+    close names must not run when the error is raised.
     """
 
     def __str__(self) -> str:
@@ -207,7 +217,8 @@ class _Missing(AttributeError):
         return AttributeError, (str(self),)
 
 
-_Missing.__module__, _Missing.__qualname__ = "builtins", "AttributeError"  # as tracebacks show it
+# Tracebacks then show the class as a plain AttributeError.
+_Missing.__module__, _Missing.__qualname__ = "builtins", "AttributeError"
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m stackgrad`: the command line."""
+"""Run the command line with `python -m stackgrad`."""
 
 from __future__ import annotations
 

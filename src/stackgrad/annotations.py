@@ -1,4 +1,4 @@
-"""What annotations of arrays, and of views of them, say: the type of the elements and how indices are treated."""
+"""Read the element type and the treatment of indices from annotations of arrays and of views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from .values.struct_types import element_type
 
 
 def annotated_element(dtype: Any, boundary: str) -> Any:
-    """The type of the elements, None for any; `float` and its like stay until a kernel is traced. Raises FieldError."""
+    """Return the element type that an annotation of an array names.
+
+    Args:
+        dtype: A scalar type, `float` or its like, a vector, matrix or struct type, or None for any type. `float`, `int`
+            and `bool` are returned unchanged, because their meaning is known only when a kernel is traced.
+        boundary: The treatment of indices outside of the array. Only "unsafe" is accepted.
+
+    Returns:
+        The element type, or None if the annotation accepts any.
+
+    Raises:
+        FieldError: The boundary is not supported, or the dtype is not an element type.
+    """
     if boundary not in ("unsafe", "clamp"):
         raise FieldError(f"there is no boundary {boundary!r}", "leave it out; debug mode checks indices")
     if boundary == "clamp":

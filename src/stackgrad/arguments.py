@@ -1,7 +1,8 @@
-"""Arguments of a call, checked against the parameters of a kernel and named for the launch.
+"""Check the arguments of a call against the parameters of a kernel, and name them for the launch.
 
-Invariant: what leaves here fits: Python numbers that their scalar parameters can hold, and fields or C-contiguous
-NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a KernelTypeError at the kernel's `def`.
+Invariant: what this module returns fits: Python numbers that their scalar parameters can hold, and fields or
+C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a KernelTypeError at the `def`
+of the kernel.
 """
 
 from __future__ import annotations
@@ -23,11 +24,20 @@ from .leaves import Misfit
 
 NO_SCALARS: dict[str, Any] = {}
 REQUIRED: Any = inspect.Parameter.empty
-"""The default of a parameter that has none."""
+"""The default of a parameter that has no default."""
 
 
 class Signature:
-    """The parameters that a call fills, in order. `arrays`: names of those that take a field or an array."""
+    """The parameters that a call fills, in order.
+
+    Attributes:
+        kernel: The name of the kernel, for messages.
+        span: The `def` of the kernel, or None.
+        params: The parameters.
+        names: The names of the parameters.
+        arrays: The names of the parameters that take a field or an array.
+        defaults: The default values by name.
+    """
 
     __slots__ = ("kernel", "span", "params", "names", "arrays", "defaults", "_checks")
 
@@ -43,15 +53,19 @@ class Signature:
         self._checks = tuple((p.name, checker_of(p.type)) for p in params if isinstance(p.type, Scalar))
 
     def error(self, reason: str, cure: str) -> KernelTypeError:
-        """A mistake in a call of this kernel."""
+        """Return the error for a mistake in a call of this kernel."""
         return KernelTypeError(f"kernel {self.kernel}: {reason}", cure, self.span)
 
     def positional(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Arguments in order of the parameters, defaults filled in."""
+        """Return the arguments in the order of the parameters, with defaults filled in."""
         return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def scalars(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """The scalar arguments by name. Raises KernelTypeError for a wrong number or type of arguments."""
+        """Return the scalar arguments of a call by name.
+
+        Raises:
+            KernelTypeError: The number of arguments is wrong, or a scalar does not fit its parameter.
+        """
         if len(args) != len(self.params):
             args = self.positional(args, {})
         if not args:
@@ -70,7 +84,7 @@ class Signature:
         return found
 
     def bound(self, args: tuple[Any, ...]) -> dict[str, Array | np.ndarray]:
-        """The array arguments by name; called after `scalars`, which has counted them."""
+        """Return the array arguments by name. Call this after `scalars`, which has checked the number of arguments."""
         return {
             p.name: self.array(p.name, p.type, value)
             for p, value in zip(self.params, args)
@@ -78,15 +92,26 @@ class Signature:
         }
 
     def _count(self, given: int) -> KernelTypeError:
+        """Return the error for a wrong number of arguments."""
         wanted = ", ".join(f"{p.name}: {p.type}" for p in self.params) or "none"
         return self.error(f"takes {len(self.params)} arguments, got {given}", f"its parameters: {wanted}")
 
     def _misfit(self, name: str, misfit: Misfit) -> KernelTypeError:
+        """Return the error for an argument that does not fit its parameter."""
         dtype = next(p.type for p in self.params if p.name == name)
         return self.error(f"the parameter {name}: {dtype} {misfit.reason}", misfit.cure)
 
     def array(self, name: str, wanted: ArrayType, value: Any) -> Array | np.ndarray:
-        """An array argument, checked. Raises KernelTypeError."""
+        """Return an array argument after checking it.
+
+        Args:
+            name: The name of the parameter.
+            wanted: The type of the parameter.
+            value: The argument.
+
+        Raises:
+            KernelTypeError: The argument is no array of this dtype and rank, or is not C-contiguous and writable.
+        """
         if not isinstance(value, (Array, np.ndarray)):
             raise self._misfit(name, cannot_take(value))
         found: Array | np.ndarray = value
@@ -115,7 +140,16 @@ def arranged(
     error: Callable[[str, str], KernelTypeError],
     count: Callable[[int], KernelTypeError],
 ) -> tuple[Any, ...]:
-    """Arguments in order of the parameters. error, count: make the errors of a wrong name, a wrong number."""
+    """Return the arguments of a call in the order of the parameters.
+
+    Args:
+        names: The names of the parameters.
+        defaults: The default values by name.
+        args: The arguments that are given by position.
+        keywords: The arguments that are given by name.
+        error: A function of reason and cure that makes the error for an unknown or repeated name.
+        count: A function of the number of arguments that makes the error for a wrong number.
+    """
     given = dict(zip(names, args))
     for name, value in keywords.items():
         if name not in names:
@@ -134,12 +168,12 @@ CURE = "annotate the parameter with another type, or convert the argument"
 
 
 def cannot_take(value: Any) -> Misfit:
-    """The mistake of a value of the wrong kind."""
+    """Return the Misfit for a value of the wrong kind."""
     return Misfit(f"cannot take {type(value).__name__} {shown(value)}"[:100], CURE)
 
 
 def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
-    """What turns an argument into a number that this type can hold, or raises Misfit."""
+    """Return a function that converts an argument to a number of this type, or raises Misfit if it does not fit."""
     if dtype.is_real:
         return _real
     if not dtype.is_int:
@@ -157,6 +191,7 @@ def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
 
 
 def _real(value: Any) -> float:
+    """Return an argument as a float. Raise Misfit if it is no real number."""
     if type(value) is float:
         return value
     if isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating):
@@ -164,18 +199,20 @@ def _real(value: Any) -> float:
             return float(value)
         except OverflowError:
             raise Misfit(f"cannot take {shown(value, 40)}...: it does not fit", "give a real number") from None
-        except TypeError:  # a time of NumPy
+        except TypeError:  # NumPy's timedelta64 is a number that has no float.
             pass
     raise cannot_take(value)
 
 
 def _boolean(value: Any) -> bool:
+    """Return an argument as a bool. Raise Misfit if it is neither a bool nor an integer."""
     if isinstance(value, (bool, int, np.bool_, np.integer)):
         return bool(value)
     raise cannot_take(value)
 
 
 def _integer(value: Any) -> int:
+    """Return an argument as an int. Raise Misfit if it is no integer."""
     if isinstance(value, np.bool_):
         return int(value)
     try:
@@ -187,11 +224,11 @@ def _integer(value: Any) -> int:
 # ---- vectors, matrices and structs ----------------------------------------------------------------------------------
 
 Flattener = Callable[[Any, list[Any]], None]
-"""Appends the numbers of a value, checked, or raises Misfit."""
+"""A function that appends the numbers of a value to a list after checking them, or raises Misfit."""
 
 
 def flattener_of(kind: ElementType) -> Flattener:
-    """What takes a value of this type apart."""
+    """Return the function that flattens values of this type to numbers."""
     if isinstance(kind, MatrixType):
         return _matrix_flattener(kind)
     if isinstance(kind, StructType):
@@ -201,9 +238,11 @@ def flattener_of(kind: ElementType) -> Flattener:
 
 
 def _matrix_flattener(kind: MatrixType) -> Flattener:
+    """Return the function that flattens vectors or matrices of this type."""
     check = checker_of(kind.dtype)
 
     def flatten(value: Any, found: list[Any]) -> None:
+        # NumPy refuses a ragged sequence with a ValueError; an empty array then gives the error about shapes below.
         entries = value.to_numpy() if is_host_matrix(value) else value
         try:
             entries = np.asarray(entries)
@@ -218,6 +257,7 @@ def _matrix_flattener(kind: MatrixType) -> Flattener:
 
 
 def _struct_flattener(kind: StructType) -> Flattener:
+    """Return the function that flattens structs of this type."""
     parts = [(name, flattener_of(member)) for name, member in kind.members]
 
     def flatten(value: Any, found: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""The arrays of a binding: what each name of a kernel is bound to, as memory and as fields.
+"""Find the arrays of a binding: the memory and the field that each name of a kernel is bound to.
 
 Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
 """
@@ -21,12 +21,22 @@ if TYPE_CHECKING:
     from .program import Program
 
 GRAD = ".grad"
+"""The suffix of the name of an adjoint array."""
 NOTHING: Mapping[str, str] = {}
 Arrays = Mapping[str, Array | np.ndarray]
 
 
 def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
-    """What a parameter of a kernel, or of its gradient, is bound to. Raises NotDifferentiable if there is nothing."""
+    """Return the array that a parameter of a kernel, or of its gradient, is bound to.
+
+    Args:
+        program: The program, for error messages.
+        arrays: The bound arrays by name. The adjoint of a field need not be among them.
+        name: A parameter, or the name `x.grad` of the adjoint of a parameter.
+
+    Raises:
+        NotDifferentiable: The name is that of an adjoint, and the array has none.
+    """
     found = arrays.get(name)
     if found is None:
         primal = arrays[name.removesuffix(GRAD)]
@@ -41,7 +51,11 @@ def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
 
 
 def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The memory of each array. Raises ArgumentError if two overlap."""
+    """Return the memory of each named array.
+
+    Raises:
+        ArgumentError: Two of the arrays overlap.
+    """
     memory: dict[str, np.ndarray] = {}
     for name in names:
         found = bound_to(program, arrays, name)
@@ -52,7 +66,7 @@ def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[
 
 
 def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
-    """Arrays of different names are different memory to the compiler."""
+    """Raise ArgumentError if two arrays overlap, because the compiler takes different names for different memory."""
     spans = []
     for name, array in memory.items():
         if array.nbytes:
@@ -66,13 +80,13 @@ def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
 
 
 def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Array, ...]:
-    """The fields among these arrays, each once."""
+    """Return the fields among the named arrays, each of them once."""
     found = [bound_to(program, arrays, name) for name in names]
     return tuple({id(f): f for f in found if isinstance(f, Array)}.values())
 
 
 def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Shapes by array name."""
+    """Return the shapes of arrays by name."""
     return {name: array.shape for name, array in memory.items()}
 
 
@@ -83,9 +97,14 @@ def boxes_by_field(
     wanted: tuple[Array, ...],
     before: Mapping[str, str] = NOTHING,
 ) -> dict[Array, list[Box]]:
-    """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none.
+    """Translate boxes of parameters to boxes of the fields that are bound to these parameters.
 
-    before: the array of which a parameter is a copy.
+    Args:
+        program: The program, for error messages.
+        arrays: The bound arrays by name.
+        boxes: The boxes of each parameter.
+        wanted: The fields to return. A field that no box touches gets an empty list.
+        before: The name of the original array for each parameter that is a copy.
     """
     found: dict[Array, list[Box]] = {field: [] for field in wanted}
     for name, own in boxes.items():
@@ -96,8 +115,9 @@ def boxes_by_field(
 
 
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
-    """The fields that decide the sizes and what marks tell, or None if something that has no version is among them: a
-    NumPy array, or a copy of what a field contained.
+    """Return the fields whose content decides sizes and marks, or None if an array without a version is among them.
+
+    An array has no version if it is a NumPy array, or a copy of the earlier content of a field.
     """
     if not launcher.lowered.before.keys().isdisjoint(launcher.versioned):
         return None

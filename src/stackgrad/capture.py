@@ -1,6 +1,6 @@
-"""Records launches while a program runs, so that they can be replayed on every executor and compared.
+"""Record launches while a program runs, so that they can be replayed on every executor and compared.
 
-Invariant: nothing of this runs unless a capture is active; then a launch costs copies of its arrays.
+Invariant: none of this code runs unless a capture is active. While one is active, a launch costs copies of its arrays.
 """
 
 from __future__ import annotations
@@ -28,10 +28,17 @@ Kind = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """One launch: the source kernel, which of its two directions ran, and memory before and after, by name.
+    """One captured launch: the source kernel, the direction that ran, and memory before and after the launch.
 
-    before and after hold the array parameters of the source kernel and, where they exist, their `x.grad`. error:
-    text of the exception the launch raised, or None.
+    Attributes:
+        kernel: The source kernel.
+        kind: The direction that ran.
+        scalars: The scalar arguments by name.
+        draws: The key of the random numbers of the launch.
+        before: Copies of the array parameters of the source kernel and, where they exist, of their `x.grad`, by name,
+            made before the launch.
+        after: Copies of the same arrays after the launch.
+        error: Text of the exception that the launch raised, or None.
     """
 
     kernel: Kernel
@@ -45,7 +52,12 @@ class CapturedLaunch:
 
 @dataclass
 class Capture:
-    """The launches captured so far; of each kernel specialisation and direction the first `limit`."""
+    """A capture collects the first launches of each specialization and direction of the kernels that run.
+
+    Attributes:
+        limit: Number of launches to capture for each specialization and direction.
+        launches: The launches captured so far, in order.
+    """
 
     copy = staticmethod(launch_copy)
     limit: int
@@ -56,7 +68,15 @@ class Capture:
     def recorded(
         self, binding: Binding, kind: Kind, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
     ) -> Iterator[None]:
-        """Around a launch; `replaced` are arrays that stand in for the bound ones."""
+        """Record the launch that runs inside the `with` block.
+
+        Args:
+            binding: The kernel with the memory that it runs on.
+            kind: The direction that runs.
+            scalars: The scalar arguments by name.
+            draws: The key of the random numbers of the launch.
+            replaced: Arrays, by parameter name, that the launch uses in place of the bound ones.
+        """
         key = binding.program, kind
         count = self._seen.get(key, 0)
         if count >= self.limit:
@@ -78,7 +98,17 @@ class Capture:
 
 @contextmanager
 def capture(limit: int = 2) -> Iterator[Capture]:
-    """Capture the first `limit` launches, forward and reverse, of each kernel that runs inside."""
+    """Capture the first launches of each kernel that runs inside the `with` block, forward and reverse.
+
+    Args:
+        limit: Number of launches to capture for each specialization and direction.
+
+    Returns:
+        A context manager that yields the `Capture`; its list `launches` fills while the block runs.
+
+    Raises:
+        UsageError: Launches are being captured already.
+    """
     RUNTIME.ensure()
     if RUNTIME.capture is not None:
         raise UsageError("launches are being captured already", "do not nest captures")
@@ -91,7 +121,7 @@ def capture(limit: int = 2) -> Iterator[Capture]:
 
 
 def _snapshot(binding: Binding, replaced: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Copies of all arrays of a launch, adjoints included."""
+    """Return copies of all arrays of a launch by name, adjoints included."""
     found: dict[str, np.ndarray] = {}
     for name, array in (*binding.arrays.items(), *replaced.items()):
         if isinstance(array, Array):

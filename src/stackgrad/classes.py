@@ -1,6 +1,6 @@
-"""Kernels as methods: `obj.k(...)` launches what was traced for this object.
+"""Make kernels methods: `obj.k(...)` launches the specialization that was traced for this object.
 
-Invariant: nothing here keeps the object alive longer than the expression that calls its method.
+Invariant: nothing in this module keeps the object alive longer than the expression that calls its method.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ R = TypeVar("R", covariant=True)
 
 
 class BoundKernel(Generic[P, R]):
-    """A kernel of a class on one object: called without its first argument."""
+    """A kernel of a class together with one object; a call leaves out the first argument."""
 
     __slots__ = ("__self__", "__func__")
     is_stackgrad_kernel = True
@@ -28,11 +28,11 @@ class BoundKernel(Generic[P, R]):
         self.__self__ = instance
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
-        """Launch once; gives the result, None if the kernel returns nothing."""
+        """Launch the kernel once. Return its result, or None if the kernel returns nothing."""
         return self.__func__(self.__self__, *args, **keywords)
 
     def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
-        """Launch the gradient; see `Kernel.grad`."""
+        """Launch the gradient of the kernel; see `Kernel.grad`."""
         self.__func__.grad(self.__self__, *args, **keywords)
 
     @property
@@ -49,17 +49,20 @@ class BoundKernel(Generic[P, R]):
 
 
 def data_oriented(cls: C) -> C:
-    """Class decorator: kernels and functions of the class are methods, which see the object as it is.
+    """Mark a class whose kernels and functions are methods that see the object; use it as a class decorator.
 
-    Fields of the object are captured, numbers are constants: when one that a kernel used has changed, the kernel is
-    traced again. Each object has its own specialisation, which ends with it.
+    Fields of the object are captured, and its numbers are constants: when a number that a kernel used has changed, the
+    kernel is traced again. Each object has its own specialization, which ends with the object.
     """
     cls.is_stackgrad_data_oriented = True  # type: ignore[attr-defined]
     return cls
 
 
 def pyfunc(function: F) -> F:
-    """Decorator: the function is called from kernels, where it is inlined, and from Python, as any `sg.func`."""
+    """Mark a function that kernels and Python can both call; use it as a decorator.
+
+    Kernels inline the function, like any `sg.func`.
+    """
     from .compiler.frontend.functions import func
 
     return func(function)

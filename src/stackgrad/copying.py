@@ -1,8 +1,9 @@
-"""Copies as launches: a kernel for each kind of copy, which has derivatives as any kernel has.
+"""Copy arrays by launches: each kind of copy has a kernel, which has derivatives like any kernel.
 
     parallel i, j in shape y { y[i, j] = cast x[j, i] }
 
-Invariant: what a copy reads and writes is known by boxes, and its gradient reads no content, so it saves nothing.
+Invariant: the elements that a copy reads and writes are known as boxes, and its gradient reads no content, so a tape
+saves nothing for it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ SOURCE, TARGET = "source", "target"
 
 
 class Copy:
-    """One kind of copy, with its bindings as long as someone holds them."""
+    """The kernel of one kind of copy, with its bindings as long as someone holds them.
+
+    Attributes:
+        program: The program of the kernel.
+    """
 
     def __init__(self, source: ArrayType, target: ArrayType, axes: Axes) -> None:
         self.program = Program(copy_kernel(source, target, axes))
         self._bindings: weakref.WeakValueDictionary[tuple[int, int], Binding] = weakref.WeakValueDictionary()
 
     def binding(self, target: Array, source: Array) -> Binding:
-        """The copy between two arrays."""
+        """Return the binding that copies the array `source` to the array `target`."""
         key = id(target), id(source)
         found = self._bindings.get(key)
         if found is None:
@@ -41,7 +46,13 @@ class Copy:
 
 
 def launch_copy(target: Array, source: Array, axes: Axes) -> None:
-    """Launch a copy between two different arrays, of one type or of real types."""
+    """Launch a copy between two different arrays.
+
+    Args:
+        target: The array to overwrite.
+        source: The array to read, of the dtype of the target, or of a real dtype if the target has one.
+        axes: For each axis of the source, the axis of the target with the same index; see `fields.copies`.
+    """
     kinds = [ArrayType(one.dtype, one.ndim, one.needs_grad) for one in (source, target)]
     key = (*kinds, axes)
     found = RUNTIME.copies.get(key)
@@ -51,7 +62,13 @@ def launch_copy(target: Array, source: Array, axes: Axes) -> None:
 
 
 def copy_kernel(source: ArrayType, target: ArrayType, axes: Axes) -> Kernel:
-    """Every element of the target becomes that of the source at the same place. axes: see `fields.copies`."""
+    """Return the kernel that sets every element of the target to the element of the source at the same place.
+
+    Args:
+        source: The type of the source.
+        target: The type of the target.
+        axes: For each axis of the source, the axis of the target with the same index, or None for index 0.
+    """
     b = Builder()
     begin = tuple(b.const(0, i32) for _ in range(target.ndim))
     end = tuple(b.shape(TARGET, axis) for axis in range(target.ndim))

@@ -1,4 +1,4 @@
-"""One direction of a program: what a launch of it does to which arrays, and a gradient tied to memory."""
+"""Define one direction of a program, with the arrays that its launches use, and a gradient that is tied to memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,14 @@ NOTHING: Mapping[str, Before] = {}
 
 
 class Side:
-    """One direction of a program: its launcher, and the names of the arrays it uses, writes, reads and is sized by."""
+    """One direction of a program: its launcher, and the names of the arrays that it uses.
+
+    Attributes:
+        launcher: The launcher of the direction.
+        arrays: Names of all arrays that a launch gets.
+        writes: Names of the arrays that a launch writes.
+        reads: Names of the arrays that a launch reads, including those whose content decides sizes.
+    """
 
     __slots__ = ("launcher", "arrays", "writes", "reads")
 
@@ -40,18 +47,32 @@ class Side:
 
 
 class Direction(NamedTuple):
-    """A gradient: what its launch does to which arrays, and to which of their elements."""
+    """A gradient of a program: the arrays and the elements that its launch touches.
+
+    Attributes:
+        side: The arrays of the launch.
+        regions: The elements of these arrays that the launch touches.
+    """
 
     side: Side
     regions: Regions
 
 
 class Backward:
-    """The gradient of a binding: its memory, what it writes, and which primals it reads.
+    """The gradient of a binding: its memory, the arrays that it writes, and the primals that it reads.
 
-    reads: fields whose content the gradient needs, by the sweep or by the count of its adstacks; adjoints are not
-    among them. foreign: names of NumPy arrays it needs, whose writes nobody sees; not those of one launch alone.
-    before: the array behind each copy of what was there before the launch.
+    Attributes:
+        program: The program.
+        arrays: The arrays of the binding by name.
+        launcher: The launcher of the gradient.
+        memory: The memory of the gradient by name.
+        written: The fields that the gradient writes.
+        reads: The fields whose content the gradient needs, for the sweep or for the sizes of its adstacks, without
+            adjoints.
+        foreign: Names of the NumPy arrays that the gradient needs, whose writes nobody sees; arrays of one launch alone
+            are not among them.
+        before: For each array parameter that is a copy of earlier content, the name of the original.
+        regions: The elements that a launch of the gradient touches.
     """
 
     __slots__ = (
@@ -85,38 +106,51 @@ class Backward:
         self._versions = version_source(program, arrays, side.launcher)
 
     def read_boxes(self, scalars: Scalars, kept: Mapping[str, Before] = NOTHING) -> dict[Array, list[Box]]:
-        """Which elements of which primals the gradient with these arguments may read.
+        """Return the elements of each primal that the gradient with these arguments may read.
 
-        kept: of what was there before the launch; a copy that is made of nothing else does not read the primal.
+        Args:
+            scalars: The scalar arguments by name.
+            kept: The saved earlier content by parameter. A copy that is made of saved content alone does not read the
+                primal.
         """
         found = self.regions.read_boxes(scalars, self._shapes())
         boxes = {name: own for name, own in found.items() if not self._is_kept(name, own, kept)}
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
     def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, Before]) -> bool:
+        """Return True if all boxes of a parameter that is a copy lie in the saved earlier content."""
         before = kept.get(self.before.get(name, ""))
         return before is not None and all(before.primal.holds(box) for box in boxes)
 
     def adjoint_boxes(self, array: Array, scalars: Scalars) -> list[Box]:
-        """Which elements of the adjoint of an array the gradient may read or write."""
+        """Return the elements of the adjoint of an array that the gradient may read or write."""
         shapes, names = self._shapes(), [n for n in self.memory if bound_to(self.program, self.arrays, n) is array.grad]
         found = (self.regions.read_boxes(scalars, shapes), self.regions.write_boxes(scalars, shapes))
         return [box for boxes in found for name in names for box in boxes.get(name, ())]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each array of the gradient, copies of earlier content included."""
         copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
         return {**shapes_of(self.memory), **copies}
 
     def verify(self, scalars: Scalars, draws: Draws) -> None:
-        """Raise NotDifferentiable, located, where the gradient would be wrong at the present state; see `marks`."""
+        """Raise NotDifferentiable, located, if the gradient would be wrong at the present state; see `marks`."""
         self.launcher.verify(self.memory, scalars, draws, self._stamps())
 
     def _stamps(self) -> tuple[int, ...] | None:
+        """Return the versions of the fields that decide sizes, or None if one of the arrays has no version."""
         versions = self._versions
         return None if versions is None else tuple([f.version for f in versions])
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False) -> None:
-        """Run the gradient once, unwatched; see `Binding.launch_grad`. verified: by `verify`, after the launch."""
+        """Run the gradient once, without telling watchers; see `Binding.launch_grad`.
+
+        Args:
+            scalars: The scalar arguments by name.
+            draws: The key of the random numbers of the forward launch.
+            replaced: Arrays to use in place of bound ones, by parameter name.
+            verified: True if `verify` has already run, after the forward launch.
+        """
         memory = {**self.memory, **replaced} if replaced else self.memory
         try:
             self.launcher.run(memory, scalars, draws, self._stamps(), verified)
@@ -126,7 +160,7 @@ class Backward:
 
 
 def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
-    """Adjoint arrays that a kernel of stage adjoint uses by the name `x.grad` without a parameter of that name."""
+    """Return the names `x.grad` of adjoint arrays that a kernel of stage adjoint uses without declaring them."""
     named = {p.name for p in kernel.params}
     adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
@@ -134,10 +168,10 @@ def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
 
 
 def is_checked() -> bool:
-    """Whether what the program claims is looked at."""
+    """Return True if claims of the program, such as `sg.assume_unique`, are checked before each gradient."""
     return RUNTIME.settings.debug or RUNTIME.settings.arch == "reference"
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Whether some launches of a gradient are refused that are right where the state before the launch is at hand."""
+    """Return True if some hand-called launches of a gradient are refused that a tape, with earlier state, can take."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

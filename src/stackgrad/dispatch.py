@@ -1,7 +1,7 @@
-"""`sg.perf_dispatch`: one name for several kernels that do the same; the fastest is found out by timing their calls.
+"""Implement `sg.perf_dispatch`: one name for several equivalent kernels, of which timing finds the fastest.
 
-Invariant: every call runs exactly one implementation, so that a tape records it once. Timings are kept per hash of the
-arguments' geometry; the choice never changes a result, as all implementations do the same.
+Invariant: every call runs exactly one implementation, so that a tape records it once. Timings are kept for each hash of
+the geometry of the arguments. The choice never changes a result, because all implementations compute the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ Implementation = Callable[..., Any]
 
 @dataclass
 class _Candidate:
-    """An implementation and where it may be used."""
+    """An implementation, and the test that tells which arguments it accepts.
+
+    Attributes:
+        run: The implementation.
+        is_compatible: A function of the arguments of a call, or None if the implementation accepts all.
+    """
 
     run: Implementation
     is_compatible: Callable[..., bool] | None = None
@@ -28,7 +33,15 @@ class _Candidate:
 
 @dataclass
 class _Trial:
-    """What is known of one geometry. calls: runs of each implementation since the trial began; best: the winner."""
+    """The measurements for one geometry.
+
+    Attributes:
+        started: Time in seconds (`time.monotonic`) at which the trial began or was decided.
+        calls: Number of runs of each implementation since the trial began.
+        seconds: Seconds of the timed runs of each implementation.
+        best: Number of the fastest implementation, or None while the trial goes on.
+        after: Number of calls since the trial was decided.
+    """
 
     started: float
     calls: dict[int, int] = field(default_factory=dict)
@@ -38,7 +51,7 @@ class _Trial:
 
 
 class Dispatch:
-    """A prototype with implementations, which are added by `register`."""
+    """A dispatcher runs the fastest of the implementations that `register` added to a prototype."""
 
     def __init__(
         self,
@@ -61,9 +74,17 @@ class Dispatch:
     def register(
         self, function: Implementation | None = None, *, is_compatible: Callable[..., bool] | None = None
     ) -> Any:
-        """Decorator: add an implementation, `@f.register` or `@f.register(is_compatible=test)`; outermost of all.
+        """Add an implementation; to be used as the outermost decorator.
 
-        Raises UsageError if its parameters have other names than the prototype's.
+        Both `@f.register` and `@f.register(is_compatible=test)` work.
+
+        Args:
+            function: The implementation, with the parameter names of the prototype.
+            is_compatible: A function of the arguments of a call that returns False if the implementation cannot take
+                them.
+
+        Raises:
+            UsageError: The parameters have other names than those of the prototype.
         """
         if function is None:
             return lambda given: self.register(given, is_compatible=is_compatible)
@@ -78,7 +99,7 @@ class Dispatch:
         return function
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Run one implementation that fits the arguments. Raises UsageError if there is none."""
+        """Run one implementation that fits the arguments. Raise UsageError if there is none."""
         fitting = [
             number
             for number, c in enumerate(self._candidates)
@@ -95,7 +116,7 @@ class Dispatch:
         return self._timed(trial, fitting, args, keywords)
 
     def _trial(self, key: Hashable) -> _Trial:
-        """The trial of a geometry; a new one if there is none or the old one is due for repetition."""
+        """Return the trial of a geometry; start a new one if there is none or the old one must be repeated."""
         now, found = time.monotonic(), self._trials.get(key)
         if found is not None and found.best is not None:
             counted = 0 < self._repeat_count <= found.after
@@ -106,7 +127,7 @@ class Dispatch:
         return found
 
     def _timed(self, trial: _Trial, fitting: list[int], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Run the implementation that has run least; the last run of the trial decides."""
+        """Run the implementation that has run least often; decide the trial after its last run."""
         number = min(fitting, key=lambda n: (trial.calls.get(n, 0), n))
         count = trial.calls[number] = trial.calls.get(number, 0) + 1
         sync()
@@ -129,10 +150,17 @@ def perf_dispatch(
     repeat_after_count: int = 0,
     repeat_after_seconds: float = 1.0,
 ) -> Callable[[Implementation], Dispatch]:
-    """Decorator of a prototype with an empty body, whose parameters its implementations share.
+    """Return a decorator that turns a prototype with an empty body into a dispatcher.
 
-    get_geometry_hash: of the arguments of a call; geometries are timed apart. warmup, active: calls of each
-    implementation before and while it is timed. The trial is repeated after so many calls or seconds; 0: never.
+        @sg.perf_dispatch(get_geometry_hash=lambda x: x.shape)
+        def scale(x): ...
+
+    Args:
+        get_geometry_hash: A function of the arguments of a call. Calls with different hashes are timed apart.
+        warmup: Number of calls of each implementation before it is timed.
+        active: Number of timed calls of each implementation.
+        repeat_after_count: Number of calls after which the trial is repeated; 0 for never.
+        repeat_after_seconds: Seconds after which the trial is repeated; 0 for never.
     """
 
     def decorate(prototype: Implementation) -> Dispatch:

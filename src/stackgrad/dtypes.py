@@ -1,4 +1,7 @@
-"""Which scalar type the user means: the one place that reads Python's and NumPy's names of types."""
+"""Translate the dtypes that a user writes (names of Python, NumPy and stackgrad) to scalar types.
+
+This module is the only place that reads the type names of Python and NumPy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ from .usage import FieldError
 
 
 def scalar_type(dtype: object) -> Scalar:
-    """The scalar type that a user's dtype means: one of ours, float, int, bool or a NumPy dtype."""
+    """Return the scalar type that a user's dtype means.
+
+    Args:
+        dtype: A scalar type of stackgrad, one of Python's float, int and bool, or anything that `numpy.dtype` accepts.
+
+    Raises:
+        FieldError: The dtype does not name a scalar type.
+    """
     if isinstance(dtype, Scalar):
         return dtype
     if is_default(dtype):
@@ -24,5 +34,5 @@ def scalar_type(dtype: object) -> Scalar:
 
 
 def is_default(dtype: object) -> bool:
-    """Whether it is one of Python's float, int and bool, whose meaning `sg.init` decides."""
+    """Return True if `dtype` is Python's float, int or bool, whose meaning `sg.init` decides."""
     return dtype is float or dtype is int or dtype is bool

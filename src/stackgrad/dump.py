@@ -1,4 +1,4 @@
-"""Texts of kernels, written to a folder as they are compiled, where the environment asks for them."""
+"""Write the IR texts of kernels to a folder while the kernels are compiled, if the environment asks for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 
 
 def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
-    """Write the texts of a kernel into the folder STACKGRAD_DUMP_IR, if that is set. A link in the place of a file is
-    replaced: others may write to the folder. Raises OptionError.
+    """Write the IR texts of a kernel into the folder that the variable STACKGRAD_DUMP_IR names, if it is set.
+
+    A link in the place of a file is replaced and not followed, because other users may write to the folder.
+
+    Args:
+        source: The kernel before lowering.
+        lowered: The result of lowering it, with the counting kernel if there is one.
+        kind: The direction, such as "forward" or "reverse". It becomes part of the file names.
+
+    Raises:
+        OptionError: The folder cannot be made or written.
     """
     folder = os.environ.get("STACKGRAD_DUMP_IR")
     if not folder:

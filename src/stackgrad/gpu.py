@@ -1,6 +1,6 @@
-"""`sg.cuda`: the name of the architecture, and what a program says to the GPU: on which stream launches go.
+"""Define `sg.cuda`: the name of the architecture, and the choice of the stream that launches go to.
 
-On an architecture without streams saying so changes nothing.
+On an architecture without streams the choice changes nothing.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from .usage import ArgumentError
 
 
 class Cuda(str):
-    """The architecture `cuda`, as `sg.init(arch=sg.cuda)` takes it."""
+    """The name of the architecture `cuda`, as `sg.init(arch=sg.cuda)` takes it."""
 
     __slots__ = ()
 
     @contextmanager
     def stream(self, stream: Any) -> Iterator[None]:
-        """Launches, and what the host reads and writes, follow this stream inside.
+        """Send launches, and what the host reads and writes, to a stream inside the `with` block.
 
-        stream: a stream of torch, CuPy or `sg.create_stream()`, whatever has `__cuda_stream__`, a handle as an int, or
-        None for the stream of calls without one. Work on different streams is not ordered, but by events. All
-        threads launch on the stream that was chosen last.
+        Work on different streams is not ordered except by events. All threads launch on the stream that was chosen
+        last.
+
+        Args:
+            stream: A stream of torch, CuPy or `sg.create_stream()`, any object with `__cuda_stream__`, a handle as an
+                int, or None for the default stream.
+
+        Raises:
+            ArgumentError: The value is no stream.
         """
         device, handle = device_of_runtime(), handle_of(stream)
         if device is None:
@@ -35,29 +41,33 @@ class Cuda(str):
 
     @property
     def current_stream(self) -> int:
-        """The handle of the stream that launches go to; 0 is the one of calls without a stream."""
+        """Return the handle of the stream that launches go to; 0 is the default stream."""
         device = device_of_runtime()
         return 0 if device is None else int(device.stream)
 
 
 cuda = Cuda("cuda")
-"""As `sg.init(arch=sg.cuda)` takes it."""
+"""The architecture `cuda`, for `sg.init(arch=sg.cuda)`."""
 
 
 def device_of_runtime() -> Any:
-    """The GPU that the runtime launches on, None if it has no streams."""
+    """Return the GPU that the runtime launches on, or None if the architecture has no streams."""
     found = None if RUNTIME.remote is None else getattr(RUNTIME.remote, "device", None)
     return found if hasattr(found, "stream") else None
 
 
 def handle_of(stream: Any) -> int:
-    """The handle of a stream of any library. Raises ArgumentError."""
+    """Return the handle of a stream of any library.
+
+    Raises:
+        ArgumentError: The value is no stream.
+    """
     if stream is None:
         return 0
     if hasattr(stream, "__cuda_stream__"):
         found = stream.__cuda_stream__
         return int((found() if callable(found) else found)[1])
-    for name in ("cuda_stream", "handle", "ptr"):  # torch, ours, CuPy
+    for name in ("cuda_stream", "handle", "ptr"):  # These are the names in torch, stackgrad and CuPy.
         if isinstance(getattr(stream, name, None), int):
             return int(getattr(stream, name))
     if isinstance(stream, int) and not isinstance(stream, bool):

@@ -1,9 +1,9 @@
-"""`sg.graph(function)`: what a function launches, recorded once and launched again as a whole by one call.
+"""Implement `sg.graph(function)`: record the launches of a function once, and launch them again by one call.
 
-A recorded graph launches with the sizes, numbers and addresses of its recording; its adstacks lie in memory of a stream
-of its own, so nothing else replaces that. Invariant: it is used only while launches from Python would be the very same:
-the same runtime, the same content of all that decides sizes, the same constants, and no tape or other watcher. Where
-anything differs the function runs instead, and is recorded anew.
+A recorded graph launches with the sizes, numbers and addresses of its recording. Its adstacks lie in memory of a stream
+of its own, so no other launch replaces that memory. Invariant: the graph is used only while launches from Python would
+be exactly the same: the same runtime, the same content of all arrays that decide sizes, the same constants, and no tape
+or other watcher. If anything differs, the function runs instead and is recorded anew.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """Watches launches while they are recorded. deciding: arrays whose content decides sizes, with its version then.
+    """A recording watches launches while a graph is recorded.
 
-    written: arrays that launches write, with their versions before. launchers: of each launch. guards: of what their
-    kernels took from Python objects. kept: what the recorded launches refer to.
+    Attributes:
+        deciding: The arrays whose content decides sizes, with their versions at that time.
+        written: The arrays that the launches write, with their versions before.
+        launchers: The launcher of each launch.
+        guards: Guards of what the kernels read from Python objects.
+        kept: Objects that the recorded launches refer to and that must stay alive.
     """
 
     copy = staticmethod(launch_copy)
@@ -53,7 +57,12 @@ class Recording:
     def recorded(
         self, binding: Binding, kind: str, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
     ) -> Iterator[None]:
-        """Around a launch."""
+        """Record the launch that runs inside the `with` block.
+
+        Raises:
+            Unsupported: The launch draws random numbers, works on half-precision gradients of another library, or has
+                sizes that depend on foreign memory or on an array that the graph writes.
+        """
         program = binding.program
         if program.has_random:
             reason = f"kernel {program.label} draws random numbers, which would be the same in every launch of a graph"
@@ -81,18 +90,18 @@ class Recording:
 
     @property
     def is_valid(self) -> bool:
-        """Whether all that decides sizes is as it was, and what the kernels took from Python objects."""
+        """Return True if everything that decides sizes, and everything that kernels read from Python, is unchanged."""
         return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
 
     def undo(self) -> None:
-        """Nothing has run: versions and counters are as before."""
+        """Put versions and counters back, because recording runs nothing on the device."""
         for array, version in self.written.items():
             array.words[VERSION] = version
         for launcher in self.launchers:
             launcher.stats.words[LAUNCHES] -= 1
 
     def launched(self) -> None:
-        """Everything was launched once more."""
+        """Update versions and counters after the whole graph was launched once more."""
         for array in self.written:
             array.words[VERSION] = stamp()
         for launcher in self.launchers:
@@ -100,9 +109,14 @@ class Recording:
 
 
 class RecordedGraph:
-    """A function and what it launches. Calling it does what calling the function does; its result is None.
+    """A function together with a recording of its launches; calling it does what calling the function does.
 
-    recordings: how often launches were recorded. replays: calls that were one launch.
+    The result of a call is None.
+
+    Attributes:
+        function: The function.
+        recordings: How often launches were recorded.
+        replays: Number of calls that were one launch of the graph.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -115,12 +129,13 @@ class RecordedGraph:
         self._run()
 
     def __call__(self) -> None:
-        """Launch it all."""
+        """Launch the recorded graph, or run the function and record it anew if the recording no longer fits."""
         if not self._is_valid():
             self._run()
             return
         assert self._recording is not None
         device, own = self._device, self._device.stream
+        # The present stream and that of the graph wait for each other, so that launches keep the program's order.
         if own:
             device.follow(self._stream, own)
         device.driver.launch_graph(self._graph, self._stream)
@@ -131,6 +146,7 @@ class RecordedGraph:
         self._recording.launched()
 
     def _is_valid(self) -> bool:
+        """Return True if a launch of the recorded graph does what the function would do."""
         recording = self._recording
         return (
             recording is not None
@@ -140,7 +156,7 @@ class RecordedGraph:
         )
 
     def _run(self) -> None:
-        """Run the function, then record it if launches can be."""
+        """Run the function, then record its launches if the architecture can record them and nothing watches."""
         RUNTIME.ensure()
         device = device_of_runtime()
         if device is None or RUNTIME.words[WATCHED]:
@@ -154,11 +170,13 @@ class RecordedGraph:
             self._record(device)
 
     def _open(self, device: Any) -> None:
+        """Make a stream of the graph's own on a device."""
         self._device, self._generation = device, RUNTIME.generation
         self._stream = device.new_stream()
         weakref.finalize(self, device.drop, lambda stream=self._stream: device.destroy_stream(stream))
 
     def _record(self, device: Any) -> None:
+        """Record the launches of the function as a graph of the device."""
         recording = Recording()
         RUNTIME.capture = recording  # type: ignore[assignment]
         try:
@@ -171,7 +189,7 @@ class RecordedGraph:
         self.recordings += 1
 
     def _forget(self) -> None:
-        """Drop what was recorded."""
+        """Drop the recorded graph."""
         if self._recording is not None:
             graph, driver = self._graph, self._device.driver
             self._device.drop(lambda: driver.destroy_graph(graph))
@@ -179,16 +197,26 @@ class RecordedGraph:
 
 
 class GraphMaker(Graph):
-    """`sg.graph`."""
+    """The type of `sg.graph`."""
 
     def __call__(self, function: Callable[[], Any]) -> RecordedGraph:
-        """Run a function of launches, and make what runs it again, on a GPU by one launch of all that it launches.
+        """Run a function of launches, and return an object that runs it again, on a GPU by a single launch.
 
-        The function takes no arguments, and nothing but its launches matters: it is called twice now, once to run and
-        once to be recorded, and again when sizes have changed. It cannot wait for the device. Raises Unsupported for
-        launches that cannot be recorded: of random numbers, on arrays of the host, or whose sizes the graph decides.
+        Nothing but the launches of the function matters. It is called twice now, once to run and once to be recorded,
+        and again when sizes have changed. It cannot wait for the device.
+
+            step = sg.graph(lambda: (advect(), project()))
+            step()
+
+        Args:
+            function: A function without arguments.
+
+        Raises:
+            Unsupported: A launch cannot be recorded: it draws random numbers, uses arrays of the host, or has sizes
+                that the graph itself decides.
         """
         return RecordedGraph(function)
 
 
 graph = GraphMaker()
+"""Record the launches of a function; see `GraphMaker.__call__`."""

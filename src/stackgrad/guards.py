@@ -1,7 +1,7 @@
-"""What a traced kernel took from Python objects, so that a change of it is seen at the next launch.
+"""Guard what a traced kernel read from Python objects, so that the next launch sees a change.
 
-Invariant: a guard keeps neither the objects alive nor what it found there, unless it is a number, a text or a NumPy
-array; what is not seen in this way is looked at anew before each launch.
+Invariant: a guard keeps neither the objects nor the values that it found alive, unless such a value is a number, a text
+or a NumPy array. What a guard cannot compare in this way is looked up anew before each launch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
 class _Outer:
-    """A name outside of a function."""
+    """A name that a function uses and that is defined outside of the function.
+
+    Attributes:
+        function: A weak reference to the function.
+        name: The name.
+        cell: The number of the closure cell of the name, or -1 if the name is global.
+    """
 
     __slots__ = ("function", "name", "cell")
 
@@ -32,7 +38,7 @@ class _Outer:
         self.cell = free.index(name) if name in free else -1
 
     def now(self) -> Any:
-        """What it means; MISSING if it means nothing, or Python's own name."""
+        """Return the present value of the name; MISSING if it has none, or is a builtin of Python."""
         function = self.function()
         if function is None:
             return MISSING
@@ -45,7 +51,7 @@ class _Outer:
 
 
 class NameGuard:
-    """What a name outside of a function means."""
+    """A guard of the value of a name that is defined outside of a function."""
 
     __slots__ = ("_outer", "_then")
 
@@ -54,11 +60,11 @@ class NameGuard:
         self._then = snapshot(read.found)
 
     def holds(self) -> bool:
-        """Whether it means what it did."""
+        """Return True if the name means what it meant during the trace."""
         return self._then.holds(self._outer.now())
 
     def pin(self) -> Pin | None:
-        """How machine code sees that the name means the very same object; None if that has to be looked into."""
+        """Return how machine code can check that the name means the same object, or None if it cannot."""
         function, now = self._outer.function(), self._outer.now()
         if now is MISSING or not isinstance(self._then, (Number, Identity)):
             return None
@@ -68,7 +74,7 @@ class NameGuard:
 
 
 class PartGuard:
-    """What an object gives when it is looked at in one way."""
+    """A guard of what an object gives when it is looked at in one way, for example at an attribute."""
 
     __slots__ = ("_owner", "_look", "_then")
 
@@ -76,22 +82,23 @@ class PartGuard:
         self._owner, self._look, self._then = owner, read.look, then
 
     def holds(self) -> bool:
-        """Whether it gives what it did; an object that died gives nothing."""
+        """Return True if the object gives what it gave during the trace; an object that died gives nothing."""
         owner = self._owner()
         if owner is None:
             return False
         try:
             return self._then.holds(self._look(owner))
-        except Exception:  # whatever a property raises: the trace that follows says it at its line
+        # A property may raise anything. The trace that follows raises it again and shows its line.
+        except Exception:
             return False
 
     def pin(self) -> Pin | None:
-        """Machine code does not look into objects."""
+        """Return None, because machine code does not look into objects."""
         return None
 
 
 class EvaluationGuard:
-    """What a static expression gives that calls what nobody can look into: it is evaluated again."""
+    """A guard of a static expression that calls a function it cannot look into; the guard evaluates it again."""
 
     __slots__ = ("_outer", "_bound", "_code", "_then")
 
@@ -101,14 +108,15 @@ class EvaluationGuard:
         self._code, self._then = read.code, then
 
     def holds(self) -> bool:
-        """Whether it gives what it did."""
+        """Return True if the expression gives what it gave during the trace."""
         try:
             return self._then.holds(self.evaluated())
-        except Exception:  # the trace that follows says it at its line
+        # The trace that follows raises it again and shows its line.
+        except Exception:
             return False
 
     def evaluated(self) -> Any:
-        """What it gives now."""
+        """Return what the expression gives now."""
         namespace = {name: held() for name, held in self._bound.items()}
         for outer in self._outer:
             found = outer.now()
@@ -117,7 +125,7 @@ class EvaluationGuard:
         return listed(eval(self._code, namespace))
 
     def pin(self) -> Pin | None:
-        """Machine code evaluates nothing."""
+        """Return None, because machine code evaluates no expressions."""
         return None
 
 
@@ -125,7 +133,7 @@ Guard = NameGuard | PartGuard | EvaluationGuard
 
 
 def _held(value: Any) -> Callable[[], Any]:
-    """Gives an object again; nothing of the program is kept alive by it. A dead one is None."""
+    """Return a function that returns the value again without keeping it alive; None if the object has died."""
     if isinstance(value, (*NUMBERS, np.ndarray)) or type(value).__module__.startswith(_PACKAGE):
         return lambda: value
     if type(value) in (list, tuple):
@@ -141,7 +149,7 @@ def _held(value: Any) -> Callable[[], Any]:
 
 
 def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
-    """Guards of what a trace has read."""
+    """Return guards of everything that a trace has read."""
     made: dict[Any, Guard] = {}
     fresh_objects: dict[int, Any] = {}
     for read in reads:
@@ -154,7 +162,7 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
             owner = reference(read.owner)
             if id(read.owner) in fresh_objects:
                 if read.name in attributes(read.owner):
-                    continue  # it is seen where the object comes from
+                    continue  # The guard of the expression that made the object compares this attribute.
                 owner = _kept(read.owner)
             then = _lasting(read.found, partial(read.look, read.owner), fresh_objects)
             made[id(read.owner), read.name] = PartGuard(read, then, owner)
@@ -162,11 +170,18 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
 
 
 def _kept(owner: Any) -> Callable[[], Any]:
+    """Return a function that returns an object and keeps it alive."""
     return lambda: owner
 
 
 def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]) -> Snapshot:
-    """What is like an object, and like what is given in its place if it is made anew whenever one looks."""
+    """Return a snapshot of a value that also fits the value that is made in its place whenever one looks again.
+
+    Args:
+        found: The value that the trace found.
+        again: A function that looks again.
+        fresh_objects: Objects that are made anew at each look, by identity; this function adds to them.
+    """
     then = snapshot(found)
     if isinstance(then, (Number, Elements)) or then.holds(again()):
         return then
@@ -176,5 +191,5 @@ def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]
 
 
 def hold(guards: Iterable[Guard]) -> bool:
-    """Whether all is as it was."""
+    """Return True if all guards hold."""
     return all([guard.holds() for guard in guards])

@@ -1,8 +1,9 @@
-"""Gradients in half precision that belong to others: kernels add to f32 beside them, what is left is rounded into them.
+"""Keep f32 accumulators beside gradients in half precision that belong to another library.
 
-torch wants the gradient of an f16 tensor in f16, of which a sum of many shares would stop growing. Invariant: after a
-launch the gradient of the other library is the rounded accumulator; before one, elements that somebody else has
-written since, and only those, are taken over from there.
+torch wants the gradient of an f16 tensor in f16. A sum of many terms in f16 would stop growing at some size. So kernels
+add to an accumulator in f32, which is rounded into the gradient. Invariant: after a launch the gradient of the other
+library is the rounded accumulator. Before a launch, the accumulator takes over the elements that someone else has
+written since, and only those.
 """
 
 from __future__ import annotations
@@ -17,42 +18,48 @@ import numpy as np
 from .session import RUNTIME
 
 _KEPT: dict[int, tuple[weakref.ref[Any], Accumulator]] = {}
-"""By the identity of the tensor: its accumulator, which lives as long as the tensor."""
+"""The table maps the identity of a tensor to its accumulator, which lives as long as the tensor."""
 
 
 _NOTHING = nullcontext()
 
 
 class Accumulator(np.ndarray):
-    """f32 memory of the host. narrow: the gradient in f16 that it is rounded into. on_device: where that is."""
+    """An accumulator is f32 memory of the host that is rounded into a gradient in f16.
+
+    Attributes:
+        narrow: The gradient in f16 that the accumulator is rounded into.
+        on_device: True if the memory of `narrow` lies on a device.
+    """
 
     narrow: np.ndarray
     on_device: bool
 
     @classmethod
     def of(cls, narrow: np.ndarray, on_device: bool = False) -> Accumulator:
-        """A new one, with what the gradient holds."""
+        """Return a new accumulator that holds the present content of a gradient in f16."""
         made = np.zeros(narrow.shape, np.float32).view(cls)
         made.narrow, made.on_device = narrow, on_device
         made.refresh()
         return made
 
     def refresh(self) -> None:
-        """Before a launch: what others have written."""
+        """Take over, before a launch, the elements of the gradient that other code has written."""
         given = RUNTIME.remote.fetch(self.narrow) if self.on_device and RUNTIME.remote else self.narrow
         mine = self._rounded()
+        # NaN differs from itself, so two NaNs must count as the same content.
         same = (mine == given) | np.isnan(mine) & np.isnan(given)
         np.copyto(self, given, where=~same)
 
     def give(self) -> None:
-        """After a launch."""
+        """Write, after a launch, the rounded accumulator to the gradient."""
         if self.on_device and RUNTIME.remote:
             RUNTIME.remote.assign(self.narrow, ..., self._rounded())
         else:
             self.narrow[...] = self._rounded()
 
     def store(self, content: np.ndarray) -> None:
-        """Overwrite both."""
+        """Overwrite both the accumulator and the gradient."""
         self[...] = content
         self.give()
 
@@ -62,10 +69,16 @@ class Accumulator(np.ndarray):
 
 
 def accumulating(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
-    """What kernels use as this gradient: itself, or if it is in half precision an accumulator.
+    """Return the array that kernels add to in place of a gradient.
 
-    owner: the tensor whose gradient it is; all calls with it have one accumulator, so that no launch rounds what the
-    next one adds to.
+    Args:
+        narrow: The gradient, of any real dtype.
+        owner: The tensor whose gradient it is. All calls with one owner return one accumulator, so that no launch
+            rounds what the next launch adds to. None for a new accumulator.
+        on_device: True if the memory of the gradient lies on a device.
+
+    Returns:
+        The gradient itself, or an accumulator if the gradient is in half precision.
     """
     if narrow.dtype != np.float16:
         return narrow
@@ -83,12 +96,15 @@ def accumulating(narrow: np.ndarray, owner: Any = None, on_device: bool = False)
 
 
 def accumulators(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
-    """Those among the arrays of a launch."""
+    """Return the accumulators among the arrays of a launch."""
     return tuple(array for array in arrays if isinstance(array, Accumulator))
 
 
 def rounded(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
-    """Around a launch that may use these."""
+    """Return a context manager around a launch that may use these accumulators.
+
+    It refreshes the accumulators before the launch, and rounds them into the gradients after the launch.
+    """
     return _around(found) if found else _NOTHING
 
 

@@ -1,4 +1,4 @@
-"""Kernels as functions of JAX: `wrap(kernel, out="y")` has a derivative and works under jit, grad and vmap."""
+"""Wrap kernels as functions of JAX that have a derivative and work under jit, grad and vmap."""
 
 from __future__ import annotations
 
@@ -17,11 +17,23 @@ Arrays = tuple[Any, ...]
 
 
 def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
-    """A kernel as a function of JAX arrays. It takes the kernel's arguments without `out`, and returns those.
+    """Return a function of JAX arrays that launches a kernel and that JAX can differentiate.
 
-    out: as of `sg.torch.wrap`. Arguments that are no arrays are Python objects, known when the function is traced. The
-    kernel runs on the host, in a callback; it must be a function of its arguments, so it draws no random numbers,
-    stores to results alone, and fields that it reads do not change. Raises ArgumentError, MissingPackage without JAX.
+    The function takes the arguments of the kernel without `out`, and returns the results: a single one alone, several
+    as a tuple. Arguments that are no arrays are Python objects that are known when the function is traced. The kernel
+    runs on the host, in a callback. It must be a function of its arguments: it draws no random numbers, stores to
+    results alone, and the fields that it reads do not change.
+
+        square = sg.jax.wrap(square_kernel, out="y")
+        jax.grad(lambda x: square(x).sum())(x)
+
+    Args:
+        kernel: A kernel.
+        out: The results and their form, as for `sg.torch.wrap`.
+
+    Raises:
+        ArgumentError: `out` does not fit the kernel, or, in a call, the arguments do not.
+        MissingPackage: JAX is not installed.
     """
     _jax()
     wrapped = Wrapped(kernel, out)
@@ -37,7 +49,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
 
 def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -> Callable[..., Arrays]:
-    """The function of the arrays among the arguments, the others fixed."""
+    """Return a JAX function of the named arrays among the arguments `given` of a call; other arguments are fixed."""
     jax = _jax()
     kinds = {name: jax.ShapeDtypeStruct(*kind) for name, kind in wrapped.results(given).items()}
     real = tuple(name for name in names if np.issubdtype(np.dtype(given[name].dtype), np.floating))
@@ -67,6 +79,7 @@ def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -
         arrays, results = kept
         by_name = dict(zip(names, arrays))
         shapes = tuple(jax.ShapeDtypeStruct(by_name[n].shape, by_name[n].dtype) for n in real)
+        # The callback cannot take arrays of float0, the dtype of cotangents of integers.
         seeds = tuple(np.zeros(()) if c.dtype == jax.dtypes.float0 else c for c in cotangents)
         grads = jax.pure_callback(run_grad, shapes, arrays, results, seeds, vmap_method="sequential")
         found = dict(zip(real, grads))
@@ -77,13 +90,15 @@ def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -
 
 
 def _jax() -> Any:
+    """Return the module jax. Raise MissingPackage if it is not installed."""
     return imported("jax", "JAX", "jax")
 
 
 def _own(given: dict[str, Any], names: tuple[str, ...], arrays: Any) -> dict[str, Any]:
-    """The arguments with NumPy arrays of the call's own: what JAX gives may not be written."""
+    """Return the arguments with copies of their arrays, because arrays that JAX gives may not be written."""
     return {**given, **{name: np.array(array, order="C") for name, array in zip(names, arrays)}}
 
 
 def _copy(cotangent: Any, like: np.ndarray) -> np.ndarray:
+    """Return a cotangent as a new array of the dtype of another one."""
     return np.array(cotangent, like.dtype, order="C")

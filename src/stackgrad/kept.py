@@ -1,6 +1,6 @@
-"""Content that is kept while something overwrites it, as boxes of arrays; swapped back in, or copied out.
+"""Save the content of boxes of arrays while something overwrites it; swap it back in, or copy it out.
 
-Invariant: a kept content has the shape of its box, and no one else writes it.
+Invariant: saved content has the shape of its box, and no other code writes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from .session import RUNTIME
 
 @dataclass(eq=False, slots=True)
 class Kept:
-    """The content that a box of an array had; None for the whole array."""
+    """The saved content of a box of an array.
+
+    Attributes:
+        array: The array.
+        box: The box, or None for the whole array.
+        content: The saved content, of the shape of the box.
+    """
 
     array: np.ndarray
     box: Box | None
@@ -23,16 +29,16 @@ class Kept:
 
     @classmethod
     def of(cls, array: np.ndarray, box: Box | None) -> Kept:
-        """The present content."""
+        """Save the present content of a box of an array; None for the whole array."""
         RUNTIME.settle()
         return cls(array, box, (array if box is None else array[box]).copy())
 
     def holds(self, box: Box) -> bool:
-        """Whether these elements are among those kept."""
+        """Return True if all elements of a box are among the saved elements."""
         return self.box is None or covers(self.box, box)
 
     def restored(self) -> np.ndarray:
-        """The array with this content in the box, and with its present content elsewhere."""
+        """Return a copy of the array with the saved content in the box and the present content elsewhere."""
         if self.box is None:
             return self.content.copy()
         RUNTIME.settle()
@@ -41,7 +47,7 @@ class Kept:
         return made
 
     def swap(self) -> None:
-        """Exchange it with the present content; its own inverse."""
+        """Exchange the saved content with the present content; a second call undoes the first."""
         RUNTIME.settle()
         place = self.array[...] if self.box is None else self.array[self.box]
         present = place.copy()
@@ -51,12 +57,17 @@ class Kept:
 
 @dataclass(eq=False, slots=True)
 class Before:
-    """What an array contained, as far as a launch may overwrite it, and its tangents in forward mode."""
+    """The content that an array had before a launch, as far as the launch may overwrite it.
+
+    Attributes:
+        primal: The saved content of the array.
+        tangents: In forward mode, the saved content of each of its tangents.
+    """
 
     primal: Kept
     tangents: list[Kept]
 
 
 def covers(outer: Box, inner: Box) -> bool:
-    """Whether every element of `inner` is in `outer`."""
+    """Return True if every element of the box `inner` is in the box `outer`."""
     return all(a.start <= b.start and b.stop <= a.stop for a, b in zip(outer, inner))

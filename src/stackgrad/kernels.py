@@ -1,4 +1,4 @@
-"""Kernels: Python functions that are traced at their first call.
+"""Define kernels: Python functions that are traced at their first call.
 
 Invariant: what a call launches was traced under the present settings, on live fields.
 """
@@ -55,12 +55,11 @@ _CALLS = ("__call__", "grad")
 
 
 class Kernel(Generic[P, R]):
-    """A Python function as a kernel: `k(*args)` launches it, `k.grad(*args)` its gradient.
+    """A kernel made of a Python function: `k(*args)` launches it, `k.grad(*args)` launches its gradient.
 
     The function is traced at the first call after `init`, and again for each other kind of arguments: arrays of another
-    type or rank, other templates. Raises the located errors of the compiler then, and KernelTypeError, at the
-    function's `def`, for arguments that do not fit. Defined in a class, it is a method: `obj.k(...)`,
-    `obj.k.grad(...)`.
+    type or rank, other templates. Then the located errors of the compiler are raised. Arguments that do not fit raise a
+    KernelTypeError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
 
     Invariant: `__call__` and `grad` are slots: a call runs no Python code before the function that stands there.
     """
@@ -95,7 +94,7 @@ class Kernel(Generic[P, R]):
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
-        """A kernel from IR text; see `kernel_from_text`."""
+        """Return a kernel made of IR text; see `kernel_from_text`."""
         return kernel_from_text(text)
 
     def __repr__(self) -> str:
@@ -116,38 +115,38 @@ class Kernel(Generic[P, R]):
     if TYPE_CHECKING:
 
         def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
-            """Launch once; gives the result, None if the kernel returns nothing."""
+            """Launch the kernel once. Return its result, or None if it returns nothing."""
 
         def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
             """Launch the gradient at the present content of all fields.
 
-            `y.grad` of what the kernel writes holds the cotangents before; afterwards they are pulled back: `x.grad`
-            of what it reads has grown by its share, `y.grad` of what it overwrites is 0. Raises NotDifferentiable and
-            Unsupported, located.
+            Before, `y.grad` of what the kernel writes holds the cotangents. Afterwards `x.grad` of what it reads has
+            grown by its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported,
+            located.
             """
 
     def _set(self, slot: str, function: Callable[..., Any] | None) -> None:
-        """Calls through a slot of `_CALLS` go to this function from now on. None: as before."""
+        """Send calls through a slot of `_CALLS` to this function from now on; None changes nothing."""
         if function is not None:
             object.__setattr__(self, slot, function)
 
     def _first_call(self, *args: Any, **keywords: Any) -> R:
-        """A call, perhaps through what stood in the slot before a trampoline did."""
+        """Run a call, perhaps through the function that stood in the slot before a trampoline did."""
         return self._call(*args, **keywords) if self._forward.is_new else self(*args, **keywords)
 
     def _first_call_grad(self, *args: Any, **keywords: Any) -> None:
-        """A call of the gradient, perhaps through what stood in the slot before a trampoline did."""
+        """Run a call of the gradient, perhaps through what stood in the slot before a trampoline did."""
         (self._call_grad if self._reverse.is_new else self.grad)(*args, **keywords)
 
     def _call(self, *args: Any, **keywords: Any) -> R:
-        """A call that nothing stands ready for, unless what the kernel took from an object is asked for first."""
+        """Run a call that nothing stands ready for, unless a standing launch with guards fits it."""
         guarded = self._forward.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call_slowly(*args, **keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def _call_grad(self, *args: Any, **keywords: Any) -> None:
-        """The same of the gradient."""
+        """Run a call of the gradient that nothing stands ready for, unless a standing launch with guards fits it."""
         guarded = self._reverse.guarded
         if guarded is None or keywords or not guarded.holds(args):
             self._call_grad_slowly(*args, **keywords)
@@ -155,33 +154,33 @@ class Kernel(Generic[P, R]):
             guarded.function(*args)  # type: ignore[misc]
 
     def _call_slowly(self, *args: Any, **keywords: Any) -> R:
-        """A call from Python, after which calls like it may be launched natively."""
+        """Launch from Python, after which calls like this one may be launched by machine code."""
         result = self._launch(args, keywords)
         if not keywords and self._forward.is_due():
             self._stand(self._forward, args, False)
         return result
 
     def _call_grad_slowly(self, *args: Any, **keywords: Any) -> None:
-        """The same of the gradient."""
+        """Launch the gradient from Python, after which calls like this one may be launched by machine code."""
         self._launch_grad(args, keywords)
         if not keywords and self._reverse.is_due():
             self._stand(self._reverse, args, True)
 
     def _stand(self, native: Native, args: tuple[Any, ...], is_grad: bool) -> None:
-        """Let calls like this one be launched natively, if they can be."""
+        """Let calls like this one be launched by machine code, if that is possible."""
         slowly = self._call_grad_slowly if is_grad else self._call_slowly
         if native.is_new:
             made = native.builtin(self._call_grad if is_grad else self._call, partial(self._fail, native, is_grad))
             self._set(_CALLS[is_grad], made)
-        with suppress(StackgradError, Misfit):  # the call itself has succeeded
+        with suppress(StackgradError, Misfit):  # The call itself has succeeded, so no error may appear now.
             native.settle(self._situation(args, is_grad), slowly, lambda one: partial(self._fail, one, is_grad))
 
     def _fail(self, native: Native, is_grad: bool, *args: Any) -> None:
-        """Raise the error of the native launch that has just failed."""
+        """Raise the error of the standing launch that has just failed."""
         native.fail(lambda: self._memory(args, is_grad))
 
     def _launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> R:
-        """A launch from Python."""
+        """Launch the kernel from Python. Return its result."""
         if KEYWORD in keywords:
             with on(keywords[KEYWORD]):
                 return self(*args, **without_stream(keywords))  # type: ignore[call-arg, arg-type]
@@ -194,7 +193,7 @@ class Kernel(Generic[P, R]):
         return None  # type: ignore[return-value]
 
     def _launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
-        """A launch of the gradient from Python."""
+        """Launch the gradient from Python."""
         if KEYWORD in keywords:
             self.grad(*args, **without_stream(keywords, is_gradient=True))  # type: ignore[call-arg, arg-type]
             return
@@ -207,13 +206,13 @@ class Kernel(Generic[P, R]):
         binding.launch_grad(signature.scalars(signature.positional(args, keywords) if keywords else args))
 
     def _bound(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]]:
-        """What a call launches, one without keywords that was launched before."""
+        """Return what a call launches; the call has no keywords and was launched before."""
         if self._special is not None and self._binding is not None:
             return self._special, self._binding, self._signature.scalars(args)  # type: ignore[union-attr]
         return self._table.bind(args)  # type: ignore[union-attr]
 
     def _situation(self, args: tuple[Any, ...], is_grad: bool) -> Situation | None:
-        """How calls like this one can be launched natively from now on; None if they cannot be."""
+        """Return the situation in which machine code can launch calls like this one, or None if it cannot."""
         from .situations import situation_of
 
         assert self._table is not None
@@ -224,31 +223,31 @@ class Kernel(Generic[P, R]):
         return situation_of(self._table.matchers, args, special, side, binding)
 
     def _memory(self, args: tuple[Any, ...], is_grad: bool) -> tuple[Arrays, Scalars]:
-        """The arrays and the numbers of a call that was launched before."""
+        """Return the arrays and the scalars of a call that was launched before."""
         special, binding, scalars = self._bound(args)
         return binding.prepare_grad().memory if is_grad else binding.memory, scalars
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]] | None:
-        """What a call with arrays would launch, see `Specialisations.bind`; None if the kernel takes numbers alone."""
+        """Return what a call with arrays would launch, see `Specialisations.bind`; None if it takes numbers alone."""
         return None if self._ready() is not None else self._table.bind(args)  # type: ignore[union-attr]
 
     # -- what the compiler made -----------------------------------------------------------------------------
 
     def ir(self) -> KernelIR:
-        """The kernel as traced."""
+        """Return the kernel as traced."""
         return self.program.kernel
 
     def lowered(self) -> Lowered:
-        """What a launch executes."""
+        """Return the lowering that a launch executes."""
         return self.program.forward.lowered
 
     def lowered_grad(self) -> Lowered:
-        """What a launch of the gradient executes."""
+        """Return the lowering that a launch of the gradient executes."""
         return self.program.reverse.lowered
 
     @property
     def program(self) -> Program:
-        """The traced kernel, traced if need be; of one with arrays or templates, the one launched last."""
+        """Return the program of the kernel, traced if need be; with arrays or templates, the one launched last."""
         binding = self._ready()
         if binding is not None:
             return binding.program
@@ -261,7 +260,7 @@ class Kernel(Generic[P, R]):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """All that was traced under the present settings: one for each kind of arguments."""
+        """Return all programs traced under the present settings, one for each kind of arguments."""
         if self._generation != RUNTIME.generation:
             return ()
         if self._binding is not None:
@@ -270,13 +269,13 @@ class Kernel(Generic[P, R]):
         return tuple(special.program for special in self._table.found.values())
 
     def stats(self) -> KernelStats:
-        """Counters of launches, countings and compilation, of all kinds of arguments together."""
+        """Return the counters of launches, countings and compilation, of all kinds of arguments together."""
         return stats_of(self.programs)
 
     # -- tracing --------------------------------------------------------------------------------------------
 
     def _ready(self) -> Binding | None:
-        """What a call of a kernel of numbers alone launches, traced anew if what it took from outside has changed."""
+        """Return the binding of a kernel of numbers alone, traced again if what it read from Python has changed."""
         if self._generation != RUNTIME.generation:
             self._prepare()
         elif self._special is not None and not hold(self._special.guards):
@@ -287,7 +286,7 @@ class Kernel(Generic[P, R]):
     def _prepare(self) -> None:
         """Trace under the present settings, in one thread at a time; a failure leaves the kernel untraced.
 
-        A kernel of numbers alone is traced now, any other for the arguments of each call.
+        A kernel of numbers alone is traced now, any other kernel for the arguments of each call.
         """
         RUNTIME.ensure()
         with TRACING:
@@ -315,7 +314,7 @@ class Kernel(Generic[P, R]):
             self._generation = RUNTIME.generation
 
     def _traced(self, given: Mapping[str, Any]) -> Traced:
-        """The kernel with what its parameters stand for. Shows the warnings."""
+        """Return the trace of the kernel for what its parameters stand for, and show the warnings."""
         traced = trace_function(self.__wrapped__, given)
         for warning in traced.warnings:
             warn(warning.render(), KernelWarning)
@@ -323,7 +322,10 @@ class Kernel(Generic[P, R]):
 
 
 def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None = None) -> Traced:
-    """A function traced under the present settings. given: what parameters that are no numbers stand for."""
+    """Return the trace of a function under the present settings.
+
+    `given` tells by name what the parameters that are no numbers stand for.
+    """
     from .compiler.frontend.trace import trace
 
     RUNTIME.tracing = True
@@ -334,7 +336,7 @@ def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None
 
 
 def frontend_options() -> FrontendOptions:
-    """The present settings, as far as they decide what a kernel means."""
+    """Return the present settings, as far as they decide what a kernel means."""
     from .compiler.frontend.infer import FrontendOptions
 
     settings = RUNTIME.settings
@@ -348,10 +350,10 @@ def kernel(
     *, pure: bool = ..., fastcache: bool = ..., graph: bool = ...
 ) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Decorator: make a Python function a kernel. In a class the kernel is a method.
+    """Make a Python function a kernel; use it as a decorator. In a class the kernel is a method.
 
-    pure, fastcache: accepted; every kernel that was compiled is kept on disk. graph: accepted; a launch means
-    the same whether or not a device records it. Raises OptionError.
+    The options pure, fastcache and graph are accepted without effect: every compiled kernel is kept on disk, and a
+    launch means the same whether or not a device records it. Another option raises OptionError.
     """
     for name in options:
         if name not in ("pure", "fastcache", "graph"):
@@ -363,9 +365,9 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
 
 def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any]:
-    """The function, its annotations that are text evaluated where it is defined.
+    """Return the function after evaluating annotations that are text where the function is defined.
 
-    In a module that keeps annotations as text, those that name local classes and types could not be found later.
+    In a module that keeps annotations as text, the names of local classes and types could not be found later.
     """
     texts = {name: text for name, text in getattr(function, "__annotations__", {}).items() if isinstance(text, str)}
     while texts and frame is not None and frame.f_locals is not frame.f_globals:
@@ -373,12 +375,14 @@ def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable
             with suppress(Exception):
                 function.__annotations__[name] = eval(text, frame.f_globals, frame.f_locals)
                 del texts[name]
-        frame = frame.f_back if "__qualname__" in frame.f_locals else None  # the body of a class sees what is around
+        frame = (
+            frame.f_back if "__qualname__" in frame.f_locals else None
+        )  # A class body also sees the names around it.
     return function
 
 
 def definition_span(function: Callable[..., Any]) -> Span | None:
-    """The `def` line of a function, or None if it has no source."""
+    """Return the `def` line of a function, or None if it has no source."""
     from .compiler.frontend.source import read_source
 
     try:

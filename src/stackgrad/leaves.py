@@ -1,8 +1,8 @@
-"""Arrays that a caller gives to a kernel: fields and ndarrays of ours, NumPy arrays, torch tensors, JAX arrays.
+"""Read the arrays that a caller gives to a kernel: fields, ndarrays, NumPy arrays, torch tensors and JAX arrays.
 
-Invariant: a leaf's memory is C-contiguous, in native byte order, and where kernels run: on the host, or, with
-arch=cuda, also on the GPU, where the host does not touch it. torch and JAX are recognised by module name, so neither is
-imported.
+Invariant: the memory of a leaf is C-contiguous, in native byte order, and lies where kernels run: on the host, or, with
+arch=cuda, also on the GPU, where the host does not touch it. torch and JAX are recognized by the name of the module of
+a class, so that neither is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .session import RUNTIME
 
 
 class Misfit(Exception):
-    """A value that a parameter cannot take: reason and cure, without the parameter's name."""
+    """A value does not fit a parameter; the exception has a reason and a cure, without the name of the parameter."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(reason)
@@ -30,8 +30,13 @@ class Misfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Memory of another library. grad: what gathers its adjoint, see `halves`, or None. read_only: a kernel must not
-    store to it.
+    """Memory of another library, given to a kernel.
+
+    Attributes:
+        memory: The memory.
+        grad: The array that gathers its adjoint (see `halves`), or None.
+        read_only: True if a kernel must not store to the memory.
+        owner: The object that the caller gave.
     """
 
     memory: np.ndarray
@@ -41,12 +46,18 @@ class Foreign:
 
 
 Leaf = Array | Foreign
+"""An array that a caller gives to a kernel."""
 
 
 def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
-    """A NumPy array, torch tensor, JAX array or finished leaf as a leaf; None for any other value. Raises Misfit.
+    """Return an array of another library as a leaf, or None if the value is no array.
 
-    needs_grad: True demands an adjoint buffer, False ignores it, None takes what there is.
+    Args:
+        value: A NumPy array, torch tensor, JAX array, array of a GPU, or a finished leaf; or any other value.
+        needs_grad: True demands an adjoint, False ignores it, and None takes it if it is there.
+
+    Raises:
+        Misfit: A kernel cannot use the array.
     """
     if isinstance(value, Foreign):
         return Foreign(value.memory, owner=value.owner) if needs_grad is False else value
@@ -82,6 +93,7 @@ def _torch(value: Any, needs_grad: bool | None) -> Foreign:
         raise Misfit("the torch tensor is computed from others and keeps no gradient", "call x.retain_grad() before")
     if not value.requires_grad or needs_grad is False or not _keeps_gradient(value):
         return Foreign(memory, owner=value)
+    # Kernels add to adjoints, so the tensor must have memory for its gradient before the launch.
     if value.grad is None:
         value.grad = value.detach().new_zeros(value.shape)
     if not value.grad.is_contiguous():
@@ -91,7 +103,7 @@ def _torch(value: Any, needs_grad: bool | None) -> Foreign:
 
 
 def memory_of_tensor(tensor: Any) -> np.ndarray:
-    """The memory of a contiguous torch tensor where it is. Raises Misfit."""
+    """Return the memory of a contiguous torch tensor, on the device where it is. Raise Misfit if there is none."""
     plain = tensor.detach()
     try:
         if tensor.device.type == "cpu":
@@ -104,6 +116,7 @@ def memory_of_tensor(tensor: Any) -> np.ndarray:
 
 
 def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
+    """Return memory of the GPU that another library owns. Raise Misfit if kernels cannot use it."""
     assert RUNTIME.remote is not None
     try:
         return RUNTIME.remote.borrow(interface, lender, stream)
@@ -112,7 +125,10 @@ def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
 
 
 def _other(value: Any, needs_grad: bool | None) -> Foreign:
-    """An array of CuPy, Numba or whoever else; its interface names the stream to be ordered with, if any."""
+    """Return an array of CuPy, Numba or another library of GPUs as a leaf.
+
+    Its interface names the stream that the launch must be ordered with, if any.
+    """
     if needs_grad:
         raise Misfit(f"the {type(value).__name__} has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
     interface = value.__cuda_array_interface__
@@ -121,12 +137,14 @@ def _other(value: Any, needs_grad: bool | None) -> Foreign:
 
 
 def _keeps_gradient(value: Any) -> bool:
+    """Return True if torch keeps the gradient of a tensor in its attribute `grad`."""
     return bool(value.is_leaf or value.retains_grad)
 
 
 def _jax(value: Any, needs_grad: bool | None) -> Foreign:
     if needs_grad:
         raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
+    # JAX arrays are immutable, so the leaf is read-only: borrowed on the GPU, copied on the host.
     if RUNTIME.remote is not None and all(device.platform == "gpu" for device in value.devices()):
         value.block_until_ready()
         interface = {
@@ -141,7 +159,7 @@ def _jax(value: Any, needs_grad: bool | None) -> Foreign:
 
 
 def scalar_of(memory: np.ndarray) -> Scalar:
-    """The element type of an array. Raises Misfit if kernels have none such."""
+    """Return the element type of an array. Raise Misfit if kernels have no such type."""
     try:
         found = from_dtype(memory.dtype)
     except (KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""Small matrices inside one iteration: decompositions and the solution of linear systems, at the top level of `sg`.
+"""Decompose small matrices and solve linear systems inside one iteration; the functions are names of `sg`.
 
-Invariant: all of it is written in the kernel language with fixed trip counts, so every executor computes the same and
-reverse mode differentiates it. Matrices are square and small; `dt`, where given, is the type to compute in.
+Invariant: everything is written in the kernel language with fixed trip counts, so every executor computes the same and
+reverse mode differentiates it. Matrices are square and small; `dt`, if given, is the type to compute in.
 
 Vectors of equal eigenvalues or singular values are not unique and have no derivative: a rotation between two columns
 that are exactly orthogonal and of exactly equal length counts as constant. `polar_decompose` has no such points.
@@ -28,22 +28,25 @@ SparseSolver = Refused("linalg.SparseSolver")
 
 @func
 def outer(x: Any, y: Any) -> Any:
-    """The matrix x·yᵀ of two vectors."""
+    """Return the matrix x·yᵀ of two vectors."""
     return x.outer_product(y)
 
 
 _SWEEPS = 7
-"""Sweeps of cyclic Jacobi rotations. Convergence is quadratic: 3 rows need 5 in double, 12 rows 7."""
+"""Number of sweeps of cyclic Jacobi rotations.
+
+Convergence is quadratic: 3 rows need 5 sweeps in double precision, 12 rows need 7.
+"""
 
 
 def _pairs(n: int) -> tuple[tuple[int, int], ...]:
-    """The pairs (p, q), p < q, of one sweep."""
+    """Return the pairs (p, q) with p < q that one sweep visits."""
     return tuple((p, q) for p in range(n) for q in range(p + 1, n))
 
 
 @func
 def _typed(A: Any, dt: Any) -> Any:
-    """A in the type to compute in: `dt`, or its own if that is real."""
+    """Return A in the type to compute in: `dt`, or its own type if that is real."""
     if static(dt is not None):
         return cast(A, dt)
     return A * 1.0
@@ -51,8 +54,10 @@ def _typed(A: Any, dt: Any) -> Any:
 
 @func
 def _tangent(offset: Any, difference: Any) -> Any:
-    """tan of the smaller angle of the rotation that removes `offset` beside a difference of diagonal entries d:
-    2b/(d ± √(d² + 4b²)), smooth in b where d is not 0; 0 where both are.
+    """Return the tangent of the smaller angle of the rotation that removes an off-diagonal entry.
+
+    For the entry b = `offset` and a difference d of diagonal entries it is 2b/(d ± √(d² + 4b²)). It is smooth in b
+    where d is not 0, and it is 0 where both are 0.
     """
     root = sqrt(difference * difference + 4.0 * offset * offset)
     result = offset * 0.0
@@ -63,9 +68,9 @@ def _tangent(offset: Any, difference: Any) -> Any:
 
 @func
 def sym_eig(A: Any, dt: Any = None) -> Any:
-    """Eigenvalues (n,) and orthonormal eigenvectors (n, n), one a column, of a symmetric matrix of 2 to 12 rows.
+    """Return the eigenvalues (n,) and orthonormal eigenvectors (n, n), one a column, of a symmetric matrix A.
 
-    The upper triangle of A is read. Two eigenvalues come out in descending order, more in ascending order.
+    A has 2 to 12 rows; only its upper triangle is read. Two eigenvalues descend, more ascend. `dt` is the type to use.
     """
     n = static(A.n)
     static_assert(A.n == A.m and 2 <= A.n <= 12, "sym_eig takes square matrices of 2 to 12 rows")
@@ -106,7 +111,7 @@ def sym_eig(A: Any, dt: Any = None) -> Any:
 
 @func
 def make_spd(A: Any, dt: Any = None) -> Any:
-    """The positive semidefinite matrix nearest to a symmetric one of 2 to 12 rows: Q·diag(max(λ, 0))·Qᵀ."""
+    """Return the positive semidefinite matrix nearest to a symmetric one of 2 to 12 rows: Q·diag(max(λ, 0))·Qᵀ."""
     values, Q = sym_eig(A, dt)
     scaled = Q * 1.0
     for i in static(range(A.n)):
@@ -117,10 +122,10 @@ def make_spd(A: Any, dt: Any = None) -> Any:
 
 @func
 def svd(A: Any, dt: Any = None) -> Any:
-    """(U, S, V) with A = U·S·Vᵀ, of 2 or 3 rows: U, V orthogonal, S diagonal, its entries not negative and descending.
+    """Return U, S, V with A = U·S·Vᵀ for 2 or 3 rows: U and V orthogonal, S diagonal, descending and not negative.
 
     One-sided Jacobi rotations make the columns of A·V orthogonal; their lengths are the singular values. The last
-    column of U completes the others, so that U is orthogonal for a singular A too.
+    column of U completes the others, so that U is orthogonal for a singular A too. `dt` is the type to compute in.
     """
     n = static(A.n)
     static_assert(A.n == A.m and 2 <= A.n <= 3, "svd takes square matrices of 2 or 3 rows")
@@ -157,7 +162,7 @@ def svd(A: Any, dt: Any = None) -> Any:
 
 @func
 def _columns2(B: Any, V: Any) -> Any:
-    """U and S from orthogonal columns, the longer first."""
+    """Return U, S and V from two orthogonal columns B, of which the first is the longer one."""
     s0 = B[:, 0].norm()
     u0 = Vector([1.0, 0.0]) + B[:, 0] * 0.0
     if s0 > 0.0:
@@ -172,7 +177,7 @@ def _columns2(B: Any, V: Any) -> Any:
 
 @func
 def _columns3(B: Any, V: Any) -> Any:
-    """U and S from orthogonal columns, in descending order of length."""
+    """Return U, S and V from three orthogonal columns B in descending order of length."""
     s0 = B[:, 0].norm()
     u0 = Vector([1.0, 0.0, 0.0]) + B[:, 0] * 0.0
     if s0 > 0.0:
@@ -191,7 +196,7 @@ def _columns3(B: Any, V: Any) -> Any:
 
 @func
 def _orthogonal(u: Any) -> Any:
-    """A unit vector orthogonal to a unit vector of three entries: its product with an axis that it is far from."""
+    """Return a unit vector orthogonal to a unit vector of three entries: its product with an axis far from it."""
     axis = Vector([1.0, 0.0, 0.0]) + u * 0.0
     if abs(u[0]) > 0.6:
         axis = Vector([0.0, 1.0, 0.0]) + u * 0.0
@@ -200,14 +205,22 @@ def _orthogonal(u: Any) -> Any:
 
 
 _NEWTON_STEPS = 12
+"""Number of steps of Newton's iteration in `polar_decompose`."""
 
 
 @func
 def polar_decompose(A: Any, dt: Any = None) -> Any:
-    """(R, S) with A = R·S, of 2 or 3 rows: R orthogonal, S symmetric and positive semidefinite.
+    """Return the polar decomposition A = R·S of a matrix of 2 or 3 rows.
 
-    R has the sign of det A. Two rows have a closed form; three take Newton's iteration R ← (γR + R⁻ᵀ/γ)/2, whose
+    R has the sign of det A. Two rows have a closed form. Three rows take Newton's iteration R ← (γR + R⁻ᵀ/γ)/2, whose
     derivative exists for every regular A. A singular matrix of three rows is decomposed by `svd`.
+
+    Args:
+        A: The matrix (n, n).
+        dt: The type to compute in, or None for that of A.
+
+    Returns:
+        R, S of shape (n, n): R orthogonal, S symmetric and positive semidefinite.
     """
     static_assert(A.n == A.m and 2 <= A.n <= 3, "polar_decompose takes square matrices of 2 or 3 rows")
     B = _typed(A, dt)
@@ -222,7 +235,7 @@ def polar_decompose(A: Any, dt: Any = None) -> Any:
 
 @func
 def _polar2(A: Any) -> Any:
-    """The orthogonal factor: A + sign(det A)·cof A, scaled to unit columns; the identity for the zero matrix."""
+    """Return the orthogonal factor A + sign(det A)·cof A, scaled to unit columns; the identity for the zero matrix."""
     turn = select(A[0, 0] * A[1, 1] - A[0, 1] * A[1, 0] < 0.0, -1.0, 1.0)
     x = A[0, 0] + turn * A[1, 1]
     y = A[1, 0] - turn * A[0, 1]
@@ -237,7 +250,7 @@ def _polar2(A: Any) -> Any:
 
 @func
 def _polar3(A: Any) -> Any:
-    """The orthogonal factor of a matrix of three rows."""
+    """Return the orthogonal factor of a matrix of three rows."""
     R = A * 1.0
     scale = abs(A).max()
     if abs(A.determinant()) > 1e-12 * scale * scale * scale:
@@ -253,10 +266,16 @@ def _polar3(A: Any) -> Any:
 
 @func
 def eig(A: Any, dt: Any = None) -> Any:
-    """Eigenvalues (2, 2) and eigenvectors (4, 2) of a real matrix of 2 rows, complex numbers as (re, im).
+    """Return the eigenvalues and eigenvectors of a real matrix of 2 rows, with complex numbers as (re, im).
 
-    Row i of the values is the i-th eigenvalue; column i of the vectors its eigenvector of unit length, entry by entry.
-    The larger real eigenvalue, or the one above the axis, comes first.
+    Args:
+        A: The matrix (2, 2).
+        dt: The type to compute in, or None for that of A.
+
+    Returns:
+        The eigenvalues (2, 2) and the eigenvectors (4, 2). Row i of the eigenvalues is the i-th one; column i of the
+        eigenvectors is its eigenvector of unit length, entry by entry. The larger real eigenvalue, or the one with
+        positive imaginary part, comes first.
     """
     static_assert(A.n == 2 and A.m == 2, "eig takes matrices of 2 rows")
     B = _typed(A, dt)
@@ -279,8 +298,10 @@ def eig(A: Any, dt: Any = None) -> Any:
 
 @func
 def _eigenvector(B: Any, d: Any, re: Any, im: Any) -> Any:
-    """A unit vector of the kernel of B - λ, with λ = (trace B)/2 + re + i·im and d half the difference of the diagonal:
-    the longer one of (B01, λ - B00) and (λ - B11, B10).
+    """Return a unit vector v with (B - λ)·v = 0 for an eigenvalue λ = (trace B)/2 + re + i·im.
+
+    It is the longer one of (B01, λ - B00) and (λ - B11, B10), scaled. `d` is half the difference of the diagonal
+    entries.
     """
     v = Vector([B[0, 1], B[0, 1] * 0.0, re - d, im])
     w = Vector([re + d, im, B[1, 0], B[1, 0] * 0.0])
@@ -295,7 +316,15 @@ def _eigenvector(B: Any, d: Any, re: Any, im: Any) -> Any:
 
 @func
 def solve(A: Any, b: Any, dt: Any = None) -> Any:
-    """x with A·x = b, by elimination with partial pivoting; NaN or infinite for a singular A, which `debug` asserts."""
+    """Return the solution x of A·x = b, computed by elimination with partial pivoting.
+
+    The result is NaN or infinite for a singular A; `debug` asserts that A is regular.
+
+    Args:
+        A: The matrix (n, n).
+        b: The right-hand side (n,).
+        dt: The type to compute in, or None for that of A and b.
+    """
     n = static(A.n)
     static_assert(A.n == A.m and A.n == b.n, "solve takes a square matrix and a vector of as many entries")
     M = _typed(A, dt)

@@ -1,7 +1,8 @@
-"""What the compiler makes of a kernel, kept on disk: the next process reads it instead of deriving it again.
+"""Keep on disk what the compiler makes of a kernel, so that the next process reads it instead of deriving it again.
 
-The key is the kernel without its source lines, how it is lowered and by which compiler; so a kernel that has only moved
-in its file is found, and read with the lines of today. Invariant: the same as `prepare` gives.
+The key is made of the kernel without its source lines, of the way it is lowered, and of the compiler. So a kernel that
+has only moved in its file is found, and is read with its present lines. Invariant: the result is the same as the result
+of `prepare`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ if TYPE_CHECKING:
 
 
 def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **options: Any) -> Lowered:
-    """`prepare(kernel, *args, **options)`, one of the pipelines of the driver; also the errors that it raises.
+    """Return `prepare(kernel, *args, **options)`, read from the cache if possible.
 
     Kernels of the result are known by their identity, and so is the machine code made of them.
+
+    Args:
+        prepare: One of the pipelines of the driver. Its errors are raised here too.
+        kernel: The source kernel.
+        *args: Further arguments of the pipeline.
+        **options: Keywords of the pipeline.
     """
     cache = disk_cache.active()
-    if cache is None or options.get("check"):  # passes are checked by running them
+    # The option `check` verifies each pass, so the passes have to run.
+    if cache is None or options.get("check"):
         return _prepared(prepare, kernel, args, options)
     key = _key(prepare, kernel, args, options)
     if key is None:
@@ -38,7 +46,8 @@ def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **optio
         found = _prepared(prepare, kernel, args, options)
         try:
             cache.put(key, encode(found, kernel.locations))
-        except CodecError:  # a span of no line of the kernel: it would not move with the lines
+        # The result names a line that the kernel does not have. This line would not move together with the kernel.
+        except CodecError:
             return found
     return _identified(found, key)
 
@@ -46,10 +55,14 @@ def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **optio
 def _prepared(
     prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Lowered:
-    """The result of a pipeline. A verifier's refusal of what a pass made, of a sound kernel, is a defect."""
+    """Return the result of a pipeline.
+
+    If a verifier refuses what a pass made of a sound kernel, that is a defect of the compiler, and is reported so.
+    """
     try:
         return prepare(kernel, *args, **options)
     except VerifyError as error:
+        # This raises if the source kernel itself is wrong; then the mistake is not in a pass.
         verify(kernel, "adjoint" if any(isinstance(s, StackAlloca) for s in walk_kernel(kernel)) else "source")
         what = f"{prepare.__name__} made what the verifier refuses"
         raise crashed(what, error, {"source": kernel}, {}, arguments=args, **options) from error
@@ -58,6 +71,7 @@ def _prepared(
 def _key(
     prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
 ) -> bytes | None:
+    """Return the key of a lowering in the cache, or None if an argument cannot be encoded."""
     from .compiler.ad.policies import policy_of
 
     bare = replace(kernel, locations=())
@@ -70,6 +84,7 @@ def _key(
 
 
 def _read(data: bytes | None, kernel: Kernel) -> Lowered | None:
+    """Return the lowering that cached data encodes, or None if there is no data or it cannot be decoded."""
     if data is None:
         return None
     try:
@@ -80,6 +95,7 @@ def _read(data: bytes | None, kernel: Kernel) -> Lowered | None:
 
 
 def _identified(made: Lowered, key: bytes) -> Lowered:
+    """Give each kernel of a lowering its identity, made of the key of the lowering. Return the lowering."""
     marked = {name: getattr(made, name) for name in ("marking", "claims")}
     kernels = {"kernel": made.kernel, "counting": made.counting}
     kernels |= {name: marking.kernel for name, marking in marked.items() if marking is not None}

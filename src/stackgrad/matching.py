@@ -1,4 +1,4 @@
-"""What a call gives to each parameter: numbers and arrays of this launch, and the key of the kernel's specialisation.
+"""Match what a call gives to each parameter: numbers and arrays of this launch, and the key of the specialization.
 
 Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
 `ArgumentArray` is the position of its array among the leaves of any call with the same key.
@@ -35,9 +35,14 @@ from .stand_ins import StandIns, is_wide_leaf, matrix_over, over, struct_over
 
 
 class Call:
-    """One call, taken apart.
+    """The parts of one call.
 
-    owners: objects whose identity is part of the key. is_volatile: the same objects may mean something else next time.
+    Attributes:
+        key: The key of the specialization.
+        scalars: The numbers of this launch.
+        leaves: The arrays of this launch.
+        owners: Objects whose identity is part of the key.
+        is_volatile: True if the same objects may mean something else in the next call.
     """
 
     __slots__ = ("key", "scalars", "leaves", "owners", "is_volatile")
@@ -54,41 +59,51 @@ class Call:
 
 
 class ScalarMatcher:
-    """A number of each launch."""
+    """Match a parameter that is a number of each launch."""
 
     def __init__(self, dtype: Scalar) -> None:
         self.dtype = dtype
         self.check = checker_of(dtype)
 
     def take(self, value: Any, call: Call) -> None:
+        """Append the number to the scalars of the call. Raise Misfit if it does not fit."""
         call.scalars.append(self.check(value))
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return a value of each launch."""
         return LaunchValue(self.dtype)
 
 
 class ValueMatcher:
-    """A vector, matrix or struct of each launch: its numbers, in order."""
+    """Match a parameter that is a vector, matrix or struct of each launch, as its numbers in order."""
 
     def __init__(self, kind: MatrixType | StructType) -> None:
         self.kind = kind
         self.reader = flattener_of(kind)
 
     def take(self, value: Any, call: Call) -> None:
+        """Append the numbers of the value to the scalars of the call. Raise Misfit if one does not fit."""
         self.reader(value, call.scalars)
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return a value of each launch."""
         return LaunchValue(self.kind)
 
 
 class ArrayMatcher:
-    """An array of each launch. fields_fixed: the shape of a field is part of the key."""
+    """Match a parameter that is an array of each launch.
+
+    Attributes:
+        kind: The annotation, with fixed element types.
+        fields_fixed: True if the shape of a field is part of the key.
+    """
 
     def __init__(self, kind: NdarrayType, options: FrontendOptions, fields_fixed: bool = False) -> None:
         self.kind = resolved(kind, options)
         self.fields_fixed = fields_fixed
 
     def take(self, value: Any, call: Call) -> None:
+        """Append the array to the leaves of the call. Raise Misfit if it does not fit the annotation."""
         kind = self.kind
         if isinstance(value, Array):
             value.check_alive()
@@ -118,14 +133,17 @@ class ArrayMatcher:
         call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset, is_wide_leaf(leaf)))
 
     def _fixed(self, value: Any) -> Any:
+        """Return the shape of a field if it is part of the key, else None."""
         return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
 
     def _gradient(self, has: bool, label: str) -> bool:
+        """Return True if the kernel uses the gradient of the argument. Raise Misfit if it needs one that is missing."""
         if self.kind.needs_grad and not has:
             raise Misfit(f"{label} has no gradient", "make it with needs_grad=True")
         return has and self.kind.needs_grad is not False
 
     def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
+        """Return the vector or matrix type that the last axes of a foreign array hold, or None for scalars."""
         wanted = self.kind.dtype
         if not isinstance(wanted, MatrixType):
             return None
@@ -135,6 +153,7 @@ class ArrayMatcher:
         return wanted
 
     def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
+        """Raise Misfit if dtype, number of axes or element type differ from the annotation."""
         wanted = self.kind.dtype
         scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
         if scalar is not None and dtype != scalar:
@@ -153,6 +172,7 @@ class ArrayMatcher:
             )
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return the stand-in for the next leaf."""
         leaf = make.leaves[make.next]
         if isinstance(leaf, Array):
             dtype, memory_shape = leaf.dtype, leaf.shape
@@ -168,17 +188,18 @@ class ArrayMatcher:
 
 
 class ViewMatcher:
-    """A part of an array of each launch: the array, and where the part begins and how long it is as numbers."""
+    """Match a parameter that is a view of each launch: its array, with offset and size as numbers."""
 
     def __init__(self, kind: ViewType, options: FrontendOptions) -> None:
         self.array = ArrayMatcher(kind.array, options)
 
     def take(self, value: Any, call: Call) -> None:
+        """Append the array and the numbers of the view to the call. Raise Misfit if the view does not fit."""
         self.take_part(value, call)
         self.array.take(value.arr, call)
 
     def take_part(self, value: Any, call: Call) -> None:
-        """The numbers alone, of a view of an array that was taken before."""
+        """Append only the numbers of a view whose array was taken before. Raise Misfit if the view does not fit."""
         if not is_host_view(value):
             raise Misfit(f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]")
         offset, size = value.offset, value.size
@@ -195,11 +216,12 @@ class ViewMatcher:
         call.scalars += (offset, size)
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return a view of a stand-in, with offset and size as values of each launch."""
         return View(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
 
 
 class ObjectMatcher:
-    """What is known when the kernel is traced, but for the arrays and the annotated numbers in it."""
+    """Match a parameter that is known when the kernel is traced, except for arrays and annotated numbers in it."""
 
     def __init__(self, options: FrontendOptions, kind: type | None = None) -> None:
         self.options = options
@@ -210,11 +232,13 @@ class ObjectMatcher:
         self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
 
     def take(self, value: Any, call: Call) -> None:
+        """Append the parts of the object to the call. Raise Misfit if it has the wrong class or a part does not fit."""
         if self.kind is not None and not isinstance(value, self.kind):
             raise Misfit(f"{_describe(value)} is no {self.kind.__name__}", f"give a {self.kind.__name__}")
         self._take(value, call)
 
     def _take(self, value: Any, call: Call) -> None:
+        """Append the parts of an object to the call, according to its kind."""
         if isinstance(value, np.generic):
             value = value.item()
         kind, key = type(value), call.key
@@ -255,6 +279,7 @@ class ObjectMatcher:
             call.owners.append(value)
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return the object with stand-ins in the place of its arrays and of the values of each launch."""
         if _is_array(value):
             return self.any_array.stand_in(value, make)
         if is_host_view(value):
@@ -272,7 +297,7 @@ class ObjectMatcher:
         return value
 
     def _members(self, kind: type) -> tuple[tuple[str, Matcher], ...]:
-        """How the members of a Python dataclass are taken: as annotated."""
+        """Return the matcher of each member of a Python dataclass, according to the annotations."""
         found = self.members.get(kind)
         if found is None:
             made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
@@ -280,6 +305,7 @@ class ObjectMatcher:
         return found
 
     def _member(self, kind: type, member: dataclasses.Field[Any]) -> Matcher:
+        """Return the matcher of one member of a Python dataclass."""
         annotation = member.type
         if isinstance(annotation, str):
             try:
@@ -287,7 +313,7 @@ class ObjectMatcher:
             except Exception:
                 annotation = annotation.strip()
         if annotation in (int, float, bool, str) or annotation in ("int", "float", "bool", "str"):
-            return self.inner  # a constant of the program, as a size or a switch
+            return self.inner  # Such a member is a constant of the program, for example a size or a switch.
         parameter = annotated_parameter(member.name, annotation, None, self.options)
         return matcher_of(parameter, self.options) if parameter.kind in _TAKEN_AS_ANNOTATED else self.inner
 
@@ -299,7 +325,7 @@ Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ViewMatcher | ObjectMatc
 
 
 def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
-    """The matcher of a parameter whose annotation means something."""
+    """Return the matcher of a parameter, according to its annotation."""
     if parameter.kind == "scalar":
         assert isinstance(parameter.wanted, Scalar)
         return ScalarMatcher(parameter.wanted)
@@ -316,7 +342,7 @@ def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
 
 
 def resolved(kind: NdarrayType, options: FrontendOptions) -> NdarrayType:
-    """The type with element types fixed, as `float`."""
+    """Return an array annotation whose element type is fixed: `float` and its like become scalar types."""
     from .compiler.frontend.aggregates import find_type
 
     if kind.dtype is None:
@@ -329,6 +355,7 @@ def resolved(kind: NdarrayType, options: FrontendOptions) -> NdarrayType:
 # ---- helpers --------------------------------------------------------------------------------------------------------
 
 _BY_VALUE = frozenset([int, float, bool, str, type(None), Scalar])
+"""Types of objects whose value is part of the key."""
 
 
 def _nested(name: str, matcher: Matcher, value: Any, call: Call) -> None:
@@ -346,13 +373,14 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_dataclass(value: Any) -> bool:
-    """Whether an object is taken by its members; `@sg.data_oriented` asks for it to be taken as a whole."""
+    """Return True if an object is taken by its members; `@sg.data_oriented` classes are taken as a whole."""
     if isinstance(value, (type, Scalar)) or is_host_struct(value):
         return False
     return dataclasses.is_dataclass(value) and not getattr(value, "is_stackgrad_data_oriented", False)
 
 
 def _is_field(value: Any) -> bool:
+    """Return True if an array is a field; ndarrays carry an attribute that says they are none."""
     return getattr(value, "_is_field", True) is True
 
 

@@ -1,8 +1,8 @@
-"""`sg.math`: constants, short vector types, and functions on numbers, vectors and matrices.
+"""Define `sg.math`: constants, short vector types, and functions on numbers, vectors and matrices.
 
-Invariant: every function here is written in the kernel language, so that it is differentiable where its formula is and
-means the same on each executor; outside kernels it works on Python numbers and on host vectors. Vectors have n entries,
-matrices n rows; element-wise functions take either. Nothing here raises but for shapes that do not fit.
+Invariant: every function is written in the kernel language, so that it is differentiable where its formula is and means
+the same on each executor. Outside of kernels it works on Python numbers and on host vectors. Vectors have n entries,
+matrices n rows; element-wise functions take either. No function raises except for shapes that do not fit.
 """
 
 from __future__ import annotations
@@ -116,62 +116,62 @@ __all__ = [
 
 @func
 def clamp(x: Any, xmin: Any, xmax: Any) -> Any:
-    """min(xmax, max(xmin, x)). At a bound the derivative is that of `x`."""
+    """Return min(xmax, max(xmin, x)). At a bound the derivative is that of `x`."""
     return min(xmax, max(xmin, x))
 
 
 @func
 def mix(x: Any, y: Any, a: Any) -> Any:
-    """x·(1 - a) + y·a."""
+    """Return the linear interpolation x·(1 - a) + y·a."""
     return x * (1.0 - a) + y * a
 
 
 @func
 def step(edge: Any, x: Any) -> Any:
-    """1.0 where x >= edge, else 0.0; derivative 0."""
+    """Return 1.0 where x >= edge, else 0.0. The derivative is 0."""
     return cast(x >= edge, float)
 
 
 @func
 def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
-    """3t² - 2t³ with t = (x - edge0)/(edge1 - edge0), clamped to [0, 1]."""
+    """Return 3t² - 2t³ with t = (x - edge0)/(edge1 - edge0), clamped to [0, 1]."""
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)
 
 
 @func
 def fract(x: Any) -> Any:
-    """x - floor(x), in [0, 1); derivative 1."""
+    """Return x - floor(x), which lies in [0, 1). The derivative is 1."""
     return x - floor(x)
 
 
 @func
 def sign(x: Any) -> Any:
-    """-1.0, 0.0 or 1.0; derivative 0."""
+    """Return -1.0, 0.0 or 1.0, the sign of x. The derivative is 0."""
     return sgn(x * 1.0)
 
 
 @func
 def mod(x: Any, y: Any) -> Any:
-    """x - y·floor(x/y): the remainder with the sign of y."""
+    """Return x - y·floor(x/y), the remainder with the sign of y."""
     return x - y * floor(x / y)
 
 
 @func
 def log2(x: Any) -> Any:
-    """Logarithm to base 2."""
+    """Return the logarithm of x to base 2."""
     return log(x) / _LN2
 
 
 @func
 def degrees(x: Any) -> Any:
-    """Radians as degrees."""
+    """Convert radians to degrees."""
     return x * _DEGREES
 
 
 @func
 def radians(x: Any) -> Any:
-    """Degrees as radians."""
+    """Convert degrees to radians."""
     return x * _RADIANS
 
 
@@ -180,44 +180,50 @@ def radians(x: Any) -> Any:
 
 @func
 def dot(x: Any, y: Any) -> Any:
-    """Sum of the products of the entries."""
+    """Return the sum of the products of the entries of two vectors."""
     return x.dot(y)
 
 
 @func
 def cross(x: Any, y: Any) -> Any:
-    """Cross product: a vector of three vectors' entries, a number of two."""
+    """Return the cross product: a vector for two vectors of 3 entries, a number for two vectors of 2 entries."""
     return x.cross(y)
 
 
 @func
 def length(x: Any) -> Any:
-    """Euclidean norm. Its derivative at the zero vector is NaN."""
+    """Return the Euclidean norm of a vector. Its derivative at the zero vector is NaN."""
     return x.norm()
 
 
 @func
 def distance(x: Any, y: Any) -> Any:
-    """Euclidean norm of x - y."""
+    """Return the Euclidean norm of x - y."""
     return (x - y).norm()
 
 
 @func
 def normalize(v: Any) -> Any:
-    """v divided by its norm."""
+    """Return v divided by its norm."""
     return v / v.norm()
 
 
 @func
 def reflect(x: Any, n: Any) -> Any:
-    """The direction x mirrored at a plane with the unit normal n: x - 2(x·n)n."""
+    """Return the direction x mirrored at a plane with the unit normal n: x - 2(x·n)n."""
     return x - 2.0 * x.dot(n) * n
 
 
 @func
 def refract(x: Any, n: Any, eta: Any) -> Any:
-    """The unit direction x after a surface with the unit normal n and the ratio eta of indices; zero if all of it is
-    reflected: eta·x - (eta(x·n) + √k)n with k = 1 - eta²(1 - (x·n)²).
+    """Return the direction of a ray after it passes a surface, or zero if all of it is reflected.
+
+    The result is eta·x - (eta(x·n) + √k)n with k = 1 - eta²(1 - (x·n)²).
+
+    Args:
+        x: The unit direction of the ray.
+        n: The unit normal of the surface.
+        eta: The ratio of the refractive indices.
     """
     along = x.dot(n)
     k = 1.0 - eta * eta * (1.0 - along * along)
@@ -229,7 +235,7 @@ def refract(x: Any, n: Any, eta: Any) -> Any:
 
 @func
 def vdir(ang: Any) -> Any:
-    """The unit vector of the plane at an angle: (cos, sin)."""
+    """Return the unit vector (cos, sin) of the plane at an angle in radians."""
     return vec2(cos(ang), sin(ang))
 
 
@@ -238,50 +244,50 @@ def vdir(ang: Any) -> Any:
 
 @func
 def cconj(z: Any) -> Any:
-    """Complex conjugate."""
+    """Return the complex conjugate of z."""
     return Vector([z[0], -z[1]])
 
 
 @func
 def cmul(z: Any, w: Any) -> Any:
-    """Complex product."""
+    """Return the complex product z·w."""
     return Vector([z[0] * w[0] - z[1] * w[1], z[0] * w[1] + z[1] * w[0]])
 
 
 @func
 def cinv(z: Any) -> Any:
-    """1/z."""
+    """Return the complex inverse 1/z."""
     return cconj(z) / z.dot(z)
 
 
 @func
 def cdiv(z: Any, w: Any) -> Any:
-    """z/w."""
+    """Return the complex quotient z/w."""
     return cmul(z, cconj(w)) / w.dot(w)
 
 
 @func
 def cexp(z: Any) -> Any:
-    """e to the power z."""
+    """Return e to the complex power z."""
     return exp(z[0]) * Vector([cos(z[1]), sin(z[1])])
 
 
 @func
 def clog(z: Any) -> Any:
-    """Principal logarithm: the imaginary part lies in (-π, π]."""
+    """Return the principal logarithm of z, whose imaginary part lies in (-π, π]."""
     return Vector([0.5 * log(z.dot(z)), atan2(z[1], z[0])])
 
 
 @func
 def cpow(z: Any, n: Any) -> Any:
-    """Principal value of z to a real power."""
+    """Return the principal value of z to a real power n."""
     angle = n * atan2(z[1], z[0])
     return pow(z.norm(), n) * Vector([cos(angle), sin(angle)])
 
 
 @func
 def csqrt(z: Any) -> Any:
-    """Principal square root."""
+    """Return the principal square root of z."""
     return cpow(z, 0.5)
 
 
@@ -290,51 +296,57 @@ def csqrt(z: Any) -> Any:
 
 @func
 def determinant(m: Any) -> Any:
-    """Determinant of a square matrix of up to 4 rows."""
+    """Return the determinant of a square matrix of up to 4 rows."""
     return m.determinant()
 
 
 @func
 def inverse(m: Any) -> Any:
-    """Inverse of a square matrix of up to 4 rows; infinite or NaN if it is singular."""
+    """Return the inverse of a square matrix of up to 4 rows; it is infinite or NaN if the matrix is singular."""
     return m.inverse()
 
 
 @func
 def eye(n: Any) -> Any:
-    """The identity matrix of n rows; n is known at compile time."""
+    """Return the identity matrix of n rows; n is known at compile time."""
     return Matrix.identity(float, n)
 
 
 @func
 def rotation2d(ang: Any) -> Any:
-    """The 2×2 matrix that turns column vectors counter-clockwise."""
+    """Return the 2×2 matrix that turns column vectors counter-clockwise by an angle in radians."""
     c, s = cos(ang), sin(ang)
     return Matrix([[c, -s], [s, c]])
 
 
 @func
 def translate(dx: Any, dy: Any, dz: Any) -> Any:
-    """The 4×4 matrix that moves homogeneous column vectors."""
+    """Return the 4×4 matrix that moves homogeneous column vectors."""
     return mat4([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
 
 
 @func
 def scale(sx: Any, sy: Any, sz: Any) -> Any:
-    """The 4×4 matrix that scales homogeneous vectors."""
+    """Return the 4×4 matrix that scales homogeneous vectors."""
     return mat4([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
 @func
 def _homogeneous(x: Any, y: Any, z: Any) -> Any:
-    """The 4×4 matrix with these three rows of three entries and no translation."""
+    """Return the 4×4 matrix with these three rows of three entries and no translation."""
     return Matrix([[x[0], x[1], x[2], 0.0], [y[0], y[1], y[2], 0.0], [z[0], z[1], z[2], 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
 @func
 def rot_by_axis(axis: Any, ang: Any) -> Any:
-    """The 4×4 matrix of a rotation about an axis of any length, for homogeneous row vectors: cI + (1-c)aaᵀ - s[a]×,
-    with [a]× the matrix of the cross product with the unit vector a of the axis.
+    """Return the 4×4 matrix of a rotation about an axis, for homogeneous row vectors.
+
+    It is cI + (1-c)aaᵀ - s[a]×, with c and s the cosine and sine of the angle, and [a]× the matrix of the cross product
+    with the unit vector a of the axis.
+
+    Args:
+        axis: A vector of 3 entries of any length.
+        ang: The angle in radians.
     """
     a, c, s = axis / axis.norm(), cos(ang), sin(ang)
     b = (1.0 - c) * a
@@ -347,7 +359,7 @@ def rot_by_axis(axis: Any, ang: Any) -> Any:
 
 @func
 def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
-    """The 4×4 matrix Z(roll)·X(pitch)·Y(yaw) of rotations about the axes, each for row vectors as in `rot_by_axis`."""
+    """Return the 4×4 matrix Z(roll)·X(pitch)·Y(yaw) of rotations about the axes, for row vectors; see `rot_by_axis`."""
     c, s = cos(roll), sin(roll)
     first = Vector([cos(yaw), 0.0, -sin(yaw)])
     second = Vector([sin(pitch) * sin(yaw), cos(pitch), sin(pitch) * cos(yaw)])
@@ -357,5 +369,5 @@ def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
 
 @func
 def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
-    """`rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`, the order of angles that the dialect has."""
+    """Return `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`; this is the order of angles that the dialect has."""
     return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)

@@ -1,4 +1,4 @@
-"""Further names of classes, for `isinstance` and annotations of programs that use them."""
+"""Define further class names that programs use in `isinstance` and in annotations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from .fields import MatrixNdarray, Tensor
 
 
 class ByElement(type):
-    """Classes that ask how many axes an element has, and of which kind its holder is."""
+    """A metaclass whose classes recognize arrays by the number of axes of their elements.
+
+    Attributes:
+        axes: Number of axes of an element: 1 for vectors, 2 for matrices.
+        holder: The class that an array must have besides.
+    """
 
     axes: int
     holder: type
@@ -16,21 +21,21 @@ class ByElement(type):
 
 
 class VectorNdarray(MatrixNdarray, metaclass=ByElement):
-    """Ndarrays of vectors."""
+    """Represent ndarrays of vectors in `isinstance` and annotations."""
 
     __slots__ = ()
     axes, holder = 1, MatrixNdarray
 
 
 class VectorTensor(Tensor, metaclass=ByElement):
-    """Fields and ndarrays of vectors."""
+    """Represent fields and ndarrays of vectors in `isinstance` and annotations."""
 
     __slots__ = ()
     axes, holder = 1, Tensor
 
 
 class MatrixTensor(Tensor, metaclass=ByElement):
-    """Fields and ndarrays of matrices."""
+    """Represent fields and ndarrays of matrices in `isinstance` and annotations."""
 
     __slots__ = ()
     axes, holder = 2, Tensor

@@ -1,9 +1,9 @@
-"""Launches that stand ready in machine code, for the calls of one kernel in one direction.
+"""Manage the launches of a kernel that stand ready in machine code, in one direction.
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
-specialisation on arrays of the same kinds, sizes that are known for just this state. Whatever it cannot see natively
-(results, random numbers, views, copies of before, prints, claims) keeps a call in Python; guards are asked in Python
-before each call.
+specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
+handle (results, random numbers, views, copies of earlier content, prints, claims) keeps a call in Python. Guards are
+checked in Python before each call.
 """
 
 from __future__ import annotations
@@ -29,30 +29,39 @@ if TYPE_CHECKING:
     from .backends.launcher import Launcher
 
 HANDLES = 8
-"""Launches that stand ready at once, of one kernel in one direction."""
+"""Number of launches of one kernel in one direction that stand ready at the same time."""
 
 PATIENT = 3
-"""Launches from Python before the first stands ready."""
+"""Number of launches from Python before the first launch stands ready."""
 
 _LONGEST_WAIT = 1024
 
 _FOR_EVER = (1 << 63) - 1
-"""Patience with launches that are not waited for: what takes long is the device's queue being full."""
+"""Patience with launches that the call does not wait for: such a call is slow only because the device's queue is full.
+"""
 
 _NUMBERS = count(1)
 
 _LINGERING: list[Standing] = []
-"""Dropped while a launch with them was under way."""
+"""Handles that were dropped while a launch with them was under way; their memory must stay until it ends."""
 
 
 Function = Callable[..., Any]
 
 
 class Situation(NamedTuple):
-    """What a call launches, and the state it found. key: equal for calls that one handle may serve.
+    """A call that was launched from Python, and the state that it found.
 
-    sizes: for the present state. pins: names of which machine code sees that they mean what they did. guards: of all
-    else that the kernel took from Python objects.
+    Attributes:
+        key: A key that is equal for calls that one handle may serve.
+        launcher: The launcher.
+        arguments: The arguments as the trampoline must recognize them.
+        held: The arrays, and where each is found.
+        arrays: The memory of the launch by name.
+        scalars: The scalar arguments by name.
+        sizes: The adstack sizes for the present state.
+        guards: Guards of what the kernel read from Python objects, unless a pin covers it.
+        pins: Names that machine code itself can check to mean what they meant.
     """
 
     key: tuple[Any, ...]
@@ -67,7 +76,7 @@ class Situation(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Identity of the first argument, if calls are told by it; else 0."""
+        """Return the identity of the first argument if calls are recognized by it, else 0."""
         known = self.arguments and self.arguments[0].kind == OBJECT
         return id(self.arguments[0].thing) if known else 0
 
@@ -75,8 +84,10 @@ class Situation(NamedTuple):
 class Native:
     """The standing launches of a kernel in one direction.
 
-    `builtin` makes the function through which they are called. guarded: those for which Python asks `holds` before;
-    they have a function of their own, which nobody else calls.
+    Attributes:
+        function: The builtin function through which they are called, made by `builtin`.
+        guarded: The standing launches whose guards Python checks with `holds` before each call. They have a builtin
+            function of their own, which nothing else calls.
     """
 
     __slots__ = (
@@ -106,14 +117,17 @@ class Native:
         self._lock = free_in_child(threading.Lock())
 
     def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Unlink all handles: the builtin may live on. What is here by name may be gone when the interpreter ends."""
+        """Unlink all handles, because the builtin function may live longer.
+
+        Globals are passed as defaults: they may be gone when the interpreter ends.
+        """
         if self._root is not None:
             self._root[first] = 0
             if not is_ending():
                 _LINGERING.extend(one for one in self._standing.values() if one.is_taken)
 
     def clear(self) -> None:
-        """No launch stands ready any more."""
+        """Drop all standing launches."""
         for key in list(self._standing):
             self._drop(key)
         self._guards = {}
@@ -123,11 +137,11 @@ class Native:
 
     @property
     def launched(self) -> int:
-        """Launches by the handles that stand now, since each was last made to."""
+        """Return the number of launches by the present handles, each counted since it was last made to stand."""
         return sum(one.launched for one in self._standing.values())
 
     def is_due(self) -> bool:
-        """Whether it is time, after a launch from Python, to let one like it stand ready."""
+        """Return True if, after a launch from Python, it is time to let a launch like it stand ready."""
         if self.guarded is not None:
             return self.guarded.is_due()
         self._waited += 1
@@ -135,14 +149,18 @@ class Native:
 
     @property
     def is_new(self) -> bool:
-        """Whether `builtin` was not called yet, or in vain."""
+        """Return True if `builtin` was not called yet, or could not make a function."""
         return self._root is None
 
     def builtin(self, slow: Function, raiser: Function) -> Function | None:
-        """What calls are to go through: it launches what stands ready, and passes everything else on to `slow`.
+        """Return a builtin function that launches what stands ready, and passes every other call on to `slow`.
 
-        raiser: is called when a launch has failed, and calls `fail`. None if launches cannot stand ready here. Both
-        are kept alive.
+        Args:
+            slow: The function for other calls. It is kept alive.
+            raiser: A function that is called when a launch has failed; it must call `fail`. It is kept alive.
+
+        Returns:
+            The function, or None if launches cannot stand ready on this machine.
         """
         from .backends.cpu.trampoline import new_root, trampoline
 
@@ -154,7 +172,7 @@ class Native:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Whether all that launches on this first argument took from Python objects is as it was."""
+        """Return True if everything that launches on this first argument read from Python objects is unchanged."""
         first = id(args[0]) if args else 0
         guards = self._guards.get(first)
         if guards is None:
@@ -167,7 +185,7 @@ class Native:
         return False
 
     def _forget(self, first: int) -> None:
-        """What stood ready for this first argument is of another program from now on."""
+        """Drop what stood ready for this first argument, because it belongs to an outdated program."""
         self._guards.pop(first, None)
         if self._lock.acquire(blocking=False):
             try:
@@ -178,7 +196,13 @@ class Native:
                 self._lock.release()
 
     def settle(self, situation: Situation | None, slow: Function, raiser: Callable[[Native], Function]) -> None:
-        """Let calls in this situation be launched natively, with guards or without. slow, raiser: if it has some."""
+        """Let calls in a situation be launched by machine code, with guards or without.
+
+        Args:
+            situation: The situation, or None if the kernel cannot stand ready.
+            slow: The function for other calls, if guards are needed.
+            raiser: A function that makes the `raiser` of `builtin`, if guards are needed.
+        """
         if situation is not None and situation.guards and self.guarded is None:
             made = Native()
             if made.builtin(slow, raiser(made)) is not None:
@@ -189,7 +213,7 @@ class Native:
             self.guarded._waited = 0
 
     def stand(self, situation: Situation | None) -> None:
-        """Let calls in this situation be launched natively; None: the kernel cannot be."""
+        """Let calls in a situation be launched by machine code; None means that the kernel cannot be."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -202,10 +226,12 @@ class Native:
             self._lock.release()
 
     def _stand(self, situation: Situation) -> None:
+        """Make or renew the handle of a situation."""
         for key in [key for key, one in self._standing.items() if one.is_orphan or not self._is_as_it_was(one)]:
             self._drop(key)
         found = self._standing.get(situation.key)
         if found is not None:
+            # A handle that has not launched since it stood ready was not worth its preparation: the next waits longer.
             self._wait = 1 if found.launched else min(2 * self._wait, _LONGEST_WAIT)
         else:
             found = self._make(situation)
@@ -216,12 +242,14 @@ class Native:
             situation.launcher.stand(found.number, situation.sizes)
 
     def _is_as_it_was(self, standing: Standing) -> bool:
+        """Return True if all guards of a handle hold."""
         return hold(self._told[standing.number][1])
 
     def _guard(self) -> None:
-        """Collect the guards by first argument: all that stands ready for it is right while all of them hold.
+        """Collect the guards by first argument.
 
-        Of launches that are not told by their first argument, for every one.
+        All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches
+        that are not recognized by their first argument apply to every call.
         """
         found: dict[int, dict[Guard, None]] = {}
         for first, guards in self._told.values():
@@ -230,7 +258,7 @@ class Native:
         self._guards = {first: (*{**guards, **common},) for first, guards in found.items()}
 
     def _make(self, situation: Situation) -> Standing | None:
-        """A new handle at the head of the chain."""
+        """Make a new handle at the head of the chain. Return None if the machine cannot."""
         from .backends.cpu.standing import Standing
         from .backends.cpu.trampoline import trampoline
 
@@ -275,7 +303,11 @@ class Native:
         self._root[FIRST] = following
 
     def fail(self, memory: Callable[[], tuple[Arrays, Scalars]]) -> None:
-        """Raise the error of the launch that has just failed. memory: what that launch ran on."""
+        """Raise the error of the launch that has just failed.
+
+        Args:
+            memory: A function that returns the arrays and scalars of that launch.
+        """
         assert self._root is not None
         number = self._root[FAILED_NUMBER]
         standing = next(one for one in (*self._standing.values(), *_LINGERING) if one.number == number)

@@ -1,4 +1,4 @@
-"""Ndarrays, which are arguments of kernels, and tensors, which are fields or ndarrays by choice."""
+"""Make ndarrays, which are arguments of kernels, and tensors, which are fields or ndarrays by choice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,19 @@ def ndarray(dtype: MatrixSpec, shape: Shape, needs_grad: bool = False, name: str
 
 
 def ndarray(dtype: DType | MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> Any:
-    """A new ndarray of zeros. dtype: a scalar, vector or matrix type. Raises FieldError."""
+    """Return a new ndarray of zeros.
+
+        x = sg.ndarray(sg.f32, shape=(64, 64), needs_grad=True)
+
+    Args:
+        dtype: A scalar, vector or matrix type. Python's float, int and bool mean the default types of `sg.init`.
+        shape: An extent, or a tuple of extents.
+        needs_grad: True to give the ndarray an adjoint `x.grad`.
+        name: The name for error messages.
+
+    Raises:
+        FieldError: The dtype is none of these types, or the shape does not fit.
+    """
     element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
     if isinstance(element, StructType):
         raise FieldError("an ndarray has no struct elements", "use a field: MyStruct.field(shape=n)")
@@ -47,7 +59,18 @@ def ndarray(dtype: DType | MatrixSpec, shape: Shape, needs_grad: bool = False, n
 def matrix_ndarray(
     element: tuple[int, ...], dtype: Scalar | type, shape: Shape, needs_grad: bool = False, name: str | None = None
 ) -> MatrixNdarray:
-    """A new ndarray of vectors (element shape (n,)) or matrices (n, m). Raises FieldError."""
+    """Return a new ndarray of vectors or matrices, filled with zeros.
+
+    Args:
+        element: The shape of an element: (n,) for vectors, (n, m) for matrices.
+        dtype: The scalar type of an entry.
+        shape: An extent, or a tuple of extents.
+        needs_grad: True to give the ndarray an adjoint.
+        name: The name for error messages.
+
+    Raises:
+        FieldError: The dtype or a shape does not fit.
+    """
     scalar = scalar_type(dtype)
     made = MatrixNdarray(MatrixType(element, scalar), new_array(ScalarNdarray, scalar, needs_grad, False, name))
     place_now(made, extents_of(shape))
@@ -71,9 +94,18 @@ def tensor(
     layout: Sequence[int] | None = None,
     name: str | None = None,
 ) -> Any:
-    """An ndarray or, with backend=sg.Backend.FIELD, a field. Integer tensors have no gradient, even if asked.
+    """Return a new ndarray or, with backend=sg.Backend.FIELD, a new field, filled with zeros.
 
-    layout: a permutation of the axes, outermost in memory first; a hint that changes no result. Raises FieldError.
+    Args:
+        dtype: A scalar, vector or matrix type.
+        shape: An extent, or a tuple of extents.
+        backend: The kind of array to make.
+        needs_grad: True to give the tensor an adjoint. Tensors of integers have none, even if asked.
+        layout: A permutation of the axes, outermost in memory first. It is a hint that changes no result.
+        name: The name for error messages.
+
+    Raises:
+        FieldError: The dtype, the shape, the backend or the layout does not fit.
     """
     element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
     options: dict[str, Any] = {"backend": backend, "needs_grad": needs_grad, "layout": layout, "name": name}
@@ -95,7 +127,20 @@ def matrix_tensor(
     layout: Sequence[int] | None = None,
     name: str | None = None,
 ) -> MatrixField | MatrixNdarray:
-    """A tensor of vectors or matrices; see `tensor`."""
+    """Return a new tensor of vectors or matrices.
+
+    Args:
+        element: The shape of an element: (n,) for vectors, (n, m) for matrices.
+        dtype: The scalar type of an entry.
+        shape: An extent, or a tuple of extents.
+        backend: The kind of array to make.
+        needs_grad: True to give the tensor an adjoint; integers have none.
+        layout: A permutation of the axes; see `tensor`.
+        name: The name for error messages.
+
+    Raises:
+        FieldError: An argument does not fit.
+    """
     check_nesting(shape, None, layout)
     needs_grad = needs_grad and scalar_type(dtype).is_real
     if _is_field(backend):
@@ -104,10 +149,17 @@ def matrix_tensor(
 
 
 def from_dlpack(array: Any, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray:
-    """An ndarray over the memory of an array of another package: writes on either side show on the other.
+    """Return an ndarray over the memory of an array of another package; a write on either side shows on the other.
 
-    An array that may not be written, as JAX's, is copied. Raises FieldError for other devices than the CPU, for strides
-    and for dtypes that have no scalar type.
+    An array that may not be written, such as JAX's, is copied.
+
+    Args:
+        array: Any array of the CPU that supports DLPack, contiguous.
+        needs_grad: True to give the ndarray an adjoint.
+        name: The name for error messages.
+
+    Raises:
+        FieldError: The array is on another device than the CPU, has strides, or has a dtype without a scalar type.
     """
     memory = shared_memory(array)
     try:

@@ -1,7 +1,8 @@
-"""Launches under a tape whose gradient needs the order in which iterations updated memory, see `compiler.ad.returned`.
+"""Launch kernels under a tape whose gradient needs the order in which iterations updated memory.
 
-Invariant: a tape that takes the gradient of such a launch sees a launch of the ordered kernel instead, and nothing
-else. Arrays of one launch alone, which hold what atomics returned, are new for each.
+`compiler.ad.returned` makes the ordered kernel. Invariant: a tape that takes the gradient of such a launch sees a
+launch of the ordered kernel in its place, and nothing else. The arrays of one launch alone, which hold what atomics
+returned, are new for each launch.
 """
 
 from __future__ import annotations
@@ -25,10 +26,17 @@ if TYPE_CHECKING:
 
 
 def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] | None) -> Binding | None:
-    """What to launch instead of a binding under a tape that takes its gradient; None if it is right as it is.
+    """Return the binding to launch in place of another one under a tape, or None if the plain launch is right.
 
-    ended: of a launch that is constant to the tape: arrays whose adjoints it ends; else None. Raises
-    NotDifferentiable and Unsupported, located.
+    Args:
+        binding: The launch that the program asks for.
+        scalars: The scalar arguments of the launch by name.
+        ended: None if the tape takes the gradient of the launch. If the launch is constant to the tape, the parameters
+            of the arrays whose adjoints the launch ends.
+
+    Raises:
+        NotDifferentiable: The launch has no gradient under a tape. The error is located.
+        Unsupported: The ordered kernel cannot be made. The error is located.
     """
     program = binding.program if ended is None else binding.program.detached(frozenset(ended))
     if not program.gradients or ended is not None and not ended:
@@ -38,8 +46,12 @@ def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] |
 
 
 def ordering_of(program: Program, serial: bool) -> Ordering | None:
-    """How to launch a program under a tape; None if as it is. serial: each direction of forward mode is a launch of
-    its own, and only serial loops have one order in all of them.
+    """Return how to launch a program under a tape, or None if the plain kernel is right.
+
+    Args:
+        program: The program.
+        serial: True to accept serial loops only. In forward mode each direction is a launch of its own, and only a
+            serial loop has the same order in all of them.
     """
     if serial not in program.orderings:
         program.orderings[serial] = _order(program, serial)
@@ -47,8 +59,9 @@ def ordering_of(program: Program, serial: bool) -> Ordering | None:
 
 
 def _order(program: Program, serial: bool) -> Ordering | None:
+    """Return the ordering of a program, or None if its plain gradient exists or no ordering would help."""
     try:
-        program.taped  # noqa: B018 - whether it can be had
+        program.taped  # noqa: B018 - the property raises if there is no gradient
         return None
     except NotDifferentiable:
         from .compiler.ad.returned import order_updates
@@ -56,7 +69,7 @@ def _order(program: Program, serial: bool) -> Ordering | None:
     for last in (True,) if serial else (False, True):
         made = order_updates(program.kernel, serial=last)
         if made is None:
-            return None  # the tape asks for the gradient, and shows why there is none
+            return None  # The tape then asks for the gradient itself, and shows the reason why there is none.
         ordering = Ordering(program, made)
         try:
             ordering.settle()
@@ -69,7 +82,13 @@ def _order(program: Program, serial: bool) -> Ordering | None:
 
 
 class Ordering:
-    """An ordered kernel of a program, launchable."""
+    """An ordering is the ordered kernel of a program, ready to be launched.
+
+    Attributes:
+        made: The ordered kernel, with the arrays that it needs besides those of the program.
+        program: The program of the ordered kernel.
+        span: Where the kernel is defined.
+    """
 
     def __init__(self, program: Program, made: Ordered) -> None:
         self.made = made
@@ -79,7 +98,11 @@ class Ordering:
         self._bindings: weakref.WeakKeyDictionary[Binding, Binding] = weakref.WeakKeyDictionary()
 
     def settle(self) -> None:
-        """Lower the gradient, and leave out what it does not read. Raises NotDifferentiable, located."""
+        """Lower the gradient, and drop the recorded results that the gradient does not read.
+
+        Raises:
+            NotDifferentiable: The ordered kernel has no gradient either. The error is located.
+        """
         side = self.program.taped.side
         unread = self.made.records.keys() - {*side.reads, *side.launcher.versioned}
         if unread and not self.program.overwritten.difference(self.program.gradients):
@@ -88,14 +111,16 @@ class Ordering:
             self._extents = Program(self.made.extents)
 
     def _without(self, unread: set[str]) -> None:
+        """Drop recorded results that the gradient does not read, if the gradient exists without them."""
         made = self.made.without(unread)
         program = Program(made.kernel, self.span)
-        with suppress(NotDifferentiable):  # that it is not read may be because it is there
-            program.taped  # noqa: B018 - whether it can be had
+        # A record may be unread only because its presence replaced a value. Then there is no gradient without it.
+        with suppress(NotDifferentiable):
+            program.taped  # noqa: B018 - the property raises if there is no gradient
             self.made, self.program = made, program
 
     def binding(self, binding: Binding, scalars: Scalars) -> Binding:
-        """The ordered kernel on the same arrays, and on new ones for what is kept of this launch."""
+        """Return the ordered kernel on the arrays of a binding, with new arrays for what is recorded of this launch."""
         if self.made.records or self.made.apart:
             own = {**self._records(binding, scalars), **self._apart(binding)}
             found = Binding(self.program, {**binding.arrays, **own})
@@ -108,7 +133,7 @@ class Ordering:
         return known
 
     def _records(self, binding: Binding, scalars: Scalars) -> dict[str, np.ndarray]:
-        """An element for each iteration."""
+        """Return the arrays that record results of atomics, with one element for each iteration."""
         if self._extents is None:
             return {}
         types = {p.name: p.type for p in self.made.kernel.params}
@@ -124,7 +149,10 @@ class Ordering:
         return found
 
     def _apart(self, binding: Binding) -> dict[str, np.ndarray]:
-        """Arrays for extremes, and their adjoints, which are zero before and after each gradient."""
+        """Return the arrays that hold extremes during the launch, and their adjoints.
+
+        These adjoints are zero before and after each gradient.
+        """
         found = {}
         for name, array in self.made.apart.items():
             like = binding.arrays[array]
@@ -135,5 +163,6 @@ class Ordering:
 
 
 def _axes(kind: object) -> int:
+    """Return the number of axes of an array type."""
     assert isinstance(kind, ArrayType)
     return kind.ndim

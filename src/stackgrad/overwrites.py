@@ -1,8 +1,9 @@
-"""What a tape does about writes that it does not differentiate: adjoints end where such a write replaces an element.
+"""End the adjoints of elements that a write outside the tape's gradient replaces.
 
-The content that the host writes, or a launch outside of the tape's gradient, is constant to the tape. So the gradients
-of earlier launches must not see the adjoint of what replaced their results. Only elements that an earlier gradient of
-the tape touches are cleared: others are inputs, of which the user wants the derivative at the content written.
+The content that the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
+gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
+earlier gradient of the tape touches are cleared: other elements are inputs, and the user wants the derivative at the
+content that was written.
 """
 
 from __future__ import annotations
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class HostWrite:
-    """The host replaced these elements of an array with an adjoint."""
+    """The record of a write by the host to some elements of an array that has an adjoint.
+
+    Attributes:
+        array: The array.
+        boxes: The boxes of the replaced elements.
+    """
 
     array: Array
     boxes: list[Box]
 
     def run(self) -> None:
-        """End the adjoints."""
+        """Set the adjoints of the replaced elements to zero."""
         for box in self.boxes:
             for memory in _adjoints(self.array):
                 memory[box] = 0
@@ -40,13 +46,18 @@ class HostWrite:
 
 @dataclass(eq=False, slots=True)
 class UnseenWrite:
-    """Someone replaced these elements of an exported array with an adjoint. places: an index for each axis."""
+    """The record of a write that nobody announced to some elements of an exported array that has an adjoint.
+
+    Attributes:
+        array: The array.
+        places: Index arrays of the replaced elements, one for each axis.
+    """
 
     array: Array
     places: tuple[np.ndarray, ...]
 
     def run(self) -> None:
-        """End the adjoints."""
+        """Set the adjoints of the replaced elements to zero."""
         for memory in _adjoints(self.array):
             memory[self.places] = 0
         self.array.grad.version = stamp()
@@ -54,13 +65,19 @@ class UnseenWrite:
 
 @dataclass(eq=False, slots=True)
 class ConstantLaunch:
-    """A launch that the tape takes for constant. record: its detached kernel. touched: by array, where adjoints end."""
+    """The record of a launch that is constant to the tape.
+
+    Attributes:
+        record: The record of the launch, with the detached kernel.
+        touched: For each array, the boxes where adjoints end.
+    """
 
     record: Record
     touched: Mapping[Array, list[Box]]
 
     def run(self) -> None:
-        """End the adjoints of what the launch replaced; those of elements that nothing touched before stay."""
+        """Set the adjoints of elements that the launch replaced to zero, except where nothing touched them before."""
+        # The gradient of the detached kernel clears all that the launch replaced; the rest is put back afterwards.
         kept = [(array, memory, memory.copy()) for array in self.touched for memory in _adjoints(array)]
         self.record.run()
         RUNTIME.settle()
@@ -71,7 +88,7 @@ class ConstantLaunch:
 
 
 def _adjoints(array: Array) -> list[np.ndarray]:
-    """The adjoint of an array and, in forward mode, its tangents."""
+    """Return the adjoint of an array and, in forward mode, the tangents of the adjoint."""
     mode = RUNTIME.forward
     return [array.grad.memory, *(mode.tangents(array.grad) if mode is not None else ())]
 
@@ -79,7 +96,17 @@ def _adjoints(array: Array) -> list[np.ndarray]:
 def replaced(
     binding: Binding, scalars: Scalars, names: Iterable[str], touched: Callable[[Array], list[Box]]
 ) -> dict[str, list[Box]]:
-    """Which elements of these arrays with adjoints a launch replaces, of those touched before; arrays by name."""
+    """Return the elements of named arrays with adjoints that a launch replaces, limited to elements touched before.
+
+    Args:
+        binding: The launch.
+        scalars: The scalar arguments of the launch by name.
+        names: The parameters to look at.
+        touched: A function that returns the boxes of an array that earlier gradients touch.
+
+    Returns:
+        The boxes by parameter name, without parameters that have none.
+    """
     found = {}
     for name in names:
         array = binding.arrays[name]
@@ -91,7 +118,13 @@ def replaced(
 
 
 def box_of(place: Any, shape: tuple[int, ...]) -> Box:
-    """The box of a place in memory: integers, slices of step 1, and at most one ellipsis. Missing axes are whole."""
+    """Return the box that an index of memory selects.
+
+    Args:
+        place: An index, or a tuple of indices: integers, slices and at most one ellipsis. Missing axes are whole. A
+            slice with a step other than 1 counts as the whole axis.
+        shape: The shape of the array.
+    """
     parts = place if isinstance(place, tuple) else (place,)
     if any(part is Ellipsis for part in parts):
         at = next(k for k, part in enumerate(parts) if part is Ellipsis)
@@ -108,6 +141,6 @@ def _axis(part: Any, extent: int) -> slice:
 
 
 def common(boxes: Iterable[Box], others: Iterable[Box]) -> list[Box]:
-    """The elements that lie in a box of both."""
+    """Return the intersections of each box of one list with each box of the other."""
     others = list(others)
     return [found for a in boxes for b in others if (found := meet(a, b)) is not None]

@@ -1,4 +1,4 @@
-"""`sg.types.primitive_types`: the scalar types, their names of other packages, and lists of them by kind."""
+"""Define `sg.types.primitive_types`: the scalar types, their names in other packages, and lists of them by kind."""
 
 from __future__ import annotations
 

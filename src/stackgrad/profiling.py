@@ -1,7 +1,7 @@
-"""`sg.profile()`: how long kernels and their tasks ran, how often, and how much adstack memory they used.
+"""Implement `sg.profile()`: how long kernels and their tasks ran, how often, and how much adstack memory they used.
 
-Invariant: while no profile is being taken a launch costs what it costs without this module; while one is, every launch
-goes through Python and is timed, the counting kernels that size adstacks among them.
+Invariant: while no profile is active, a launch costs what it would cost without this module. While one is active, every
+launch goes through Python and is timed, those of the counting kernels that size adstacks included.
 """
 
 from __future__ import annotations
@@ -22,8 +22,15 @@ from .usage import UsageError
 
 @dataclass(frozen=True)
 class TaskProfile:
-    """One task of a kernel. seconds: None where the backend cannot tell tasks apart. bytes: of adstack memory, the most
-    of a launch. place: file and line of its loop, if it has them.
+    """The profile of one task of a kernel.
+
+    Attributes:
+        task: Number of the task.
+        kind: "parallel" or "serial".
+        place: File and line of its loop, or an empty text.
+        launches: Number of launches.
+        seconds: Seconds of all launches, or None where the backend cannot tell tasks apart.
+        bytes: Bytes of adstack memory, the maximum over all launches.
     """
 
     task: int
@@ -36,9 +43,16 @@ class TaskProfile:
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """One kernel: `k`, its gradient `k.grad`, or what counts for it, `k.grad.count`. seconds: of all its launches.
+    """The profile of one kernel: `k`, its gradient `k.grad`, or the counting kernel of the gradient, `k.grad.count`.
 
-    bytes: of adstack memory, the most of a launch; its tasks run one after another and share it.
+    Attributes:
+        name: The name of the kernel.
+        launches: Number of launches.
+        seconds: Seconds of all launches.
+        least: Seconds of the fastest launch.
+        most: Seconds of the slowest launch.
+        bytes: Bytes of adstack memory, the maximum over all launches. Tasks run one after another and share memory.
+        tasks: The profiles of the tasks.
     """
 
     name: str
@@ -51,13 +65,24 @@ class KernelProfile:
 
     @property
     def mean(self) -> float:
-        """Seconds of a launch."""
+        """Return the average seconds of a launch."""
         return self.seconds / self.launches
 
 
 @dataclass
 class _Sum:
-    """What is known of one kernel so far. ticks: seconds by task; None once a launch could not tell."""
+    """The measurements of one kernel so far.
+
+    Attributes:
+        kernel: The kernel.
+        launches: Number of launches.
+        seconds: Seconds of all launches.
+        least: Seconds of the fastest launch.
+        most: Seconds of the slowest launch.
+        by_task: Seconds of each task; None before the first launch, and after a launch that could not tell tasks apart.
+        bytes: Bytes of adstack memory, the maximum over all launches.
+        task_bytes: The same maximum for each task by number.
+    """
 
     kernel: Kernel
     launches: int = 0
@@ -69,6 +94,7 @@ class _Sum:
     task_bytes: dict[int, int] = field(default_factory=dict)
 
     def add(self, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
+        """Add the measurements of one launch."""
         if tasks is None or self.launches and self.by_task is None:
             self.by_task = None
         else:
@@ -80,7 +106,9 @@ class _Sum:
         self._add_bytes(uses)
 
     def _add_bytes(self, uses: Sequence[SlabUse]) -> None:
+        """Update the maxima of adstack memory."""
         tasks: dict[int, int] = {}
+        # Tasks share a slab, so the need of a launch is the sum over slabs of the largest need of a task.
         slabs: dict[str, int] = {}
         for use in uses:
             tasks[use.task] = tasks.get(use.task, 0) + use.bytes
@@ -90,10 +118,12 @@ class _Sum:
         self.bytes = max(self.bytes, sum(slabs.values()))
 
     def profile(self) -> KernelProfile:
+        """Return the profile of the kernel."""
         tasks = tuple(self._task(number, task) for number, task in enumerate(self.kernel.tasks))
         return KernelProfile(self.kernel.name, self.launches, self.seconds, self.least, self.most, self.bytes, tasks)
 
     def _task(self, number: int, task: Task) -> TaskProfile:
+        """Return the profile of one task."""
         span = self.kernel.span(task.loc) or next((s for s in map(self._span, task.body) if s), None)
         place = f"{span.file}:{span.line}" if span else ""
         seconds = None if self.by_task is None else self.by_task[number]
@@ -105,10 +135,11 @@ class _Sum:
 
 
 class Profile:
-    """Takes a profile between `start` and `stop`, or inside `with`; shown by `print`. Started again, it goes on.
+    """A profile measures launches between `start` and `stop`, or inside `with`; `print` shows it.
 
-    A launch that raises is not counted. Times of a kernel are those of the launch on the backend with its preparation
-    (arguments, adstack memory), without tracing, compilation and counting; counting kernels have rows of their own.
+    A profile that is started again goes on. A launch that raises is not counted. The time of a kernel is that of the
+    launch on the backend with its preparation (arguments, adstack memory), without tracing, compilation and counting;
+    counting kernels have rows of their own.
     """
 
     def __init__(self) -> None:
@@ -119,7 +150,11 @@ class Profile:
     # -- taking it ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Count launches from here on. Raises UsageError if it is counting already."""
+        """Begin to count launches.
+
+        Raises:
+            UsageError: The profile is counting already.
+        """
         if self._active:
             raise UsageError("this profile is being taken already", "stop it first, or take another one beside it")
         self._active = True
@@ -127,7 +162,7 @@ class Profile:
         RUNTIME.profiles = (*RUNTIME.profiles, self)
 
     def stop(self) -> None:
-        """Count no longer."""
+        """Stop counting launches."""
         self._active = False
         profiling.dismiss(self)
         RUNTIME.profiles = tuple(p for p in RUNTIME.profiles if p is not self)
@@ -142,15 +177,15 @@ class Profile:
         self.stop()
 
     def add(self, kernel: Kernel, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
-        """A launch; for backends."""
+        """Add the measurements of one launch; backends call this method."""
         with self._lock:
             found = self._sums.get(id(kernel))
             if found is None:
-                found = self._sums[id(kernel)] = _Sum(kernel)  # it holds the kernel: no other one gets its id
+                found = self._sums[id(kernel)] = _Sum(kernel)  # The sum holds the kernel, so its id stays unique.
             found.add(seconds, tasks, uses)
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Forget all measurements."""
         with self._lock:
             self._sums.clear()
 
@@ -158,8 +193,9 @@ class Profile:
 
     @property
     def kernels(self) -> tuple[KernelProfile, ...]:
-        """One for each kernel that ran, the longest first. Kernels of one name, such as those traced for different
-        arguments, have one each.
+        """Return the profiles of all kernels that ran, the longest first.
+
+        Kernels of one name, such as those traced for different arguments, have a profile each.
         """
         with self._lock:
             found = [one.profile() for one in self._sums.values()]
@@ -167,12 +203,12 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Of all launches."""
+        """Return the seconds of all launches of all kernels."""
         return sum(kernel.seconds for kernel in self.kernels)
 
     @property
     def launches(self) -> int:
-        """Of all kernels."""
+        """Return the number of launches of all kernels."""
         return sum(kernel.launches for kernel in self.kernels)
 
     def __str__(self) -> str:
@@ -180,10 +216,15 @@ class Profile:
 
 
 def profile() -> Profile:
-    """A profile: `with sg.profile() as p: ...`, then `print(p)`, or `p.kernels` for the numbers.
+    """Return a new profile to be used as a context manager.
 
-    For each kernel launched inside: launches, time, share, mean, least and most, adstack memory; the time, share and
-    adstack memory of each of its tasks where the backend knows them (cpu).
+        with sg.profile() as p:
+            step()
+        print(p)
+
+    For each kernel launched inside, the table shows launches, time, share, mean, least and most, and adstack memory.
+    For each of its tasks it shows time, share and adstack memory where the backend knows them (cpu). `p.kernels` holds
+    the numbers.
     """
     return Profile()
 
@@ -194,6 +235,7 @@ _HEADS = ("kernel, task", "launches", "time", "share", "mean", "least", "most", 
 
 
 def _table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
+    """Yield the lines of the table."""
     if not kernels:
         yield "no kernel was launched"
         return
@@ -206,6 +248,7 @@ def _table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 
 def _rows(kernel: KernelProfile, total: float) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the rows of one kernel and its tasks; `total` is the time of all kernels in seconds."""
     times = [_time(t) for t in (kernel.mean, kernel.least, kernel.most)]
     yield (
         kernel.name,
@@ -227,6 +270,7 @@ def _rows(kernel: KernelProfile, total: float) -> Iterator[tuple[str, ...]]:
 
 
 def _time(seconds: float) -> str:
+    """Return a time in seconds as a text with a unit."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= scale:
             return f"{seconds / scale:.3f} {unit}"

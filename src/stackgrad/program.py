@@ -1,4 +1,4 @@
-"""A source kernel made launchable: `Program` lowers and compiles it, `Binding` ties it to memory and launches it.
+"""Make a source kernel launchable: `Program` lowers and compiles it, `Binding` ties it to memory and launches it.
 
 Invariant: after a launch, also one that raised, every field it may have written has a new version; before it, every
 active tape has saved what the launch will destroy and an earlier gradient still reads.
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 NOTHING: Mapping[str, np.ndarray] = {}
 Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
-"""Arrays by name; with the number of a direction of forward mode their tangents, `x.dual`, too."""
+"""A function that returns arrays by name; given a direction of forward mode, also their tangents `x.dual`."""
 _KEPT_DRAWS = 65536
 
 
 def nothing(direction: int | None) -> Mapping[str, np.ndarray]:
-    """No array stands in for another one."""
+    """Return no arrays, so that every array of a launch is the bound one."""
     return NOTHING
 
 
 class Program:
-    """A source kernel under the settings of one generation. Lowered and compiled when first needed.
+    """A source kernel under the settings of one generation, lowered and compiled when it is first needed.
 
-    span: where the kernel is defined, for messages. Raises the located errors of the compiler on first use.
+    `span` is where the kernel is defined, for messages. The located errors of the compiler are raised at first use.
     """
 
     __slots__ = (
@@ -96,12 +96,12 @@ class Program:
 
     @property
     def label(self) -> str:
-        """How messages name the kernel: its name, and file and line if it has them."""
+        """Return the name of the kernel for messages, with file and line if it has them."""
         return f"{self.kernel.name} ({self.span.file}:{self.span.line})" if self.span else self.kernel.name
 
     @property
     def forward(self) -> Launcher:
-        """Launches the kernel itself."""
+        """Return the launcher of the kernel itself."""
         if self._forward is None:
             from .compiler.driver import prepare_forward
 
@@ -111,7 +111,7 @@ class Program:
 
     @property
     def reverse(self) -> Launcher:
-        """Launches its gradient. Raises NotDifferentiable and Unsupported, located."""
+        """Return the launcher of its gradient. Raise NotDifferentiable or Unsupported, located."""
         if self._reverse is None:
             self._need_gradients()
             from .compiler.driver import prepare_reverse
@@ -122,13 +122,13 @@ class Program:
 
     @property
     def taped(self) -> Direction:
-        """The gradient where the state before the launch is at hand: that of hand-called gradients if it needs none."""
+        """Return the gradient for tapes, which know earlier state: the hand-called one if that needs no such state."""
         if self._taped is None:
             self._taped = self._own_taped() or Direction(self.reverse_side, self.reverse_regions)
         return self._taped
 
     def _own_taped(self) -> Direction | None:
-        """The gradient that takes copies of what was there before; None if it needs none, and is `reverse`."""
+        """Return the gradient that takes copies of earlier content; None if it needs none, and is `reverse`."""
         if self._reverse is not None and not is_by_hand(self._reverse):
             return None
         self._need_gradients()
@@ -152,10 +152,7 @@ class Program:
             )
 
     def tangent(self, carriers: frozenset[str], constants: frozenset[str] = frozenset()) -> Launcher:
-        """Launches the kernel with tangents `x.dual` of these array parameters. Raises NotDifferentiable, located.
-
-        constants: carriers of which the kernel reads content alone; what it stores there still has tangents.
-        """
+        """Return the launcher of the kernel with tangents of the parameters `carriers`. Raise NotDifferentiable."""
         found = self._tangents.get((carriers, constants))
         if found is None:
             from .compiler.ad.detach import detach_loads
@@ -167,7 +164,7 @@ class Program:
         return found
 
     def second(self, carriers: frozenset[str], constants: frozenset[str], taped: bool) -> Launcher:
-        """Launches the gradient with tangents; see `tangent`. taped: the gradient that tapes take."""
+        """Return the launcher of the gradient (of tapes, if `taped`) with tangents; see `tangent`."""
         found = self._second.get((carriers, constants, taped))
         if found is None:
             from .compiler.driver import prepare_second
@@ -179,7 +176,7 @@ class Program:
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
-        """The kernel as a constant, of which these arrays alone have adjoints; see `compiler.ad.detach`."""
+        """Return the kernel as a constant of a tape, with adjoints of these arrays alone; see `compiler.ad.detach`."""
         found = self._detached.get(names)
         if found is None:
             from .compiler.ad.detach import detach
@@ -189,7 +186,7 @@ class Program:
 
     @property
     def overwritten(self) -> frozenset[str]:
-        """Real array parameters of which the kernel may replace elements, and whose adjoints it does not use."""
+        """Return real array parameters whose elements the kernel may replace without using their adjoints."""
         if self._overwritten is None:
             from .compiler.ad.detach import overwritten_arrays
 
@@ -198,41 +195,41 @@ class Program:
 
     @property
     def forward_side(self) -> Side:
-        """What a forward launch does to which arrays."""
+        """Return the names of the arrays that a forward launch uses, with what it does to them."""
         if self._forward_side is None:
             self._forward_side = Side(self.forward)
         return self._forward_side
 
     @property
     def reverse_side(self) -> Side:
-        """What a gradient launch does to which arrays."""
+        """Return the names of the arrays that a gradient launch uses, with what it does to them."""
         if self._reverse_side is None:
             self._reverse_side = Side(self.reverse)
         return self._reverse_side
 
     @property
     def forward_regions(self) -> Regions:
-        """Which elements a forward launch touches."""
+        """Return the elements that a forward launch touches."""
         if self._forward_regions is None:
             self._forward_regions = Regions(self.forward.kernel)
         return self._forward_regions
 
     @property
     def reverse_regions(self) -> Regions:
-        """Which elements a gradient launch touches."""
+        """Return the elements that a gradient launch touches."""
         if self._reverse_regions is None:
             self._reverse_regions = Regions(self.reverse.kernel)
         return self._reverse_regions
 
     @property
     def launchers(self) -> tuple[Launcher | None, Launcher | None]:
-        """Forward and reverse, as far as they were needed."""
+        """Return the forward and the reverse launcher; a launcher is None if it was not needed yet."""
         taped = self._taped.side.launcher if self._taped else None
         return self._forward, self._reverse or taped
 
     @property
     def gradients(self) -> tuple[str, ...]:
-        """Array parameters that have an adjoint array."""
+        """Return the array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
     def _launcher(self, made: Lowered, kind: str) -> Launcher:
@@ -244,7 +241,7 @@ class Program:
     # -- random numbers -------------------------------------------------------------------------------------
 
     def draws_forward(self, arguments: tuple[object, ...]) -> Draws:
-        """The key of a new forward launch, kept for the gradient at the same arguments."""
+        """Return the key of a new forward launch, and keep it for the gradient at the same arguments."""
         draws = RUNTIME.draws()
         if len(self._draws) >= _KEPT_DRAWS:
             self._draws.pop(next(iter(self._draws)))
@@ -252,7 +249,7 @@ class Program:
         return draws
 
     def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
-        """The key of the last forward launch with these arguments: the gradient replays its draws."""
+        """Return the key of the last forward launch with these arguments, so that the gradient replays its draws."""
         try:
             return self._draws[arguments]
         except KeyError:
@@ -266,9 +263,9 @@ class Program:
 class Binding:
     """A program and the memory it runs on.
 
-    arrays: a field, or a NumPy array, for each array parameter, and, only where it is not the field's own gradient,
-    for `x.grad`. The arrays fit their parameters (the maker of the binding has checked). own: those of one launch
-    alone. again: does what the launch of the binding does, with arrays of its own where it has any.
+    `arrays` has a field or a NumPy array for each array parameter and, only where it is not the field's own gradient,
+    for `x.grad`. The arrays fit their parameters: the maker of the binding has checked. `own` are arrays of one launch
+    alone. `again` launches the binding once more, with new arrays in the place of `own`.
     """
 
     __slots__ = (
@@ -303,14 +300,14 @@ class Binding:
         self._places: tuple[int, ...] | None = None
 
     def launch(self, scalars: Scalars) -> None:
-        """Run the kernel. Scalars by name, of the parameters' types."""
+        """Run the kernel. `scalars` are its scalar arguments by name, of the parameters' types."""
         with rounded(self.halves):
             if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
                 return
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
-        """Run the kernel with this key of random numbers, unwatched."""
+        """Run the kernel with this key of random numbers, without telling watchers."""
         versions = self._versions
         try:
             self.program.forward.run(
@@ -325,8 +322,8 @@ class Binding:
     ) -> None:
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
-        draws: of the forward launch; None for those of the last one with the same scalars. replaced: gives arrays for
-        bound ones, new each time. taped: with all of `prepare_taped().before`, whose `verify` saw what it left.
+        `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
+        arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
         """
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
@@ -341,17 +338,17 @@ class Binding:
                     backward.run(scalars, draws, given, verified=taped)
 
     def draws_forward(self, scalars: Scalars) -> Draws:
-        """The key of random numbers of a new launch."""
+        """Return the key of random numbers of a new launch."""
         return self.program.draws_forward(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def draws_reverse(self, scalars: Scalars) -> Draws:
-        """The key of the last launch with these numbers on these arrays. Raises NotDifferentiable."""
+        """Return the key of the last launch with these scalars on these arrays. Raise NotDifferentiable without one."""
         return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
-        """What tells launches apart: where their arrays are, and their numbers.
+        """Return a key that tells launches apart: the addresses of their arrays, and their scalars.
 
-        Results, whose names begin with $, and read-only copies of the caller's arrays are made anew for each launch.
+        Results, whose names begin with $, and read-only copies of the caller's arrays are new for each launch.
         """
         if self._places is None:
             lasting = [a for name, a in self.memory.items() if a.flags.writeable and not name.startswith("$")]
@@ -359,7 +356,7 @@ class Binding:
         return self._places, *scalars.values()
 
     def touched_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Which elements of which fields a launch with these arguments may read or write."""
+        """Return the elements of each field that a launch with these arguments may read or write."""
         shapes, regions = shapes_of(self.memory), self.program.forward_regions
         found: dict[Array, list[Box]] = {}
         for boxes in (regions.read_boxes(scalars, shapes), regions.write_boxes(scalars, shapes)):
@@ -370,24 +367,24 @@ class Binding:
         return found
 
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Which elements of which fields a launch with these arguments may write."""
+        """Return the elements of each field that a launch with these arguments may write."""
         boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
     def prepare_grad(self) -> Backward:
-        """The gradient tied to memory, lowered at the first call."""
+        """Return the gradient tied to memory; it is lowered at the first call."""
         if self.backward is None:
             self.backward = Backward(self, Direction(self.program.reverse_side, self.program.reverse_regions))
         return self.backward
 
     def prepare_taped(self) -> Backward:
-        """The gradient for a tape, which also takes copies of arrays as they were before the launch."""
+        """Return the gradient for a tape, which also takes copies of arrays as they were before the launch."""
         if self.taped is None:
             self.taped = Backward(self, self.program.taped)
         return self.taped
 
     def detached(self, names: frozenset[str]) -> Binding:
-        """The kernel as a constant: its gradient ends the adjoints of what it replaces in these arrays, no more."""
+        """Return the kernel as a constant of a tape: its gradient only ends adjoints of what it replaces in `names`."""
         found = self._detached.get(names)
         if found is None:
             found = self._detached[names] = Binding(self.program.detached(names), self.arrays)
@@ -395,5 +392,5 @@ class Binding:
         return found
 
     def lookup(self, name: str) -> Array | np.ndarray:
-        """What a parameter of the kernel, or of its gradient, is bound to."""
+        """Return the array that a parameter of the kernel, or of its gradient, is bound to."""
         return bound_to(self.program, self.arrays, name)

@@ -1,7 +1,7 @@
-"""Calls remembered by the identity of their objects: the same arrays again cost little more than their numbers.
+"""Remember calls by the identity of their arguments, so that a repeated call costs little more than its numbers.
 
-Invariant: what is remembered keeps no argument alive. Memory is held by views that own nothing; they are used only
-while the caller holds the very arrays they were made of.
+Invariant: a remembered call keeps no argument alive. It holds memory by views that own nothing, and uses them only
+while the caller holds the very arrays that the views were made of.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ Reference = Callable[[], Any]
 
 
 class Direction:
-    """One direction of a remembered call: its launcher on memory, and the arrays whose versions matter."""
+    """One direction of a remembered call: its launcher on memory, and the arrays whose versions matter.
+
+    Attributes:
+        launcher: The launcher of the direction.
+        memory: Views of the arrays by name; they do not keep the arrays alive.
+        written: Weak references to the arrays that a launch writes.
+        versions: Weak references to the arrays that decide sizes, or None if one of them has no version.
+    """
 
     __slots__ = ("launcher", "memory", "written", "versions")
 
@@ -44,7 +51,12 @@ class Direction:
         self.versions = arrays if len(arrays) == len(bound) else None
 
     def run(self, scalars: Scalars, memory: Mapping[str, np.ndarray]) -> None:
-        """Launch once, unwatched."""
+        """Launch once, without telling tapes or other watchers.
+
+        Args:
+            scalars: The scalar arguments by name.
+            memory: The memory of all arrays by name, those of the result included.
+        """
         versions = self.versions
         known = None if versions is None else tuple([ref().version for ref in versions])  # type: ignore[union-attr]
         try:
@@ -57,7 +69,15 @@ class Direction:
 
 
 class Recent:
-    """One call that can be repeated: its program on the same arrays, with other numbers."""
+    """A remembered call: its program on the same arrays can be repeated with other numbers.
+
+    Attributes:
+        special: The specialization of the kernel.
+        objects: A weak reference to each argument that is not a number, with shape and dtype if it is a NumPy array.
+        leaves: Weak references to the fields and ndarrays among the arguments and their parts.
+        forward: The forward direction.
+        reverse: The gradient, or None until `remember_reverse`.
+    """
 
     __slots__ = ("special", "objects", "leaves", "forward", "reverse")
 
@@ -69,14 +89,15 @@ class Recent:
         self.reverse: Direction | None = None
 
     def remember_reverse(self, binding: Binding) -> None:
-        """Remember the gradient too."""
+        """Remember the gradient of the call too."""
         backward = binding.prepare_grad()
         self.reverse = Direction(binding, backward.launcher, backward.memory, backward.written)
 
     def fits(self, objects: list[Any]) -> bool:
-        """Whether these are the same objects, and what the kernel took from them is as it was.
+        """Return True if the objects are those of the call and all that the kernel read from Python is unchanged.
 
-        Raises StaleFieldError for a field that was destroyed.
+        Raises:
+            StaleFieldError: A field among them was destroyed.
         """
         for (ref, form), found in zip(self.objects, objects):
             if ref() is not found or form is not None and (found.shape != form[0] or found.dtype != form[1]):
@@ -87,7 +108,7 @@ class Recent:
         return hold(self.special.guards)
 
     def launch(self, numbers: list[Any]) -> Any:
-        """Run the kernel, unwatched; gives its result."""
+        """Run the kernel with these scalar arguments, without telling watchers. Return its result."""
         special, memory = self.special, self.forward.memory
         scalars = dict(zip(special.scalars, numbers))
         if special.reader is None:
@@ -98,13 +119,13 @@ class Recent:
         return special.reader.read(memory)
 
     def launch_grad(self, numbers: list[Any]) -> None:
-        """Run the gradient, unwatched."""
+        """Run the gradient with these scalar arguments, without telling watchers."""
         assert self.reverse is not None
         self.reverse.run(dict(zip(self.special.scalars, numbers)), self.reverse.memory)
 
 
 def reference(value: Any) -> Reference:
-    """A weak reference, or a strong one to what is no object of the program's own, as a number."""
+    """Return a weak reference to a value, or a strong one if the value, such as a number, allows no weak reference."""
     try:
         return weakref.ref(value)
     except TypeError:
@@ -112,7 +133,11 @@ def reference(value: Any) -> Reference:
 
 
 class _Memory:
-    """The interface of an array's memory, without the array. refers_to: gives who owns the memory, None if nobody."""
+    """The array interface of some memory, without the array that owns it.
+
+    Attributes:
+        refers_to: A function that returns the owner of the memory, or None if there is none.
+    """
 
     __slots__ = ("__array_interface__", "refers_to")
 
@@ -122,5 +147,5 @@ class _Memory:
 
 
 def detached(array: np.ndarray) -> np.ndarray:
-    """A view of the array that does not keep it alive."""
+    """Return a view of an array that does not keep the array alive."""
     return np.asarray(_Memory(array.__array_interface__, owner_of(array)))

@@ -1,9 +1,9 @@
-"""What belongs to one thread: the tapes and the forward mode that see its launches, and whether it traces a kernel.
+"""Keep what belongs to one thread: the tapes and the forward mode that see its launches, and whether it traces.
 
-Invariant: nobody but the thread itself changes what its launches are recorded by. A launch, or a write of the host, is
+Invariant: only the thread itself changes what its launches are recorded by. A launch, or a write of the host, is
 recorded by the tapes of the thread that makes it, and by no others. Derivatives of an array belong to the thread that
-used them last, so that a tape of another one neither clears them nor, while both are at work, adds to them. A write of
-another thread to what a tape uses is no part of the program that the tape differentiates, and is reported to it.
+used them last, so that a tape of another thread neither clears them nor, while both are at work, adds to them. A write
+of another thread to what a tape uses is no part of the program that the tape differentiates, and is reported to it.
 """
 
 from __future__ import annotations
@@ -27,90 +27,125 @@ T = TypeVar("T")
 
 
 class Watcher(Protocol):
-    """Who is told of launches and host writes while it is in `RUNTIME.tapes`: a tape, or its backward pass.
+    """A tape, or its backward pass, that is told of launches and host writes while it is in `RUNTIME.tapes`.
 
-    recording: launches are recorded, so that `after_launch` and `add_custom` do something. constant: what is written
-    without being recorded is constant.
+    Attributes:
+        recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
+        constant: True if what is written without being recorded is constant.
     """
 
     recording: bool
     constant: bool
 
     def admit_inner(self) -> None:
-        """A tape is about to be entered inside; may refuse."""
+        """Raise an error if no tape may be entered inside this one."""
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """What to launch in place of a binding; None for the binding itself. May raise."""
+        """Return the binding to launch in place of another one, or None for that binding itself; may raise."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """A kernel is about to run; may raise."""
+        """Prepare for a kernel that is about to run; may raise."""
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """A kernel has run."""
+        """Record a kernel that has run."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """A kernel raised while it ran; it may have written part of what it writes."""
+        """Note that a kernel raised while it ran; it may have written a part of what it writes."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """The host is about to write this place of a field's memory, or, with None, could later on; may raise."""
+        """Prepare for a write of the host to a place of a field's memory; may raise.
+
+        Args:
+            array: The field.
+            place: The index of the place. None: the host gets a view, and could write any element later.
+        """
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """The host is about to read this place of a field's memory, or, with None, could later on. True if no one else
-        needs to know; may raise.
+        """Prepare for a read of the host of a place of a field's memory; may raise.
+
+        Args:
+            array: The field.
+            place: The index of the place. None: the host gets a view, and could read any element later.
+
+        Returns:
+            True if no other watcher needs to know of the read.
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """The host is about to read the result of the launch that has just ended. True if no one else needs to know."""
+        """Prepare for the host's read of the last launch's result. Return True if no other watcher needs to know."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
-        """Launch a copy of one array to another; see `fields.copies`."""
+        """Launch a copy of the array `source` to the array `target`; see `fields.copies` for `axes`."""
 
     def before_custom(self) -> None:
-        """A function with a gradient of its own, or with none, is about to run."""
+        """Prepare for a function with a custom gradient, or with none, that is about to run."""
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """A function with a gradient of its own, or with none, has run."""
+        """Record a function with a custom gradient, or with none, that has run.
+
+        Args:
+            gradient: A function that runs the gradient, or None if the function is constant.
+            again: A function that runs the function again.
+        """
 
 
 class ForwardMode(Protocol):
-    """Runs launches with tangents while it is `RUNTIME.forward`. constant: what launches write has none."""
+    """A forward mode runs launches with tangents while it is `RUNTIME.forward`.
+
+    Attributes:
+        constant: True if what launches write has no tangent.
+    """
 
     constant: bool
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch the kernel with tangents beside what it computes."""
+        """Launch a kernel that computes tangents beside its values."""
 
     def run_gradient(
         self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
-        """Launch a gradient with tangents beside what it computes."""
+        """Launch a gradient that computes tangents beside its values.
+
+        Args:
+            binding: The kernel with its memory.
+            backward: The gradient of the binding.
+            scalars: The scalar arguments by name.
+            draws: The key of the random numbers of the forward launch.
+            replaced: A function that returns the arrays to use in place of bound ones.
+        """
 
     def tangents(self, array: Array) -> list[np.ndarray]:
-        """The tangents of a field, one for each direction; none if it carries none."""
+        """Return the tangents of a field, one for each direction; an empty list if the field carries none."""
 
     def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """The tangents of memory of another library."""
+        """Return the tangents of memory of another library."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """The host is about to write this place of a field's memory; None for nothing yet."""
+        """Prepare for a write of the host to a place of a field's memory; None if nothing is written yet."""
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """The host is about to read this place of a field's memory, or, with None, could later on. True if no one else
-        needs to know; may raise.
+        """Prepare for a read of the host of a place of a field's memory, or, with None, of a later read; may raise.
+
+        Return True if no other watcher needs to know of the read.
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """The host is about to read the result of the launch that has just ended. True if no one else needs to know."""
+        """Prepare for the host's read of the last launch's result. Return True if no other watcher needs to know."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
-        """Launch a copy of one array to another; see `fields.copies`."""
+        """Launch a copy of the array `source` to the array `target`; see `fields.copies` for `axes`."""
 
 
 class Own:
-    """What one thread does. tapes, forward: who sees its launches and writes. tracing: fields answer as in kernels.
+    """The state of one thread.
 
-    used: arrays that its tapes and its forward mode have met since the first of them was entered. disturbed: those of
-    them that another thread wrote meanwhile, with what wrote them. depth: how many tapes and modes are at work.
+    Attributes:
+        tapes: The tapes, and backward passes, that see the launches and writes of the thread.
+        forward: The forward mode of the thread, or None.
+        tracing: True while the thread traces a kernel, so that fields answer as in kernels.
+        used: Arrays that its tapes and its forward mode have met since the first of them was entered.
+        disturbed: The arrays among `used` that another thread wrote meanwhile, with a text that says what wrote them.
+        depth: Number of tapes and modes that are at work.
     """
 
     __slots__ = ("tapes", "forward", "tracing", "used", "disturbed", "depth", "__weakref__")
@@ -125,12 +160,12 @@ class Own:
 
     @property
     def is_watched(self) -> bool:
-        """Whether something must see its launches, or forbids them."""
+        """Return True if something must see the launches of the thread, or forbids them."""
         return bool(self.tapes) or self.forward is not None or self.tracing
 
 
 class Threads:
-    """The threads of one runtime, each known by its `Own`, which ends with it."""
+    """The threads of one runtime, each represented by its `Own`, which ends with the thread."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -140,7 +175,7 @@ class Threads:
 
     @property
     def own(self) -> Own:
-        """That of the thread that asks."""
+        """Return the state of the calling thread."""
         try:
             return self._local.own  # type: ignore[no-any-return]
         except AttributeError:
@@ -148,13 +183,13 @@ class Threads:
             return made
 
     def note(self, own: Own) -> bool:
-        """After a change: whether any thread has something that must see its launches."""
+        """Note a changed state of a thread. Return True if any thread has a watcher or traces."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
 
     def begin(self) -> Own:
-        """The thread begins to take derivatives; until `end` nobody else uses those that it claims."""
+        """Begin to take derivatives in this thread; until `end`, no other thread uses those that it claims."""
         own = self.own
         with self._lock:
             own.depth += 1
@@ -162,7 +197,7 @@ class Threads:
         return own
 
     def end(self, own: Own) -> None:
-        """The thread has what it began to take."""
+        """End what `begin` began."""
         with self._lock:
             own.depth -= 1
             if own.depth <= 0:
@@ -171,9 +206,9 @@ class Threads:
                 self._busy.discard(own)
 
     def claim(self, array: Array) -> bool:
-        """The thread is about to use derivatives of an array. False if another one is using them.
+        """Claim the derivatives of an array for this thread, which is about to use them.
 
-        They belong to the thread from now on.
+        From then on they belong to the thread. Return False if another thread is using them.
         """
         own = self.own
         with self._lock:
@@ -185,12 +220,17 @@ class Threads:
             return True
 
     def is_foreign(self, array: Array) -> bool:
-        """Whether derivatives of an array belong to another thread, one that lives."""
+        """Return True if the derivatives of an array belong to another thread that is alive."""
         other = array.owner() if array.owner is not None else None
         return other is not None and other is not self.own
 
     def wrote(self, arrays: Iterable[Array], who: str) -> None:
-        """The thread is about to write arrays: whatever another one takes derivatives of there is told."""
+        """Tell the other threads that this thread is about to write arrays whose derivatives they take.
+
+        Args:
+            arrays: The arrays.
+            who: A text that says what writes them, for messages.
+        """
         own = self.own
         with self._lock:
             for other in self._busy:
@@ -199,14 +239,14 @@ class Threads:
 
 
 class Living(Generic[T]):
-    """Objects as long as they live. Threads may add some while others look at all."""
+    """A collection of objects that holds each of them only while it lives; threads may add while others iterate."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakSet[T] = weakref.WeakSet()
         self._lock = free_in_child(threading.Lock())
 
     def add(self, one: T) -> None:
-        """From now on it is among them."""
+        """Add an object to the collection."""
         with self._lock:
             self._known.add(one)
 

@@ -1,4 +1,4 @@
-"""Adstack memory, readable: what is held now and at the peak by slab, and what each task of each kernel needs."""
+"""Report adstack memory: the bytes that each slab holds now and held at its peak, and the need of each task."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from .session import RUNTIME
 
 @dataclass(frozen=True)
 class AdstackReport:
-    """Adstack memory of the runtime.
+    """A report on the adstack memory of the runtime; `print` shows it as a table.
 
-    slabs: {"real": {"current": bytes, "peak": bytes}, ...} as the backend holds it. tasks: for each kernel, task and
-    slab with stacks, what its last launch needed: rows held at once, for how many threads and lanes, stride and bytes,
-    the bytes that its iterations push, where the size comes from, and each stack's capacity, variable and line.
+    Attributes:
+        slabs: For each slab, the bytes that the backend holds: {"real": {"current": bytes, "peak": bytes}, ...}.
+        tasks: For each kernel, task and slab with adstacks, the need of the last launch: rows held at once, threads and
+            lanes, stride and bytes, bytes that the iterations push, the source of the size, and the capacity, variable
+            and line of each adstack.
     """
 
     slabs: Mapping[str, Mapping[str, int]]
@@ -24,12 +26,12 @@ class AdstackReport:
 
     @property
     def current(self) -> int:
-        """Bytes held now, all slabs."""
+        """Return the bytes that all slabs together hold now."""
         return sum(slab.get("current", 0) for slab in self.slabs.values())
 
     @property
     def peak(self) -> int:
-        """The sum of the slabs' peaks, in bytes."""
+        """Return the sum of the peaks of the slabs, in bytes."""
         return sum(slab.get("peak", 0) for slab in self.slabs.values())
 
     def __str__(self) -> str:
@@ -43,6 +45,7 @@ class AdstackReport:
 
 
 def _lines(use: SlabUse) -> Iterator[str]:
+    """Yield the lines of the report on one slab of one task."""
     rows = "unknown" if use.rows is None else f"{use.rows}"
     rows += "" if use.passing in (None, use.rows) else f" for {use.passing} iterations"
     rows += f" ({use.threads} threads of {use.lanes} lanes)" if use.threads * use.lanes > 1 and use.rows else ""
@@ -57,7 +60,7 @@ def _lines(use: SlabUse) -> Iterator[str]:
 
 
 def adstack_report() -> AdstackReport:
-    """What the adstacks of this runtime hold and need; zeros before the first gradient."""
+    """Return a report on the adstacks of the runtime; all numbers are zero before the first gradient."""
     slabs: dict[str, dict[str, int]] = {name: {"current": 0, "peak": 0} for name in SLABS}
     if RUNTIME.has_backend:
         slabs.update(RUNTIME.backend.heap_report())

@@ -1,6 +1,7 @@
-"""Results of kernels: from the arrays of no axes that a launch filled to values of the host.
+"""Convert the result of a kernel from the arrays without axes that a launch filled to values of the host.
 
-Invariant: numbers come back as Python numbers, vectors, matrices and structs as host values of the promised types.
+Invariant: numbers come back as Python numbers; vectors, matrices and structs come back as host values of the types
+that the kernel promises.
 """
 
 from __future__ import annotations
@@ -16,22 +17,28 @@ from .compiler.ir.types import Scalar
 
 
 class Reader:
-    """Reads the result of a launch. arrays: name and type of each array that the kernel stores a result to."""
+    """A reader makes the arrays that receive the result of a launch, and reads the result from them.
+
+    Attributes:
+        kind: The type of the result.
+        arrays: Name and scalar type of each array that the kernel stores a part of the result to.
+    """
 
     def __init__(self, kind: ResultType) -> None:
         self.kind = kind
         self.arrays = tuple((f"{RETURN}.{k}", scalar) for k, scalar in enumerate(scalars_of(kind)))
 
     def make(self) -> dict[str, np.ndarray]:
-        """New arrays for one launch."""
+        """Return new arrays of zeros, by name, that one launch stores its result to."""
         return {name: np.zeros((), scalar.dtype) for name, scalar in self.arrays}
 
     def read(self, memory: Mapping[str, Any]) -> Any:
-        """The result in these arrays."""
+        """Return the result that a launch stored to arrays that `make` returned."""
         return _value(self.kind, iter([memory[name].item() for name, _ in self.arrays]))
 
 
 def _value(kind: ResultType, numbers: Iterator[Any]) -> Any:
+    """Return the next value of a type from a sequence that holds the scalars of all values in order."""
     if isinstance(kind, Scalar):
         return next(numbers)
     if isinstance(kind, TupleType):
@@ -45,6 +52,7 @@ def _value(kind: ResultType, numbers: Iterator[Any]) -> Any:
 
 
 def _struct(kind: StructType, members: dict[str, Any]) -> Any:
+    """Return a host struct of a type with these members."""
     from .values.struct import Struct
 
     return Struct.of(kind, members)

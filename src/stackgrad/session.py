@@ -1,7 +1,7 @@
-"""The runtime state: what `init` chose, the live fields, and who watches launches. One object, `RUNTIME`.
+"""Hold the state of the runtime in one object, `RUNTIME`: what `init` chose, the live fields, and the watchers.
 
 Invariant: `generation` grows with every `init` and `reset`; a field or a compiled kernel of another generation is
-stale and never launched. `stamp()` never gives a number twice, so equal versions mean equal content.
+stale and never launched. `stamp()` never returns a number twice, so equal versions mean equal content.
 """
 
 from __future__ import annotations
@@ -31,19 +31,12 @@ ARCHES = ("cpu", "reference", "cuda", "vulkan")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
 
 stamp = itertools.count(1, 2).__next__
-"""A version number that was never given before, in this process. Native code gives the even ones."""
+"""Return a version number that was never given before in this process. Native code gives the even ones."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What `init` was told.
-
-    arch: name of the backend. default_fp, default_ip: types of Python floats and ints in kernels. debug: check
-    indices, asserts and integer divisions, verify the IR after each pass. precise: no contraction, no
-    approximation. random_seed: key of the random numbers. threads: most threads a launch uses on a CPU; None for as
-    many as there are cores for this process. debug_info: machine code carries the lines of the program.
-    bounds: an index outside an array ends the launch with an error.
-    """
+    """The choices of `init`, under the names of its arguments."""
 
     arch: str = "cpu"
     default_fp: Scalar = f32
@@ -51,7 +44,7 @@ class Settings:
     debug: bool = False
     precise: bool = False
     random_seed: int = 0
-    threads: int | None = None
+    threads: int | None = None  # The maximum for a launch on a CPU; None means all cores of this process.
     debug_info: bool = False
     deterministic: bool = False
     bounds: bool = True
@@ -82,19 +75,19 @@ DIALECT: dict[str, str] = {
     "validate_autodiff": "what a gradient reads is checked when it is compiled, and saved by a tape",
     "verbose": "the runtime does not print",
 }
-"""Options that programs of this dialect pass to `init`, with what becomes of them here."""
+"""Options that programs of this dialect pass to `init`, each with its meaning in this runtime."""
 
 
 WATCHERS = ("capture", "profiles")
-"""What of the runtime must see the launches of all threads, unless it is None or empty; each has its own besides."""
+"""Attributes of the runtime that must see the launches of all threads, unless they are None or empty."""
 
 
 class Runtime:
-    """The state of the process. `tapes`, `capture` and `forward` are what a launch looks at; `profiles` are taken.
+    """The state of the process.
 
-    threads: `tapes`, `forward` and `tracing` are those of the thread that asks, and one thread's concern.
-    words: what native launches look at, see backends/words.py; kept in step by every assignment here. remote: the
-    backend, if arrays live in memory of its own; None if launches are over when they return.
+    `tapes`, `forward` and `tracing` are those of the thread that asks; `capture` and `profiles` see all threads.
+    `words` is what native launches look at, see backends/words.py; every assignment here keeps it in step. `remote` is
+    the backend if arrays lie in memory of its own; None if launches are over when they return.
     """
 
     __slots__ = (
@@ -132,7 +125,7 @@ class Runtime:
         self._backend: Backend | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set it, and tell native launches if they must not happen from now on, or may again."""
+        """Set an attribute, and tell native launches if they must not happen from now on, or may again."""
         object.__setattr__(self, name, value)
         if name == "generation":
             self.words[GENERATION] = value
@@ -140,7 +133,7 @@ class Runtime:
             self._tell(self.threads.own)
 
     def _tell(self, own: Own) -> None:
-        """Native launches pass to Python while anything must see those of a thread; there each thread is told apart."""
+        """Send native launches to Python while anything must see launches of any thread; Python tells threads apart."""
         with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
             self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
@@ -151,7 +144,7 @@ class Runtime:
 
     @property
     def tapes(self) -> tuple[Watcher, ...]:
-        """Who is told of the launches and host writes of this thread, the innermost last."""
+        """Return the watchers that are told of the launches and host writes of this thread, the innermost last."""
         return self.threads.own.tapes
 
     @tapes.setter
@@ -160,7 +153,7 @@ class Runtime:
 
     @property
     def forward(self) -> ForwardMode | None:
-        """Who runs the launches of this thread, if they have tangents."""
+        """Return the forward mode that runs the launches of this thread, or None."""
         return self.threads.own.forward
 
     @forward.setter
@@ -169,7 +162,7 @@ class Runtime:
 
     @property
     def tracing(self) -> bool:
-        """Whether this thread traces a kernel."""
+        """Return True if this thread traces a kernel."""
         return self.threads.own.tracing
 
     @tracing.setter
@@ -177,18 +170,18 @@ class Runtime:
         self._set_own(self.threads.own, "tracing", is_tracing)
 
     def abandon(self, own: Own, watcher: Watcher | ForwardMode) -> None:
-        """A tape or forward mode of any thread sees nothing from now on."""
+        """Detach a tape or forward mode from the thread that entered it, so that it sees nothing from now on."""
         self._set_own(own, "tapes", tuple(t for t in own.tapes if t is not watcher))
         if own.forward is watcher:
             self._set_own(own, "forward", None)
 
     def ensure(self) -> None:
-        """Initialise with the defaults unless `init` was called."""
+        """Initialize with the defaults unless `init` was called."""
         if not self.initialised:
             init()
 
     def restart(self, settings: Settings) -> None:
-        """Drop everything of this generation, adstack memory included, and begin the next."""
+        """Drop everything of this generation, adstack memory included, and begin the next generation."""
         if self._backend is not None:
             self._backend.reset()
         self.settings = settings
@@ -201,7 +194,7 @@ class Runtime:
         self._backend = self.remote = None
 
     def choose(self, backend: Backend) -> None:
-        """Launch on this backend."""
+        """Launch on this backend from now on."""
         self._backend = backend
         from .backends.base import Remote
 
@@ -209,7 +202,7 @@ class Runtime:
 
     @property
     def backend(self) -> Backend:
-        """The backend of `settings.arch`; DeviceError, one line, if it cannot run here."""
+        """Return the backend of `settings.arch`. Raise DeviceError, one line, if it cannot run on this machine."""
         self.ensure()
         if self._backend is None:
             self.choose(available(self.settings.arch))
@@ -217,18 +210,18 @@ class Runtime:
         return self._backend
 
     def settle(self) -> None:
-        """Let launches be over, where they are not when they return: memory is touched next. Raises what went wrong."""
+        """Wait for launches that are not over when they return, because memory is touched next. Raise their errors."""
         if self.remote is not None:
             self.remote.wait()
 
     @property
     def has_backend(self) -> bool:
-        """Whether a backend was chosen, which happens at `init`."""
+        """Return True if a backend was chosen, which happens at `init`."""
         return self._backend is not None
 
     @property
     def options(self) -> Options:
-        """How the backend compiles under these settings."""
+        """Return the options for the backend's compiler under these settings."""
         from .backends.base import Options
 
         threads = _threads(self.settings.threads)
@@ -243,7 +236,7 @@ class Runtime:
         )
 
     def draws(self) -> Draws:
-        """The key of the next forward launch that draws random numbers."""
+        """Return the key of the next forward launch that draws random numbers."""
         from .backends.base import Draws
 
         with self._lock:
@@ -255,7 +248,7 @@ RUNTIME = Runtime()
 
 
 def available(arch: str) -> Backend:
-    """The backend of this name, probed. Raises DeviceError with reason and cure on one line."""
+    """Return the backend of this name after probing it. Raise DeviceError with reason and cure on one line."""
     from .backends import registry
 
     try:
@@ -286,16 +279,21 @@ def init(
     bounds: str = "checked",
     **dialect: Any,
 ) -> None:
-    """Start the runtime, or start it afresh: fields and compiled kernels of before are stale afterwards.
+    """Start the runtime, or restart it; fields and compiled kernels of before are stale afterwards.
 
-    arch: `sg.cpu` (default; STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`), `sg.vulkan`.
-    default_fp, default_ip: types of Python floats (sg.f16, f32, f64) and ints (sg.i32, i64 or another) in kernels.
-    debug: index, assert and division checks in kernels. random_seed: key of `sg.random`. precise: no contraction and
-    no approximation of reals. debug_info: machine code carries the program's lines, for debuggers and profilers (also
-    by STACKGRAD_DEBUG_INFO). deterministic: the same bits each time, at a price (docs/cuda.md). bounds: "checked", and
-    an index outside an array raises OutOfBounds; or "off", and it accesses whatever lies there (docs/bounds.md).
-    dialect: see DIALECT.
-    Raises OptionError for an unknown option and DeviceError, one line, if the backend cannot run here.
+    An unknown option raises OptionError. A backend that cannot run on this machine raises DeviceError.
+
+    Args:
+        arch: `sg.cpu` (default; STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`) or `sg.vulkan`.
+        default_fp: Type of Python floats in kernels: sg.f16, sg.f32 or sg.f64.
+        default_ip: Type of Python ints in kernels: sg.i32, sg.i64 or another.
+        debug: True to check indices, asserts and integer divisions in kernels, and the IR after each pass.
+        random_seed: Key of `sg.random`.
+        precise: True to forbid contraction and approximation of reals.
+        debug_info: True to put the program's lines into machine code, for debuggers; also by STACKGRAD_DEBUG_INFO.
+        deterministic: True for the same bits in each run, at a price (docs/cuda.md).
+        bounds: "checked": an index outside raises OutOfBounds; "off": it accesses what lies there (docs/bounds.md).
+        **dialect: Options of the dialect, see DIALECT.
     """
     for name in dialect:
         if name not in DIALECT:
@@ -312,7 +310,7 @@ def init(
 
 
 def _bounds(given: Any) -> bool:
-    """Whether indices are checked."""
+    """Return True if indices are checked. Raise OptionError for an unknown value."""
     if isinstance(given, str) and given in ("checked", "off"):
         return given == "checked"
     raise OptionError(f"bounds cannot be {given!r}", 'bounds="checked", the default, or bounds="off"')
@@ -330,7 +328,7 @@ def _settings(
     bounds: str,
     dialect: dict[str, Any],
 ) -> Settings:
-    """What the arguments of `init` and the environment say."""
+    """Return the settings that the arguments of `init` and the environment ask for."""
     return Settings(
         arch=_arch(arch if arch is not None else os.environ.get("STACKGRAD_ARCH", "cpu")),
         default_fp=_default("default_fp", default_fp, real=True),
@@ -358,27 +356,27 @@ def _most_threads(given: Any) -> int | None:
 
 
 def _threads(most: int | None) -> int:
-    """Threads that a launch may use."""
+    """Return the number of threads that a launch may use."""
     from .backends.cpu.cores import available as cores
 
     return cores() if most is None else min(most, cores())
 
 
 def reset() -> None:
-    """Forget fields, kernels and adstack memory; the next use initialises with the defaults."""
+    """Forget fields, kernels and adstack memory; the next use initializes the runtime with the defaults."""
     RUNTIME.restart(Settings())
     RUNTIME.initialised = False
 
 
 def sync() -> None:
-    """Wait for all launches; errors found on a device surface here."""
+    """Wait for all launches, and raise errors that were found on a device."""
     wait = getattr(RUNTIME._backend, "sync", None)
     if wait is not None:
         wait()
 
 
 def _arch(arch: object) -> str:
-    if isinstance(arch, ModuleType):  # `sg.reference` is the interpreter's package once that is loaded
+    if isinstance(arch, ModuleType):  # `sg.reference` is the package of the interpreter once that is loaded.
         arch = arch.__name__.rpartition(".")[2]
     name = ALIASES.get(str(arch), str(arch))
     if name not in ARCHES:

@@ -1,8 +1,8 @@
-"""What a call launches, as the trampoline must know it: which arguments it takes, and where each array is found.
+"""Describe what a call launches for the trampoline: its arguments, and where each array is found.
 
-Invariant: two calls of one key differ in numbers and in what their arrays contain and measure, and in nothing that the
-specialisation depends on. Arrays that a call gives directly are told by their kind; all else, an object, an array in
-it, arrays that are the same memory under two names, is told by identity.
+Invariant: two calls of one key differ in numbers and in the content and extents of their arrays, and in nothing that
+the specialization depends on. Arrays that a call gives directly are recognized by their kind. Everything else (an
+object, an array in an object, arrays that are the same memory under two names) is recognized by identity.
 """
 
 from __future__ import annotations
@@ -32,11 +32,17 @@ if TYPE_CHECKING:
     from .specialise import Specialisation
 
 MOST = 64
-"""Arrays of a launch that stands ready: whether they are different memory is found by comparing each with each."""
+"""Number of arrays of a launch that can stand ready; each pair of them is compared to see that it is different memory.
+"""
 
 
 class _Place:
-    """Where the array of a leaf is found: it is an argument, or at a fixed place."""
+    """The place where the array of a leaf is found.
+
+    Attributes:
+        leaf: The array.
+        argument: The number of the argument that is the array, or None if the array stays the same.
+    """
 
     __slots__ = ("leaf", "argument")
 
@@ -48,7 +54,15 @@ class _Place:
 def situation_of(
     matchers: Sequence[Matcher], args: tuple[Any, ...], special: Specialisation, side: Side, binding: Binding
 ) -> Situation | None:
-    """The situation after a launch; None if calls like it, or in this state, cannot stand ready."""
+    """Return the situation after a launch, or None if calls like it, or in this state, cannot stand ready.
+
+    Args:
+        matchers: The matchers of the parameters.
+        args: The arguments of the call.
+        special: The specialization that was launched.
+        side: The direction that was launched.
+        binding: The specialization with the memory that it ran on.
+    """
     launcher, program = side.launcher, special.program
     if special.reader is not None or program.has_random or launcher.lowered.before:
         return None
@@ -78,11 +92,11 @@ def situation_of(
 
 
 class _Unfit(Exception):
-    """The call has something that machine code cannot follow."""
+    """The call has something that machine code cannot handle."""
 
 
 class _Taken:
-    """A call taken apart, with the place of each of its leaves."""
+    """The parts of a call, with the place of each of its leaves."""
 
     def __init__(self, special: Specialisation, deciding: frozenset[str]) -> None:
         self.special = special
@@ -92,7 +106,10 @@ class _Taken:
         self.places: list[_Place] = []
 
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
-        """False if some argument cannot be taken natively. Arguments left out must be numbers."""
+        """Take the call apart. Return False if the trampoline cannot take an argument.
+
+        Arguments that are left out must be numbers.
+        """
         call, spans = self.call, []
         for matcher, value in zip(matchers, args):
             begin = len(call.leaves), len(call.scalars)
@@ -109,13 +126,23 @@ class _Taken:
         return True
 
     def _are_apart(self) -> bool:
-        """Whether all leaves are different arrays, none of which the kernel uses anyway."""
+        """Return True if all leaves are different arrays, and the kernel uses none of them under another name."""
         from .specialise import aliases, is_among
 
         leaves = self.call.leaves
         return aliases(leaves) is None and not any(is_among(leaf, self.special.own) for leaf in leaves)
 
     def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
+        """Take one argument apart.
+
+        Args:
+            k: The number of the argument.
+            matcher: The matcher of its parameter.
+            value: The argument.
+            leaves: The arrays in it.
+            scalars: The number of scalars in it.
+            apart: True if all arrays of the call are different.
+        """
         from .backends.cpu.standing import Argument, takes
 
         if isinstance(matcher, ScalarMatcher):
@@ -134,7 +161,7 @@ class _Taken:
 
 
 def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
-    """How an argument is told from others."""
+    """Return how the trampoline recognizes an argument: by its kind or by identity."""
     if not isinstance(matcher, ArrayMatcher):
         return h.OBJECT
     if type(value) is np.ndarray and not isinstance(matcher.kind.dtype, MatrixType):
@@ -145,7 +172,7 @@ def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
 
 
 class _Arrays:
-    """The arrays of a launch: those of the block, and, if calls may give others, all that must be different memory."""
+    """The arrays of a launch: those of the argument block, and, if calls may give others, all that must not overlap."""
 
     def __init__(self, special: Specialisation, side: Side, executable: Launchable, places: Sequence[_Place]) -> None:
         self.special, self.executable, self.places = special, executable, places
@@ -154,7 +181,11 @@ class _Arrays:
         self.seen: set[tuple[int, bool]] = set()
 
     def held(self) -> Iterator[Held]:
-        """One entry each. Raises _Unfit for an array that cannot be found natively, or for too many."""
+        """Yield one entry for each array.
+
+        Raises:
+            _Unfit: An array cannot be found by machine code, or there are too many.
+        """
         named = self._named()
         for name in self.executable.layout.arrays:
             if name not in named:
@@ -166,7 +197,7 @@ class _Arrays:
             raise _Unfit
 
     def _named(self) -> Mapping[str, tuple[_Place, bool]]:
-        """Where each array of the kernel is found, by name, and whether it is the adjoint there."""
+        """Return, for each array of the kernel by name, its place, and True if it is the adjoint of the array there."""
         named = {name: (_Place(array, None), False) for name, array in self.special.captured.items()}
         for name, slot, is_grad in self.special.slots:
             named[name] = self.places[slot], is_grad
@@ -174,7 +205,7 @@ class _Arrays:
         return beside | named
 
     def _others(self) -> Iterator[Held]:
-        """What the kernel does not use, but would be another kernel for if it were the same memory."""
+        """Yield arrays that the kernel does not use, but that would need another kernel if they shared memory."""
         every = [*self.places, *(_Place(array, None) for array in self.special.captured.values())]
         for place in every:
             for is_grad in (False, True) if isinstance(place.leaf, Array) and place.leaf.needs_grad else (False,):
@@ -182,6 +213,7 @@ class _Arrays:
                     yield self._held("", place, is_grad)
 
     def _held(self, name: str, place: _Place, is_grad: bool) -> Held:
+        """Return the entry of one array, or of its adjoint; `name` is empty if the kernel does not use the array."""
         from .backends.cpu.standing import Held
 
         self.seen.add((identity_of(place.leaf), is_grad))
@@ -215,9 +247,10 @@ class _Arrays:
 
         leaf = place.leaf
         memory = leaf.memory
-        if RUNTIME.remote is not None:  # each launch works on a copy
+        if RUNTIME.remote is not None:  # Each launch works on a copy of the array on the device.
             raise _Unfit
-        is_strange = memory.dtype is not scalar_of(memory).dtype  # another object, which may die
+        # The trampoline compares dtypes by address, so a dtype object that may die cannot be used.
+        is_strange = memory.dtype is not scalar_of(memory).dtype
         if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
             raise _Unfit
         address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
@@ -235,10 +268,11 @@ class _Arrays:
 
 
 _OFFSETS: dict[type, int] = {}
+"""Offsets that `_offset_of` has found, by class."""
 
 
 def _offset_of(leaf: Array) -> int:
-    """Where an array of this class refers to its words."""
+    """Return the offset in bytes at which an array object of this class refers to its words."""
     kind = type(leaf)
     if kind not in _OFFSETS:
         places = range(16, kind.__basicsize__, 8)
@@ -248,7 +282,7 @@ def _offset_of(leaf: Array) -> int:
 
 
 def _versions(names: Sequence[str], binding: Binding) -> tuple[int, ...] | None:
-    """Versions of what sizes are known for; None if something has none."""
+    """Return the versions of the arrays for which sizes are known, or None if an array has no version."""
     found = [binding.lookup(name) for name in names]
     arrays = [one for one in found if isinstance(one, Array)]
     return tuple(one.version for one in arrays) if len(arrays) == len(found) else None
@@ -259,5 +293,5 @@ def _memory(found: Array | np.ndarray) -> np.ndarray:
 
 
 def _word(number: Any) -> tuple[type, Any]:
-    """A number that equals another one only if it is the same."""
+    """Return a key that equals the key of another number only if both have the same type and the same bits."""
     return type(number), number.hex() if isinstance(number, float) else number

@@ -1,7 +1,7 @@
-"""The tree of `sg.root`: how fields get their shapes, `sg.root.dense(sg.ij, (n, m)).place(x, x.grad)`.
+"""Define the tree of `sg.root`, which gives fields their shapes: `sg.root.dense(sg.ij, (n, m)).place(x, x.grad)`.
 
-Invariant: the tree decides shapes alone. Extents of one axis multiply along a path, axes are ordered by their letters,
-and each field has row-major memory of its own; how nodes nest is a hint that changes no result.
+Invariant: the tree decides nothing but shapes. Extents of one axis multiply along a path, axes are ordered by their
+letters, and each field has row-major memory of its own. How nodes nest is a hint that changes no result.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from .session import RUNTIME
 from .usage import FieldError
 
 LETTERS = "ijklmnopqrst"
+"""The letters of the axes 0 to 11."""
 
 
 class Axes(tuple[int, ...]):
-    """Axes of a field by number: `sg.ij` is (0, 1)."""
+    """Represent axes of a field by their numbers: `sg.ij` is (0, 1)."""
 
     __slots__ = ()
 
@@ -31,7 +32,14 @@ class Axes(tuple[int, ...]):
 
 
 def axes(*numbers: int) -> Axes:
-    """Axes by number, 0 to 11. Raises FieldError."""
+    """Return axes by number.
+
+    Args:
+        *numbers: Different numbers from 0 to 11.
+
+    Raises:
+        FieldError: A number occurs twice, or is none of these.
+    """
     if len(set(numbers)) != len(numbers) or not all(0 <= n < len(LETTERS) for n in numbers):
         raise FieldError(f"{numbers} are no axes", f"give different numbers from 0 to {len(LETTERS) - 1}")
     return Axes(numbers)
@@ -43,7 +51,11 @@ ijk, ijl, ikl, jkl, ijkl = axes(0, 1, 2), axes(0, 1, 3), axes(0, 2, 3), axes(1, 
 
 
 class SNode:
-    """A node of the tree: the extents that a field placed here has, by axis."""
+    """A node of the tree: it determines the shape of the fields that are placed at it.
+
+    Attributes:
+        extents: The extent of each axis by number.
+    """
 
     __slots__ = ("extents", "_tree")
 
@@ -53,14 +65,24 @@ class SNode:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of a field placed here, axes in order of their letters."""
+        """Return the shape of a field placed at this node, with the axes in the order of their letters."""
         return tuple(self.extents[axis] for axis in sorted(self.extents))
 
     def __repr__(self) -> str:
         return f"<sg.root node of shape {self.shape}>"
 
     def dense(self, axes: Sequence[int], dimensions: int | Sequence[int]) -> SNode:
-        """A node inside this one; an int is the extent of every axis. Extents multiply. Raises FieldError."""
+        """Return a node inside this one that multiplies the extents of some axes.
+
+            sg.root.dense(sg.i, 4).dense(sg.ij, 8).place(x)  # x has shape (32, 8)
+
+        Args:
+            axes: `sg.i`, `sg.ij` or another value of their kind.
+            dimensions: An extent for each axis, or one extent for all of them.
+
+        Raises:
+            FieldError: Axes or extents do not fit, or the builder is finalized.
+        """
         self._tree.check_open()
         if not isinstance(axes, Axes):
             raise FieldError(f"{axes!r} are no axes", "use sg.i, sg.ij or another of their kind")
@@ -73,10 +95,16 @@ class SNode:
         return SNode(extents, self._tree)
 
     def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
-        """Give fields the shape of this node, and memory. Gradients made with needs_grad come along.
+        """Give fields the shape of this node, and memory. Return the node.
 
-        fields: made without a shape, gradients `x.grad` among them. offset: the first index of each axis.
-        Raises FieldError.
+        Gradients that fields have because of needs_grad are placed too.
+
+        Args:
+            *fields: Fields made without a shape, or their gradients `x.grad`; also lists of them.
+            offset: The first index of each axis, or one for all; None for 0.
+
+        Raises:
+            FieldError: An argument is no field, is placed already, or has a gradient placed elsewhere.
         """
         self._tree.check_open()
         first = checked_offset(offset, len(self.extents))
@@ -89,9 +117,11 @@ class SNode:
         return self
 
     def _place(self, field: Any, offset: tuple[int, ...]) -> None:
+        """Give one field the shape of this node, and memory."""
         if not isinstance(field, Field):
             raise FieldError(f"place takes fields, not {type(field).__name__}", "make it with sg.field(dtype)")
         arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
+        # The gradient was placed together with its primal. It is named explicitly now, which is right once.
         if all(array.automatic and array.is_placed for array in arrays):
             if field.shape != self.shape:  # type: ignore[attr-defined]
                 raise FieldError(f"{field.label} was placed with its primal", "place both at one node")  # type: ignore[attr-defined]
@@ -116,27 +146,27 @@ class SNode:
     # -- what is refused ------------------------------------------------------------------------------------
 
     def pointer(self, *args: Any, **options: Any) -> NoReturn:
-        """Refused: Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line."""
         self._refuse("root.pointer")
 
     def bitmasked(self, *args: Any, **options: Any) -> NoReturn:
-        """Refused: Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line."""
         self._refuse("root.bitmasked")
 
     def dynamic(self, *args: Any, **options: Any) -> NoReturn:
-        """Refused: Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line."""
         self._refuse("root.dynamic")
 
     def hash(self, *args: Any, **options: Any) -> NoReturn:
-        """Refused: Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line."""
         self._refuse("root.hash")
 
     def quant_array(self, *args: Any, **options: Any) -> NoReturn:
-        """Refused: Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line."""
         self._refuse("root.quant_array")
 
     def bit_struct(self, *args: Any, **options: Any) -> NoReturn:
-        """Refused: Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line."""
         self._refuse("root.bit_struct")
 
     def _refuse(self, name: str) -> NoReturn:
@@ -144,20 +174,29 @@ class SNode:
 
 
 class Tree:
-    """The fields placed through one root."""
+    """The fields that were placed through one root.
+
+    Attributes:
+        arrays: The arrays of these fields, as long as they live.
+        closed: True after `FieldsBuilder.finalize`.
+    """
 
     def __init__(self) -> None:
         self.arrays: weakref.WeakSet[Array] = weakref.WeakSet()
         self.closed = False
 
     def check_open(self) -> None:
-        """Raise FieldError if the tree was finalised."""
+        """Raise FieldError if the tree was finalized."""
         RUNTIME.ensure()
         if self.closed:
             raise FieldError("this FieldsBuilder is finalised", "make another sg.FieldsBuilder()")
 
     def place_companions(self, kind: str) -> None:
-        """Give memory to the companions of all live real fields of the tree."""
+        """Give memory to the companions of all live real fields of the tree.
+
+        Args:
+            kind: "grad" for adjoints, "dual" for tangents.
+        """
         self.check_open()
         for array in list(self.members()):
             if array.dtype.is_real and array._generation == RUNTIME.generation:
@@ -166,20 +205,20 @@ class Tree:
                     found.allocate(array.shape)
 
     def members(self) -> Iterable[Array]:
-        """The fields concerned."""
+        """Return the arrays of the fields of the tree."""
         return self.arrays
 
 
 class Everything(Tree):
-    """The tree of `sg.root`: its fields and those made with a shape."""
+    """The tree of `sg.root`: the fields placed through it, and those made with a shape."""
 
     def members(self) -> Iterable[Array]:
-        """All live fields; ndarrays are none."""
+        """Return all live fields; ndarrays do not belong to the tree."""
         return (array for array in RUNTIME.fields if isinstance(array, Field))
 
 
 class Root(SNode):
-    """`sg.root`."""
+    """The type of `sg.root`, a node without axes."""
 
     __slots__ = ()
 
@@ -191,7 +230,7 @@ class Root(SNode):
 
 
 class FieldsBuilder(Root):
-    """A root of its own: `dense`, `place`, `lazy_grad`, then `finalize()`, after which nothing can be placed."""
+    """A root of its own: call `dense`, `place` and `lazy_grad`, then `finalize()`, which ends placing."""
 
     __slots__ = ()
 
@@ -202,14 +241,14 @@ class FieldsBuilder(Root):
         return "<sg.FieldsBuilder>"
 
     def finalize(self) -> SNodeTree:
-        """Close the builder. The fields have their memory already."""
+        """Close the builder, and return its tree; the fields have their memory already."""
         self._tree.check_open()
         self._tree.closed = True
         return SNodeTree(self._tree)
 
 
 class SNodeTree:
-    """What `FieldsBuilder.finalize` gives."""
+    """The finished tree that `FieldsBuilder.finalize` returns."""
 
     __slots__ = ("_tree",)
 
@@ -217,7 +256,7 @@ class SNodeTree:
         self._tree = tree
 
     def destroy(self) -> None:
-        """Make the fields of the tree unusable; their memory goes when nothing names them."""
+        """Make the fields of the tree unusable; their memory is freed when nothing refers to it."""
         for array in list(self._tree.arrays):
             array.discard()
 
@@ -226,6 +265,7 @@ root = Root()
 
 
 def _extent(given: Any) -> int:
+    """Return an extent as an int. Raise FieldError if it is none, or negative."""
     try:
         extent = operator.index(given)
     except TypeError:
@@ -236,6 +276,7 @@ def _extent(given: Any) -> int:
 
 
 def _flat(fields: Iterable[Any]) -> Iterable[Any]:
+    """Yield the fields of nested lists in order."""
     for field in fields:
         if isinstance(field, (list, tuple)):
             yield from _flat(field)

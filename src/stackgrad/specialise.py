@@ -1,6 +1,6 @@
-"""Specialisations of a kernel: one program for each kind of arguments, found again by key.
+"""Make the specializations of a kernel: a program for each kind of arguments, found again by key.
 
-Invariant: a specialisation holds neither the arrays of a launch nor the objects it was traced for; those objects die as
+Invariant: a specialization holds neither the arrays of a launch nor the objects it was traced for. These objects die as
 if the kernel did not exist, and what was made for them goes with them.
 """
 
@@ -37,25 +37,33 @@ if TYPE_CHECKING:
     from .compiler.frontend.trace import Traced
 
 _MANY = 64
-"""Specialisations of one kernel, after which it warns."""
+"""Number of specializations of one kernel after which it warns."""
 
 _KEPT = 64
-"""Calls that a kernel remembers."""
+"""Number of calls that a kernel remembers."""
 
 TRACING = threading.RLock()
-"""One kernel is traced at a time: fields answer differently meanwhile."""
+"""This lock lets one kernel be traced at a time, because fields answer differently meanwhile."""
 
 hold_while_forking(TRACING, 0)
 
 Tracing = Callable[[Mapping[str, Any]], "Traced"]
-"""Traces the kernel with what its parameters stand for."""
+"""A function that traces the kernel, given what its parameters stand for."""
 
 
 class Specialisation:
-    """A traced kernel, and which array of a call goes to which of its parameters.
+    """A traced kernel, and a map from the arrays of a call to its parameters.
 
-    own: identities of the arrays that the kernel uses whatever it is called with. alive: bindings that a tape holds,
-    by the identities of the arrays that they hold.
+    Attributes:
+        program: The program.
+        scalars: The names of the scalar arguments in order.
+        captured: The arrays that the kernel uses whatever arguments it is called with, by name.
+        own: Identities of these arrays and of their gradients.
+        slots: Name, number of the leaf, and True for its adjoint, for each array parameter.
+        reader: The reader of the result, or None if the kernel returns nothing.
+        guards: Guards of what the trace read from Python objects.
+        held: Objects that must live as long as the specialization.
+        alive: Bindings that a tape holds, by the identities of their arrays.
     """
 
     __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "alive", "_binding")
@@ -81,12 +89,18 @@ class Specialisation:
         self._binding: Binding | None = None
 
     def check_alive(self) -> None:
-        """Raise StaleFieldError if an array that the kernel uses whatever it is called with was destroyed."""
+        """Raise StaleFieldError if an array that the kernel captured was destroyed."""
         for array in self.captured.values():
             array.check_alive()
 
     def binding(self, leaves: list[Leaf]) -> Binding:
-        """The program on the arrays of a call. Raises Misfit, ArgumentError and StaleFieldError."""
+        """Return the program on the arrays of a call.
+
+        Raises:
+            Misfit: The kernel stores to an array that cannot be written.
+            ArgumentError: Two arrays overlap.
+            StaleFieldError: An array was destroyed.
+        """
         self.check_alive()
         if self._binding is not None:
             return self._binding
@@ -111,6 +125,7 @@ class Specialisation:
         return made
 
     def _bind_foreign(self, arrays: dict[str, Array | np.ndarray], name: str, leaf: Foreign, is_grad: bool) -> None:
+        """Add the memory of another library, or its adjoint, to the arrays of a binding."""
         if is_grad:
             assert leaf.grad is not None
             arrays[name] = leaf.grad
@@ -126,7 +141,18 @@ class Specialisation:
 
 
 class Specialisations:
-    """The specialisations of one kernel under the settings of one generation."""
+    """The specializations of one kernel under the settings of one generation.
+
+    Attributes:
+        name: The name of the kernel.
+        span: The `def` of the kernel.
+        names: The names of the parameters.
+        defaults: The default values by name.
+        matchers: The matcher of each parameter.
+        trace: The function that traces the kernel.
+        found: The specializations by key.
+        last: The specialization that was used last.
+    """
 
     def __init__(
         self, name: str, parameters: tuple[Parameter, ...], options: FrontendOptions, span: Span | None, trace: Tracing
@@ -153,7 +179,7 @@ class Specialisations:
     # -- calls ----------------------------------------------------------------------------------------------
 
     def launch(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Launch once; gives the kernel's result."""
+        """Launch the kernel once. Return its result."""
         args = self._arranged(args, keywords)
         objects, recent = self._same_as_before(args)
         if recent is not None and not RUNTIME.words[WATCHED]:
@@ -167,7 +193,7 @@ class Specialisations:
         return None if special.reader is None else _result(special.reader, binding, scalars)
 
     def launch_grad(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
-        """Launch the gradient."""
+        """Launch the gradient of the kernel once."""
         args = self._arranged(args, keywords)
         objects, recent = self._same_as_before(args)
         if recent is not None and recent.reverse is not None and RUNTIME.capture is None and RUNTIME.forward is None:
@@ -181,19 +207,21 @@ class Specialisations:
             recent.remember_reverse(binding)
 
     def _arranged(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments in the order of the parameters."""
         if keywords or len(args) != len(self.names):
             return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
         return args
 
     def _same_as_before(self, args: tuple[Any, ...]) -> tuple[list[Any], Recent | None]:
-        """The objects of a call, and an earlier call with just these objects."""
+        """Return the objects of a call, and the earlier call with just these objects, or None."""
         objects = [args[k] for k in self._objects]
-        for at, k in self._views:  # of a view its array: the part of it is made of numbers
+        for at, k in self._views:  # A view counts as its array; offset and size are numbers of the call.
             objects[at] = getattr(args[k], "arr", None)
         recent = self._recent.get(tuple(map(id, objects)))
         return objects, recent if recent is not None and recent.fits(objects) else None
 
     def _remember(self, objects: list[Any], special: Specialisation, call: Call, binding: Binding) -> Recent | None:
+        """Remember a call for later calls with the same objects. Return None if it may mean something else later."""
         if call.is_volatile or special.program.has_random:
             return None
         if len(self._recent) >= _KEPT:
@@ -202,7 +230,7 @@ class Specialisations:
         return made
 
     def _numbers(self, args: tuple[Any, ...]) -> list[Any]:
-        """The numbers of a call whose objects have none."""
+        """Return the scalars of a call whose objects were recognized and contain no scalars."""
         call = Call()
         at = 0
         try:
@@ -213,7 +241,11 @@ class Specialisations:
         return call.scalars
 
     def find(self, args: tuple[Any, ...]) -> tuple[Specialisation, Call]:
-        """The specialisation that a call needs, and the call taken apart. Raises KernelTypeError."""
+        """Return the specialization that a call needs, and the parts of the call.
+
+        Raises:
+            KernelTypeError: An argument does not fit its parameter.
+        """
         call = Call()
         at = 0
         try:
@@ -223,6 +255,7 @@ class Specialisations:
             raise self._misfit(at, misfit) from None
         key = (*call.key, aliases(call.leaves)) if len(call.leaves) > 1 else tuple(call.key)
         special = self._known(key) or self._make(key, args, call)
+        # An array that the kernel captured is also given as an argument: trace again, with one name for both.
         if special.own and call.leaves:
             shared = [k for k, leaf in enumerate(call.leaves) if is_among(leaf, special.own)]
             if shared:
@@ -233,7 +266,7 @@ class Specialisations:
         return special, call
 
     def _known(self, key: tuple[Any, ...]) -> Specialisation | None:
-        """What was traced for this key, unless the objects it was traced for have changed since."""
+        """Return the specialization of a key, unless an object that its trace read has changed since."""
         found = self.found.get(key)
         if found is not None and not hold(found.guards):
             del self.found[key]
@@ -241,11 +274,12 @@ class Specialisations:
         return found
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]]:
-        """What a call would launch: the specialisation, its program on the arrays, the numbers. Launches nothing."""
+        """Return what a call would launch, without launching it: the specialization, the binding and the scalars."""
         special, call = self.find(args)
         return special, self._bound(special, call), dict(zip(special.scalars, call.scalars))
 
     def _bound(self, special: Specialisation, call: Call) -> Binding:
+        """Return the specialization on the arrays of a call. Raise KernelTypeError for arrays that do not fit."""
         try:
             return special.binding(call.leaves)
         except Misfit as misfit:
@@ -256,13 +290,21 @@ class Specialisations:
     def _make(
         self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
     ) -> Specialisation:
-        """Trace for this call. fixed: arrays that stand for themselves, as the kernel uses them anyway."""
+        """Trace the kernel for a call. Return the specialization.
+
+        Args:
+            key: The key of the specialization.
+            args: The arguments of the call.
+            call: The parts of the call.
+            fixed: Identities of arrays that stand for themselves, because the kernel captured them.
+        """
         with TRACING:
             return self.found.get(key) or self._trace_for(key, args, call, fixed)
 
     def _trace_for(
         self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int]
     ) -> Specialisation:
+        """Trace the kernel for a call; the lock `TRACING` is held."""
         if len(self.found) == _MANY:
             warn(
                 f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change as "
@@ -282,7 +324,7 @@ class Specialisations:
         return made
 
     def _depend(self, key: tuple[Any, ...], owner: Any, made: Specialisation) -> None:
-        """Forget the specialisation when the object dies; keep an object that cannot tell of its death."""
+        """Forget the specialization when an object dies; keep an object alive that cannot report its death."""
         known = self._owners.get(id(owner))
         if known is None:
             number, this = id(owner), weakref.ref(self)
@@ -301,6 +343,7 @@ class Specialisations:
         known[1].add(key)
 
     def _forget(self, number: int) -> None:
+        """Forget all specializations that depend on the object with this identity."""
         _, keys = self._owners.pop(number, (None, set()))
         for key in keys:
             dropped = self.found.pop(key, None)
@@ -309,22 +352,25 @@ class Specialisations:
             self._recent = {ids: recent for ids, recent in self._recent.items() if recent.special is not dropped}
 
     def error(self, reason: str, cure: str) -> KernelTypeError:
-        """A mistake in a call of this kernel."""
+        """Return the error for a mistake in a call of this kernel."""
         return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
 
     def _count(self, given: int) -> KernelTypeError:
+        """Return the error for a wrong number of arguments."""
         wanted = ", ".join(self.names) or "none"
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 
     def _misfit(self, at: int, misfit: Misfit) -> KernelTypeError:
+        """Return the error for the argument number `at`, which does not fit its parameter."""
         return self.error(f"the parameter {self.names[at]}: {misfit.reason}", misfit.cure)
 
 
 def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Which leaves are the same array, or the gradient of another one; None if they all are different."""
+    """Return which leaves are the same array, or the gradient of another leaf; None if all are different."""
     first: dict[int, int] = {}
     pattern = []
     for position, leaf in enumerate(leaves):
+        # Even numbers stand for leaves, odd ones for their gradients; the first occurrence names later ones.
         pattern.append(first.setdefault(identity_of(leaf), 2 * position))
         if isinstance(leaf, Array) and leaf.needs_grad:
             pattern.append(first.setdefault(id(leaf.grad), 2 * position + 1))
@@ -332,19 +378,19 @@ def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
 
 
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Identities of the arrays of a call; None if one is a view that was made for this call alone."""
+    """Return the identities of the arrays of a call, or None if an array is a view made for this call alone."""
     if any(isinstance(leaf, Foreign) and leaf.owner is not leaf.memory for leaf in leaves):
         return None
     return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])
 
 
 def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
-    """Whether a leaf, or its gradient, is one of these arrays, given by identity."""
+    """Return True if a leaf, or its gradient, has one of these identities."""
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))
 
 
 def _result(reader: Reader, binding: Binding, scalars: Mapping[str, Any]) -> Any:
-    """What the host reads of a launch."""
+    """Return the result of a launch to the host, after telling the watchers of this thread."""
     if RUNTIME.words[WATCHED]:
         own = RUNTIME.threads.own
         for seen in (*reversed(own.tapes), own.forward):

@@ -1,7 +1,7 @@
-"""What stands for the arrays of a launch while its kernel is traced.
+"""Make the stand-ins that represent the arrays of a launch while its kernel is traced.
 
-Invariant: one array has one stand-in, however often and under however many names it is given, and the adjoint of a
-stand-in stands for the adjoint of its array.
+Invariant: an array has one stand-in, however often and under however many names it is given. The adjoint of a stand-in
+stands for the adjoint of its array.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from .leaves import Leaf
 
 
 class StandIns:
-    """Makes what stands for the leaves of a call; one object has one stand-in, however often it is given.
+    """Make stand-ins for the leaves of a call; an object has one stand-in, however often it is given.
 
-    fixed: leaves, by identity, that the kernel uses under another name too, and that stand for themselves.
+    Attributes:
+        leaves: The arrays of the call in order.
+        fixed: Identities of leaves that the kernel also uses under another name, and that stand for themselves.
+        next: The number of the next leaf.
+        made: The stand-ins made so far, by the identity of their arrays.
     """
 
     def __init__(self, leaves: list[Leaf], fixed: frozenset[int]) -> None:
@@ -29,7 +33,13 @@ class StandIns:
         self.made: dict[int, Any] = {}
 
     def array(self, dtype: Scalar, shape: tuple[int, ...], needs_grad: bool) -> Any:
-        """The stand-in for the next leaf."""
+        """Return the stand-in for the next leaf.
+
+        Args:
+            dtype: The element type of the leaf.
+            shape: The shape that the kernel sees.
+            needs_grad: True if the stand-in needs an adjoint.
+        """
         slot, leaf = self.next, self.leaves[self.next]
         self.next += 1
         number = identity_of(leaf)
@@ -49,19 +59,25 @@ class StandIns:
 
 
 def is_wide_leaf(leaf: Leaf) -> bool:
-    """Whether kernels count the elements of this memory in 64 bits."""
+    """Return True if kernels count the elements of this memory in 64 bits."""
     if not isinstance(leaf, Array):
         return not 0 < leaf.memory.nbytes < NARROW and is_wide(leaf.memory.shape)
     return (not 0 < leaf.buffer.nbytes < NARROW or bool(leaf.offset)) and is_wide(leaf.shape, leaf.offset)
 
 
 def identity_of(leaf: Leaf) -> int:
-    """The identity of what the caller gave."""
+    """Return the identity of the object that the caller gave as this leaf."""
     return id(leaf if isinstance(leaf, Array) else leaf.owner)
 
 
 def over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatrixArray:
-    """The stand-in of an array of vectors or matrices over that of its storage."""
+    """Return the stand-in of an array of vectors or matrices.
+
+    Args:
+        element: The type of an element.
+        storage: The stand-in of the array of scalars that holds the entries.
+        element_first: True if the axes of an element come before the axes of the array.
+    """
     gradient = None
     if storage.grad is not None:
         gradient = ArgumentMatrixArray(adjoint_element(element), storage.grad, None, element_first)
@@ -69,12 +85,12 @@ def over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatr
 
 
 def matrix_over(value: Any, storage: Any) -> Any:
-    """The stand-in of a field or ndarray of vectors or matrices; the object itself if its storage stands for itself."""
+    """Return the stand-in of a field or ndarray of vectors or matrices; the object itself if its storage has none."""
     return over(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
 
 
 def struct_over(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
-    """The stand-in of a field of structs over those of its members."""
+    """Return the stand-in of a field of structs, made of the stand-ins of its members."""
     gradients = {name: member.grad for name, member in members.items()}
     gradient = None
     if all(g is not None for g in gradients.values()):

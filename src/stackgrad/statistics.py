@@ -1,4 +1,4 @@
-"""Counters of kernels, added up over everything that was traced for them."""
+"""Sum up the counters of kernels over all programs that were traced for them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from .program import Program
 
 @dataclass(frozen=True)
 class KernelStats:
-    """Counters of a kernel since it was traced, which every `init` renews.
+    """Counters of a kernel since it was traced; every `init` starts them again.
 
-    launches, grad_launches: forward and reverse. countings: runs of the counting kernel. evaluations: launches whose
-    adstack sizes were found by their expressions. cache_hits: launches whose sizes were known. growths: launches that
-    made the adstack heap larger. waits, readbacks: for a device, and of elements from it, before launches could be
-    made: none where nothing that decides a size has changed. compile_seconds: code generation, all directions. bytes:
-    adstack memory by slab that the last gradient needed; its tasks run one after another and share a slab.
+    Attributes:
+        launches: Number of forward launches.
+        grad_launches: Number of gradient launches.
+        countings: Number of runs of the counting kernel.
+        evaluations: Number of launches whose adstack sizes were found by evaluating size expressions.
+        cache_hits: Number of launches whose adstack sizes were already known.
+        growths: Number of launches that made the adstack heap larger.
+        waits: Number of waits for a device before a launch; none where nothing that decides a size has changed.
+        readbacks: Number of reads of elements from a device before a launch; see `waits`.
+        compile_seconds: Seconds of code generation, summed over all directions.
+        bytes: Adstack memory in bytes, by slab, that the last gradient needed. The tasks of a gradient run one after
+            another and share a slab.
     """
 
     launches: int = 0
@@ -33,12 +40,15 @@ class KernelStats:
 
     @property
     def heap_bytes(self) -> int:
-        """Adstack memory that the last gradient needed, all slabs."""
+        """Return the bytes of adstack memory that the last gradient needed, summed over all slabs."""
         return sum(self.bytes.values())
 
 
 def stats_of(programs: Iterable[Program]) -> KernelStats:
-    """The sum of the counters of some programs; zeros if there are none, the largest bytes."""
+    """Return the sum of the counters of some programs; of the bytes of a slab the maximum is taken.
+
+    Without programs all counters are zero.
+    """
     found = [program.launchers for program in programs]
     forward = [f for f, _ in found if f is not None]
     reverse = [r for _, r in found if r is not None]

@@ -1,7 +1,8 @@
-"""Streams and events, by the names of the dialect. On a GPU they are the driver's; elsewhere launches end before the
-call returns, so they order nothing.
+"""Define streams and events under the names of the dialect.
 
-Invariant: a program that is right with streams that run at once is right with launches in program order.
+On a GPU they are the driver's streams and events. On other architectures a launch ends before its call returns, so
+streams and events order nothing. Invariant: a program that is right with streams that run at the same time is right
+with launches in program order.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from typing import Self
 
 KEYWORD = "qd_stream"
-"""The keyword of a call that names the stream of the launch."""
+"""The keyword of a kernel call that names the stream of the launch."""
 
 
 class _Handle:
-    """What streams and events share: the handle that the driver knows it by, 0 where there is none, and an end.
+    """The base of streams and events: a handle of the driver that can be destroyed.
 
-    device: the GPU that it is of, if any.
+    Attributes:
+        handle: The number by which the driver knows the object; 0 if there is none.
+        device: The GPU that the object belongs to, or None on architectures without streams.
     """
 
     __slots__ = ("handle", "device")
@@ -43,12 +46,12 @@ class _Handle:
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait for what was launched. Raises what went wrong there."""
+        """Wait until the device has done what was launched. Raise the error of a launch that failed there."""
         if self.device is not None and self.handle:
             self.device.wait()
 
     def destroy(self) -> None:
-        """End it, when what it has to do is done. May be called again."""
+        """Destroy the object when its work is done. A second call has no effect."""
         if self.device is not None and self.handle:
             self._end(self.device)
         self.handle = 0
@@ -61,7 +64,10 @@ class _Handle:
 
 
 class Stream(_Handle):
-    """A stream of launches: `kernel(..., qd_stream=stream)`. As a context it is destroyed at the end."""
+    """A stream orders the launches that name it: `kernel(..., qd_stream=stream)`.
+
+    As a context manager, the stream is destroyed at the end of the block.
+    """
 
     __slots__ = ()
 
@@ -73,7 +79,7 @@ class Stream(_Handle):
 
 
 class Event(_Handle):
-    """A point in a stream that another stream may wait for."""
+    """An event marks a point in a stream that another stream can wait for."""
 
     __slots__ = ()
 
@@ -84,13 +90,13 @@ class Event(_Handle):
         device.driver.destroy_event(self.handle)
 
     def record(self, qd_stream: Stream | None = None) -> None:
-        """The point is now. None: the stream of all launches without one."""
+        """Mark the present point of a stream; None means the stream of launches that name none."""
         _check(qd_stream)
         if self.device is not None:
             self.device.driver.record(self.handle, _number(qd_stream))
 
     def wait(self, qd_stream: Stream | None = None) -> None:
-        """What the stream does from now on follows the point."""
+        """Make a stream wait for the marked point before it does any later work."""
         _check(qd_stream)
         if self.device is not None:
             self.device.driver.wait_event(self.handle, _number(qd_stream))
@@ -102,8 +108,9 @@ def _number(stream: Stream | None) -> int | None:
 
 @contextmanager
 def on(stream: Stream | None) -> Iterator[None]:
-    """Launches inside go to this stream; None for the present one."""
-    if not isinstance(stream, Stream) or stream.device is None:  # what is no stream is refused by its user
+    """Send the launches inside the `with` block to a stream; None leaves the present stream."""
+    # A value that is no stream passes here; the code that uses the stream refuses it.
+    if not isinstance(stream, Stream) or stream.device is None:
         yield
     else:
         with stream.device.on(stream.handle):
@@ -111,17 +118,26 @@ def on(stream: Stream | None) -> Iterator[None]:
 
 
 def create_stream() -> Stream:
-    """A new stream."""
+    """Return a new stream."""
     return Stream()
 
 
 def create_event() -> Event:
-    """A new event."""
+    """Return a new event."""
     return Event()
 
 
 def without_stream(keywords: Mapping[str, Any], is_gradient: bool = False) -> dict[str, Any]:
-    """The keywords of a call without its stream. Raises Unsupported where the launch is or will be differentiated."""
+    """Return the keywords of a kernel call without the keyword that names the stream.
+
+    Args:
+        keywords: The keywords of the call; the stream is among them.
+        is_gradient: True if the call launches a gradient.
+
+    Raises:
+        ArgumentError: The value of the keyword is no stream.
+        Unsupported: The launch is differentiated, or a tape records it.
+    """
     stream = keywords[KEYWORD]
     _check(stream)
     if stream is not None and (is_gradient or RUNTIME.tapes):
@@ -134,5 +150,6 @@ def without_stream(keywords: Mapping[str, Any], is_gradient: bool = False) -> di
 
 
 def _check(stream: object) -> None:
+    """Raise ArgumentError if a value is neither None nor a stream."""
     if stream is not None and not isinstance(stream, Stream):
         raise ArgumentError(f"{stream!r} is no stream", "make one with sg.create_stream()")

@@ -1,11 +1,11 @@
-"""The state a gradient is taken at: what a tape saves before a write destroys it, and how it is swapped back in.
+"""Keep the state at which a tape takes gradients: save what a write destroys, and swap it back in.
 
-Launches know what they read and overwrite as boxes of elements, found from their arguments, so a program that is
+Launches know what they read and overwrite as boxes of elements, found from their arguments. So a program that is
 indexed by time (step t reads x[t], writes x[t + 1]) saves nothing.
 
-The log is a list of recorded launches and saved contents, in order of time. Going backward, a saved content is
-swapped with the present one before the gradients of earlier launches run; going forward again swaps once more, which
-puts the final contents back exactly, as every swap is its own inverse.
+The log is a list of recorded launches and saved contents in order of time. Going backward, a saved content is swapped
+with the present one before the gradients of earlier launches run. Going forward again swaps once more, which puts the
+final contents back exactly, because every swap is its own inverse.
 """
 
 from __future__ import annotations
@@ -36,9 +36,15 @@ if TYPE_CHECKING:
 class Record:
     """A launch whose gradient the tape will run.
 
-    versions: of the fields that the gradient reads, right after the launch. reads: the boxes it reads of each. foreign:
-    the NumPy arrays and the fields with shared memory that it reads, as nobody sees who writes those. before: what
-    arrays contained before the launch, as far as the launch may have written them. site: file and line of the call.
+    Attributes:
+        binding: The kernel with the memory that it ran on.
+        scalars: The scalar arguments by name.
+        draws: The key of the random numbers.
+        versions: Versions, right after the launch, of the fields that the gradient reads.
+        reads: The boxes that the gradient reads of each field.
+        foreign: Copies of the NumPy arrays and exported fields that the gradient reads, whose writes nobody sees.
+        before: The content before the launch of the arrays that the launch may have written, as far as it is needed.
+        site: File and line of the call.
     """
 
     binding: Binding
@@ -51,11 +57,11 @@ class Record:
     site: tuple[str, int] | None = None
 
     def run(self) -> None:
-        """The gradient of the launch, at the present state."""
+        """Run the gradient of the launch at the present state."""
         self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
 
     def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
-        """What stands in for the bound arrays. The copies are new: the gradient may write them."""
+        """Return arrays for bound ones. They are new copies, because the gradient may write them."""
         taken = self.binding.prepare_taped().before
         kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
         made = {name: one.primal.restored() for name, one in kept.items()}
@@ -66,20 +72,23 @@ class Record:
 
 @dataclass(eq=False, slots=True)
 class CustomRecord:
-    """A call of a function whose gradient the user wrote; it runs at whatever state the fields have then."""
+    """A call of a function whose gradient the user wrote; the gradient runs at the state that the fields have then."""
 
     run: Callable[[], Any]
 
 
 @dataclass(eq=False, slots=True)
 class Launch:
-    """A launch about to run, or a write by the host (binding None): the boxes that it may write of each field."""
+    """A launch that is about to run, or a write by the host, with the boxes that it may write of each field.
+
+    For a write by the host `binding` is None.
+    """
 
     binding: Binding | None
     writes: Mapping[Array, list[Box]]
 
     def boxes(self, array: Array) -> list[Box]:
-        """Boxes of the array that may be written; the whole array where nothing is known."""
+        """Return the boxes of an array that may be written; the whole array where nothing is known."""
         return self.writes.get(array, [whole(array)])
 
 
@@ -87,7 +96,7 @@ class Launch:
 class Saved:
     """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced.
 
-    kept: of the field and, in forward mode, of its tangents.
+    `kept` holds the content of the field and, in forward mode, of its tangents.
     """
 
     field: Array
@@ -101,10 +110,11 @@ class Saved:
         if self.box is None:
             self.field.version, self.version = self.version, self.field.version
         else:
+            # Only a part of the field is as it was, so the state is one that had no version yet.
             self.version, self.field.version = self.field.version, stamp()
 
     def redo(self) -> None:
-        """Go forward over the write again; the inverse of `undo`."""
+        """Go forward over the write again; this is the inverse of `undo`."""
         self._swap()
         self.field.version, self.version = self.version, self.field.version
 
@@ -114,30 +124,30 @@ class Saved:
 
     @property
     def size(self) -> int:
-        """Bytes of content."""
+        """Return the bytes of saved content."""
         return sum(one.content.nbytes for one in self.kept)
 
 
 def whole(array: Array) -> Box:
-    """The box of all elements of a field."""
+    """Return the box of all elements of a field."""
     return tuple(slice(0, extent) for extent in array.shape)
 
 
 class Watched:
-    """The boxes of one field that gradients of recorded launches still read and that no saved content covers yet."""
+    """The boxes of one field that recorded gradients still read and that no saved content covers yet."""
 
     def __init__(self) -> None:
         self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, Record]] = {}
         self.around: Box | None = None
 
     def add(self, boxes: list[Box], record: Record) -> None:
-        """A launch was recorded whose gradient reads these."""
+        """Note the boxes that the gradient of a newly recorded launch reads."""
         for box in boxes:
             self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
             self.around = hull([self.around, box]) if self.around is not None else box
 
     def endangered(self, writes: list[Box]) -> tuple[list[Box], Record | None]:
-        """What of these boxes the writes may destroy, and a record that reads it.
+        """Return the parts of these boxes that writes may destroy, and a record whose gradient reads one of them.
 
         A box that is written as a whole is forgotten: what is saved now is what its readers need.
         """
@@ -162,9 +172,10 @@ Key = tuple[tuple[int, int], ...]
 
 @dataclass
 class StateLog:
-    """What one tape recorded and saved. budget: most bytes of saved content; used: bytes saved. guard: validates it.
+    """The log of what one tape recorded and saved.
 
-    mode: the forward mode in which it runs, whose tangents are part of the state. shared: of exported arrays.
+    `budget` is the maximum of saved bytes, `used` the bytes saved so far. `guard` validates the log. `mode` is the
+    forward mode in which the tape runs, whose tangents are part of the state. `shared` holds copies of exported arrays.
     """
 
     budget: int
@@ -192,34 +203,34 @@ class StateLog:
                 self.guard.seal(record)
 
     def is_read(self, array: Array) -> bool:
-        """Whether the gradient of something recorded reads the content of the array."""
+        """Return True if the gradient of something recorded reads the content of the array."""
         return array in self._watched
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
-        """A function with a gradient of its own launches a kernel on these; that gradient may touch all adjoints."""
+        """Note that a function with a custom gradient uses these arrays; it may touch all of their adjoints."""
         self._opaque.update(arrays)
 
     def host_write(self, array: Array, box: Box) -> None:
-        """The host is about to replace a box of an array."""
+        """Record that the host is about to replace a box of an array."""
         if array.needs_grad:
             boxes = common([box], self.touched(array))
             if boxes:
                 self.events.append(HostWrite(array, boxes))
 
     def look(self, array: Array) -> None:
-        """Keep what an exported array contains, if it was not met before. Counts against the budget."""
+        """Copy an exported array when it is met for the first time. The copy counts against the budget."""
         if array not in self.shared:
             self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
 
     def unseen_write(self, array: Array, changed: np.ndarray) -> None:
-        """These elements of an exported array were written by someone."""
+        """Record that elements of an exported array were written unseen; `changed` is a mask of them."""
         places = within(changed, self.touched(array))
         if places is not None:
             self.events.append(UnseenWrite(array, places))
 
     def touched(self, array: Array) -> list[Box]:
-        """The boxes of its adjoint that gradients of what is recorded so far read or write."""
+        """Return the boxes of the adjoint of an array that recorded gradients read or write."""
         done, boxes = self._touched.get(array, (0, {}))
         if array in self._opaque:
             return [whole(array)]
@@ -231,20 +242,20 @@ class StateLog:
         return list(boxes.values())
 
     def before_write(self, array: Array, launch: Launch) -> None:
-        """Save what the launch will destroy and the gradient of a recorded launch still reads."""
+        """Save what a launch will destroy and the gradient of a recorded launch still reads."""
         watched = self._watched.get(array)
         if watched is None:
             return
         lost, reader = watched.endangered(launch.boxes(array))
         if reader is not None and covers(hull(lost), whole(array)):
             self._save(array, None, reader, launch)
-        else:  # part of the array is written without being saved: its version no longer tells its content
+        else:  # A part of the array is written without being saved, so its version no longer tells its content.
             self._loose.add(array)
             if reader is not None:
                 self._save(array, hull(lost), reader, launch)
 
     def keep(self, launch: Launch, arrays: Iterable[str]) -> dict[str, Before]:
-        """What these arrays of the kernel contain, as far as the launch may overwrite it. Counts against the budget."""
+        """Save what arrays of the kernel contain, as far as the launch may overwrite it, within the budget."""
         assert launch.binding is not None
         kept: dict[str, Before] = {}
         for name in dict.fromkeys(arrays):
@@ -263,7 +274,7 @@ class StateLog:
             self.reserve(size, "what they returned or left", why, "launch it with fewer iterations")
 
     def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> Before:
-        """The present content of a box of an array of a launch, with its tangents. Counts against the budget."""
+        """Save the content of a box of an array of a launch, with its tangents; it counts against the budget."""
         array = arrays[name]
         if isinstance(array, Array):
             return Before(*self._copies(array.memory, self._tangents(array), box, name, why))
@@ -285,7 +296,7 @@ class StateLog:
         return self._mode.tangents(array) if self._mode is not None else []
 
     def reserve(self, size: int, array: str, why: str, cure: str = "") -> None:
-        """Count bytes against the budget. Raises TapeError, before anything is written, if they do not fit."""
+        """Count bytes against the budget. Raise TapeError, before anything is written, if they do not fit."""
         if self.used + size > self.budget:
             raise TapeError(
                 f"the tape is over its budget: {why}; saving {array} takes {size} bytes, "
@@ -304,14 +315,14 @@ class StateLog:
         self.events.append(Saved(array, box, [primal, *tangents], array.version))
 
     def _label(self, array: Array, records: Iterable[Record]) -> str:
-        """How messages name an array: as it is named, or as the first of these kernels that uses it names it."""
+        """Return the name of an array for messages: its own, or the one that the first of these kernels uses."""
         if array.name:
             return array.label
         bound = (pair for record in records for pair in record.binding.arrays.items())
         return next((f"field {name!r}" for name, found in bound if found is array), array.label)
 
     def arrays(self) -> set[Array]:
-        """Fields whose content decides what `run_backward` computes."""
+        """Return the fields whose content decides what `run_backward` computes."""
         found: set[Array] = set()
         for event in self.events:
             if isinstance(event, Saved):
@@ -325,7 +336,7 @@ class StateLog:
     # -- backward -------------------------------------------------------------------------------------------
 
     def run_backward(self) -> None:
-        """The gradient of every record, last first, each at the state right after its launch; then the final state."""
+        """Run the gradient of every record, last first, at the state right after its launch; then restore the state."""
         undone: list[Saved] = []
         try:
             for event in reversed(self.events):
@@ -353,7 +364,7 @@ class StateLog:
             self.guard.swapped(saved)
 
     def _prepare(self, record: Record) -> None:
-        """Make sure that the fields are what they were right after the launch."""
+        """Raise InternalError unless the fields are what they were right after the launch."""
         for array, version in record.versions.items():
             self._settle(array)
             if array.version != version and not array.exported and array not in self._loose:
@@ -363,7 +374,7 @@ class StateLog:
             self.guard.check(record)
 
     def disturb(self, array: Array) -> None:
-        """A user's gradient function is about to write a primal: keep its content of before, once."""
+        """Save the content of a primal once, because a user's gradient function is about to write it."""
         if array.is_grad or array in self._disturbed:
             return
         why = "a gradient function overwrites it"
@@ -372,7 +383,7 @@ class StateLog:
         self._disturbed[array] = Saved(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
-        """Put back what user's gradient functions overwrote."""
+        """Put back what a user's gradient function overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
             RUNTIME.settle()

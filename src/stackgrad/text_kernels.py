@@ -1,4 +1,4 @@
-"""Kernels given as IR text.
+"""Launch kernels that are given as IR text.
 
 Invariant: a text is verified before it is launched, and its arrays are different memory.
 """
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from .backends.launcher import Lowered
 
 _KEPT_BINDINGS = 16
+"""Number of bindings that a text kernel keeps for later calls."""
 
 
 class TextKernel:
-    """A kernel given as IR text. Arrays and scalars are given by name: fields or NumPy arrays, numbers.
+    """A kernel given as IR text; a call gives its arrays and scalars by name.
 
-    `k(x=field, n=3)` or `k({"x": field}, n=3)`. `k.grad` takes the same and, for each NumPy array `x` with a gradient,
-    `**{"x.grad": array}`; the gradient of a field is its own unless given.
+    Arrays are fields or NumPy arrays, scalars are numbers: `k(x=field, n=3)` or `k({"x": field}, n=3)`. `k.grad` takes
+    the same and, for each NumPy array `x` with a gradient, `**{"x.grad": array}`. The gradient of a field is its own
+    unless another array is given.
     """
 
     __slots__ = ("__name__", "kernel", "_program", "_signature", "_bindings")
@@ -48,38 +50,58 @@ class TextKernel:
         return f"<sg.kernel_from_text {self.__name__}>"
 
     def __call__(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Launch once. Raises ArgumentError for a name that is missing or unknown, KernelTypeError for a misfit."""
+        """Launch the kernel once.
+
+        Args:
+            arrays: Arguments by name, for names such as `x.grad` that are no Python names.
+            **named: Arguments by name.
+
+        Raises:
+            ArgumentError: A name is missing or unknown.
+            KernelTypeError: An argument does not fit its parameter.
+        """
         binding, scalars = self._bind({**(arrays or {}), **named})
         binding.launch(scalars)
 
     def grad(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Launch the gradient at the present content of the arrays. Raises as a call, and NotDifferentiable."""
+        """Launch the gradient at the present content of the arrays.
+
+        Args:
+            arrays: Arguments by name, for names such as `x.grad` that are no Python names.
+            **named: Arguments by name.
+
+        Raises:
+            ArgumentError: A name is missing or unknown.
+            KernelTypeError: An argument does not fit its parameter.
+            NotDifferentiable: The kernel has no gradient.
+        """
         binding, scalars = self._bind({**(arrays or {}), **named})
         binding.launch_grad(scalars)
 
     def ir(self) -> KernelIR:
-        """The kernel as parsed."""
+        """Return the kernel as parsed."""
         return self.kernel
 
     def lowered(self) -> Lowered:
-        """What a launch executes."""
+        """Return the lowering that a launch executes."""
         return self.program.forward.lowered
 
     def lowered_grad(self) -> Lowered:
-        """What a launch of the gradient executes."""
+        """Return the lowering that a launch of the gradient executes."""
         return self.program.reverse.lowered
 
     def stats(self) -> KernelStats:
-        """Counters of launches, countings and compilation."""
+        """Return the counters of launches, countings and compilation."""
         return stats_of([self._program] if self._program is not None and self._fresh else [])
 
     @property
     def _fresh(self) -> bool:
+        """Return True if the kernel has a program of the present runtime."""
         return self._program is not None and self._program.generation == RUNTIME.generation
 
     @property
     def program(self) -> Program:
-        """The kernel under the present settings."""
+        """Return the program of the kernel under the present settings."""
         RUNTIME.ensure()
         if not self._fresh:
             self._program = Program(self.kernel)
@@ -88,6 +110,7 @@ class TextKernel:
         return self._program
 
     def _bind(self, given: dict[str, Any]) -> tuple[Binding, dict[str, Any]]:
+        """Return the binding and the scalars of a call. Raise ArgumentError or KernelTypeError for a misfit."""
         names = self._signature.names
         kinds = self.kernel.array_types()
         adjoints = {name + GRAD: kind.adjoint for name, kind in kinds.items() if kind.grad}
@@ -112,7 +135,7 @@ class TextKernel:
         return self._binding(arrays), scalars
 
     def _binding(self, arrays: dict[str, Array | np.ndarray]) -> Binding:
-        """The binding to these arrays; kept for the next call if all of them are fields."""
+        """Return the binding to these arrays; it is kept for later calls if all of the arrays are fields."""
         program = self.program
         key = tuple([(name, id(array)) for name, array in arrays.items()])
         found = self._bindings.get(key)
@@ -125,6 +148,7 @@ class TextKernel:
         return found
 
     def _check_shapes(self, arrays: Mapping[str, Array | np.ndarray]) -> None:
+        """Raise ArgumentError if an adjoint has another shape than its array."""
         for name in (n for n in arrays if n.endswith(GRAD)):
             primal = arrays[name.removesuffix(GRAD)]
             if primal.shape != arrays[name].shape:
@@ -134,7 +158,15 @@ class TextKernel:
 
 
 def kernel_from_text(text: str) -> TextKernel:
-    """The kernel of an IR text, verified; adstacks and `x.grad` may appear. Raises ParseError and VerifyError."""
+    """Return the kernel that an IR text describes, verified.
+
+    Args:
+        text: The text form of one kernel, see docs/ir.md. Adstacks and `x.grad` may appear in it.
+
+    Raises:
+        ParseError: The text is no IR.
+        VerifyError: The kernel breaks a rule of the IR.
+    """
     from .compiler.ir.parser import parse_kernel
     from .compiler.ir.verify import verify
 
@@ -144,5 +176,5 @@ def kernel_from_text(text: str) -> TextKernel:
 
 
 def _is_adjoint(source: KernelIR) -> bool:
-    """Whether the text is a gradient already: it has adstacks, or uses `x.grad` without declaring it."""
+    """Return True if the kernel is a gradient already: it has adstacks, or uses `x.grad` without declaring it."""
     return bool(implicit_adjoints(source)) or any(isinstance(s, StackAlloca) for s in walk_kernel(source))

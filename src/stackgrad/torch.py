@@ -1,4 +1,7 @@
-"""Kernels as functions of torch: `wrap(kernel, out="y")` is differentiable by autograd. torch is loaded by `wrap`."""
+"""Wrap kernels as functions of torch tensors that autograd can differentiate.
+
+torch is imported when `wrap` is called, not before.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,28 @@ __all__ = ["wrap"]
 
 
 def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
-    """A kernel as a function of tensors. It takes the kernel's arguments without `out`, and returns those.
+    """Return a function of torch tensors that launches a kernel and that autograd can differentiate.
 
-    out: the name of the parameter that is the result, or a list of names, which have shape and dtype of the first
-    tensor given; or a mapping from names to what each is like: another parameter's name, a shape, or a function of the
-    other arguments, by name, that gives a shape or (shape, dtype). One result is returned alone, several as a tuple.
+    The function takes the arguments of the kernel without `out`, and returns the results: a single one alone, several
+    as a tuple. Tensors are on the CPU or, with arch=cuda, all on the CPU or all on the GPU; results and gradients are
+    where the tensors are. The kernel must not store to arguments that are no results. Fields that the kernel reads get
+    their gradients in `x.grad`, and must not be written before `backward`.
 
-    Tensors are on the CPU, or, with arch=cuda, all on the CPU or all on the GPU; results and gradients are where they
-    are. The kernel must not store to arguments that are no results. Fields that it reads get their
-    gradients in `x.grad`, and must not be written before `backward`. Raises ArgumentError, and
-    MissingPackage without torch.
+        square = sg.torch.wrap(square_kernel, out="y")
+        square(x).sum().backward()
+
+    Args:
+        kernel: A kernel.
+        out: The name of the parameter that is the result, or a list of names; these results have the shape and dtype of
+            the first tensor given. Or a mapping from each name to its form: the name of another parameter, a shape, or
+            a function of the other arguments, by name, that returns a shape or (shape, dtype).
+
+    Returns:
+        The function.
+
+    Raises:
+        ArgumentError: `out` does not fit the kernel, or, in a call, the arguments do not.
+        MissingPackage: torch is not installed.
     """
     torch = _torch()
     apply = _function().apply
@@ -44,6 +59,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
 
 def _check_devices(tensors: Mapping[str, Any]) -> None:
+    """Raise ArgumentError unless all tensors are on one device that kernels can use."""
     first: Any = next(iter(tensors.values()), None)
     for name, tensor in tensors.items():
         if tensor.device.type != "cpu" and (RUNTIME.remote is None or tensor.device.type != "cuda"):
@@ -55,27 +71,29 @@ def _check_devices(tensors: Mapping[str, Any]) -> None:
 
 
 def _zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """A tensor of zeros on the device of another one; on the CPU if there is none."""
+    """Return a tensor of zeros on the device of the tensor `like`, or on the CPU if `like` is None."""
     torch = _torch()
     kind = torch.from_numpy(np.empty(0, dtype)).dtype
     return torch.zeros(shape, dtype=kind, device="cpu" if like is None else like.device)
 
 
 def _torch() -> Any:
+    """Return the module torch. Raise MissingPackage if it is not installed."""
     return imported("torch", "torch", "torch")
 
 
 @cache
 def _function() -> Any:
-    """The `torch.autograd.Function` of all wrapped kernels."""
+    """Return the subclass of `torch.autograd.Function` that all wrapped kernels share."""
     torch = _torch()
     base: Any = torch.autograd.Function
 
     class KernelFunction(base):
-        """Runs a kernel on the memory of tensors; backward runs its gradient on the same memory."""
+        """Run a kernel on the memory of tensors; the backward pass runs its gradient on the same memory."""
 
         @staticmethod
         def forward(ctx: Any, wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...], *tensors: Any) -> Any:
+            """Launch the kernel, and save for the backward pass the tensors that the gradient needs."""
             kept = [tensor.detach().contiguous() for tensor in tensors]
             first = next(iter(kept), None)
             arrays = {**given, **{name: memory_of_tensor(tensor) for name, tensor in zip(names, kept)}}
@@ -89,19 +107,26 @@ def _function() -> Any:
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
+            """Return the gradients of the inputs of `forward`; the first three inputs are no tensors and have none."""
             return (None, None, None, *_gradients(ctx, cotangents))
 
     return KernelFunction
 
 
 def _gradients(ctx: Any, cotangents: tuple[Any, ...]) -> list[Any]:
-    """The gradients of the tensors of a call, None for those of integers. cotangents: of its results."""
+    """Return the gradients of the tensors of a call, with None for tensors of integers.
+
+    Args:
+        ctx: The context that `KernelFunction.forward` filled.
+        cotangents: The cotangents of the results of the call; None where a result has none.
+    """
     torch = _torch()
     saved = [memory_of_tensor(tensor) for tensor in ctx.saved_tensors]
     arrays = {**ctx.given, **dict(zip(ctx.names, saved))}
     out = dict(zip(ctx.wrapped.out, saved[len(ctx.names) :]))
     results = dict(zip(out, ctx.saved_tensors[len(ctx.names) :]))
-    kept = {  # used up by the gradient
+    # The gradient overwrites cotangents, and they belong to the caller, so they are cloned.
+    kept = {
         name: given.detach().to(results[name].dtype).contiguous().clone()
         for name, given in zip(out, cotangents)
         if given is not None and out[name].dtype.kind == "f"

@@ -1,7 +1,7 @@
-"""`sg.types`: element types of fields, arguments and locals: scalars, vectors, matrices, structs and array annotations.
+"""Define `sg.types`: the types of elements (scalars, vectors, matrices, structs) and the annotations of arrays.
 
-Invariant: a public type object carries the frontend's type as `stackgrad_type`; Python's float, int and bool stay in it
-until a kernel is traced or memory is made, when the defaults of `sg.init` say what they mean.
+Invariant: a public type object carries the frontend's type as `stackgrad_type`. Python's float, int and bool stay in it
+until a kernel is traced or memory is made, because the defaults of `sg.init` decide what they mean.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=type)
 
 
 class MatrixSpec:
-    """A vector or matrix type. Called, it makes a value; `field` and `ndarray` make memory of such elements."""
+    """A vector or matrix type; a call makes a value, `field` and `ndarray` make memory of such elements."""
 
     __slots__ = (TYPE_ATTRIBUTE,)
     stackgrad_type: MatrixType
@@ -40,33 +40,37 @@ class MatrixSpec:
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
         return self.stackgrad_type.shape[0]
 
     @property
     def m(self) -> int:
-        """Columns; 1 of a vector."""
+        """Return the number of columns, which is 1 for a vector."""
         return self.stackgrad_type.shape[1] if self.ndim == 2 else 1
 
     @property
     def ndim(self) -> int:
-        """1 of a vector, 2 of a matrix."""
+        """Return the number of axes: 1 for a vector, 2 for a matrix."""
         return len(self.stackgrad_type.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n,) or (n, m)."""
+        """Return the shape of a value: (n,) or (n, m)."""
         return self.stackgrad_type.shape
 
     @property
     def dtype(self) -> Scalar:
-        """Type of the entries, under the present defaults."""
+        """Return the scalar type of the entries under the present defaults."""
         return scalar_type(self.stackgrad_type.dtype)
 
     def __call__(self, *parts: Any) -> Matrix:
-        """A value of all entries in order, given as numbers, vectors and sequences, or of one number for all.
+        """Return a value of this type.
 
-        Raises MatrixError for another number of entries.
+        Args:
+            *parts: All entries in order, as numbers, vectors and sequences; or one number for all entries.
+
+        Raises:
+            MatrixError: The number of entries is wrong.
         """
         flat = list(_flat(parts))
         size = self.stackgrad_type.size
@@ -79,11 +83,11 @@ class MatrixSpec:
         return Matrix([flat[row * self.m : (row + 1) * self.m] for row in range(self.n)], self.dtype)
 
     def field(self, shape: Shape | None = None, **options: Unpack[FieldOptions]) -> MatrixField:
-        """A field of such elements; options as `sg.Vector.field`."""
+        """Return a new field of such elements; the options are those of `sg.Vector.field`."""
         return matrix_field(self.shape, self.dtype, shape, **options)
 
     def ndarray(self, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
-        """An ndarray of such elements."""
+        """Return a new ndarray of such elements, filled with zeros."""
         return matrix_ndarray(self.shape, self.dtype, shape, needs_grad)
 
     def __eq__(self, other: object) -> bool:
@@ -99,7 +103,7 @@ class MatrixSpec:
 
 
 class StructSpec:
-    """A struct type. Called, it makes a value with members given by name or in order, missing ones 0."""
+    """A struct type; a call makes a value of members given by name or in order, with 0 for missing ones."""
 
     def __init__(self, kind: StructType, home: type | None = None) -> None:
         self.stackgrad_type = kind
@@ -109,16 +113,24 @@ class StructSpec:
 
     @property
     def members(self) -> dict[str, Any]:
-        """Member types by name, in order."""
+        """Return the types of the members by name, in order."""
         return dict(self.stackgrad_type.members)
 
     @property
     def methods(self) -> Mapping[str, Any]:
-        """Methods by name."""
+        """Return the methods by name."""
         return self.stackgrad_type.methods
 
     def __call__(self, *parts: Any, **named: Any) -> Struct:
-        """A value. Raises StructError for unknown members and for values that do not fit."""
+        """Return a value of this type.
+
+        Args:
+            *parts: Members in order, or one struct or mapping with all of them.
+            **named: Members by name.
+
+        Raises:
+            StructError: A member is unknown or given twice, or a value does not fit.
+        """
         if len(parts) == 1 and not named and isinstance(parts[0], (Struct, Mapping)):
             return as_struct(self.stackgrad_type, parts[0])
         names = self.stackgrad_type.names
@@ -131,7 +143,13 @@ class StructSpec:
     def field(
         self, shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Unpack[CompoundOptions]
     ) -> StructField:
-        """A field of such structs; options: needs_grad, needs_dual, name, layout."""
+        """Return a new field of such structs.
+
+        Args:
+            shape: An extent or a tuple of extents; None for a field that is placed later.
+            methods: Further methods by name.
+            **options: needs_grad, needs_dual, name, layout; see `sg.field`.
+        """
         kind = self.stackgrad_type
         if methods:
             kind = StructType(kind.name, kind.members, {**kind.methods, **methods})
@@ -142,7 +160,7 @@ class StructSpec:
 
 
 class NdarrayMaker(NdarrayType):
-    """`sg.types.ndarray`: an annotation by itself, and called or subscripted one that says more."""
+    """The type of `sg.types.ndarray`, an annotation that can be called or subscripted for a more precise one."""
 
     def __call__(
         self,
@@ -154,14 +172,29 @@ class NdarrayMaker(NdarrayType):
         needs_grad: bool | None = None,
         boundary: str = "unsafe",
     ) -> Any:
-        """The annotation of an array argument. What is None is taken from the argument. Raises FieldError."""
+        """Return the annotation of an array argument.
+
+            def scale(x: sg.types.ndarray(sg.f32, ndim=2)): ...
+
+        Args:
+            dtype: The element type: a scalar, vector or matrix type. What is None is taken from the argument.
+            ndim: Number of axes.
+            element_dim: Accepted for programs of the dialect, without effect.
+            element_shape: The shape of an element of vectors or matrices, if `dtype` is a scalar type.
+            field_dim: Another name of `ndim`.
+            needs_grad: True if the array must have an adjoint, False if an adjoint is ignored.
+            boundary: Only "unsafe" is accepted.
+
+        Raises:
+            FieldError: The dtype or the boundary does not fit.
+        """
         element = annotated_element(dtype, boundary)
         if element_shape and isinstance(element, Scalar):
             element = MatrixType(tuple(element_shape), element)
         return NdarrayType(element, ndim if ndim is not None else field_dim, needs_grad)
 
     def __getitem__(self, given: Any) -> Any:
-        """`sg.types.NDArray[sg.f32, 2]`."""
+        """Return the annotation for `sg.types.NDArray[sg.f32, 2]`."""
         return self(*given) if isinstance(given, tuple) else self(given)
 
 
@@ -169,17 +202,37 @@ ndarray = NDArray = NdarrayMaker()
 
 
 def vector(n: int, dtype: Scalar | type) -> MatrixSpec:
-    """The type of vectors of n entries. dtype: a scalar type, or float, int, bool for the defaults."""
+    """Return the type of vectors of n entries.
+
+        velocity = sg.types.vector(3, sg.f32)
+        v = velocity(1.0, 0.0, 0.0)
+
+    Args:
+        n: Number of entries.
+        dtype: A scalar type, or float, int or bool for the default types of `sg.init`.
+    """
     return MatrixSpec(MatrixType((extent(n, "n"),), element_type(dtype)))
 
 
 def matrix(n: int, m: int, dtype: Scalar | type) -> MatrixSpec:
-    """The type of matrices of n rows and m columns."""
+    """Return the type of matrices of n rows and m columns.
+
+    Args:
+        n: Number of rows.
+        m: Number of columns.
+        dtype: A scalar type, or float, int or bool for the default types of `sg.init`.
+    """
     return MatrixSpec(MatrixType((extent(n, "n"), extent(m, "m")), element_type(dtype)))
 
 
 def struct(**members: Any) -> StructSpec:
-    """The type of structs with these members: types by name. `__struct_methods`: functions by name."""
+    """Return the type of structs with these members.
+
+        ball = sg.types.struct(center=sg.types.vector(3, float), radius=float)
+
+    Args:
+        **members: The type of each member by name. The name `__struct_methods` is reserved for functions by name.
+    """
     methods = members.pop("__struct_methods", {})
     return StructSpec(struct_type("", members, methods))
 
@@ -190,10 +243,17 @@ def dataclass(given: C, /) -> C: ...
 def dataclass() -> Callable[[C], C]: ...
 @dataclass_transform()
 def dataclass(given: type | None = None, /) -> Any:
-    """Decorator: a class whose annotations are members and whose functions are methods, as a struct type.
+    """Turn a class into a struct type; use it as a class decorator.
 
-    Functions that kernels call are decorated with `@sg.func`. Raises StructError. Gives a `StructSpec`; type checkers
-    see a dataclass, and its fields made by `sg.field(Ball, shape=n)`, as they let no decorator add `Ball.field`.
+    Annotations of the class become members, and its functions methods. Functions that kernels call are decorated with
+    `@sg.func`. Type checkers see a dataclass, because no decorator can add `Ball.field` for them; they know fields that
+    are made by `sg.field(Ball, shape=n)`.
+
+    Returns:
+        A `StructSpec`.
+
+    Raises:
+        StructError: A member has an annotation that is no element type.
     """
     if given is None:
         return dataclass
@@ -206,12 +266,13 @@ def dataclass(given: type | None = None, /) -> Any:
 
 
 def _evaluated(kind: Any, home: type) -> Any:
-    """An annotation; one that is text, as under `from __future__ import annotations`, is evaluated in its module."""
+    """Return an annotation, evaluated in its module if it is text, as under `from __future__ import annotations`."""
     if not isinstance(kind, str):
         return kind
     import sys
 
     names = vars(sys.modules.get(home.__module__, sys))
+    # The class may be defined in a function, whose local names the annotation may use: look for that frame.
     frame = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__") != home.__module__:
         frame = frame.f_back  # type: ignore[assignment]
@@ -223,6 +284,7 @@ def _evaluated(kind: Any, home: type) -> Any:
 
 
 def _flat(parts: Iterable[Any]) -> Iterable[Any]:
+    """Yield the entries of nested sequences in order."""
     for part in parts:
         if hasattr(part, "__iter__") and not isinstance(part, str):
             yield from _flat(part)

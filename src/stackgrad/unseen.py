@@ -1,12 +1,12 @@
-"""Writes that nobody announces, to exported arrays: elements that differ from what the last launch left there.
+"""Detect unannounced writes to exported arrays by comparing memory with copies of what the last launch left.
 
-Whoever holds a view of an array writes it without telling. What is written so is constant, as what the host writes in
-sight is: adjoints and tangents of what was there before end. So a tape, and forward mode, keep one copy of each
-exported array with a derivative that their launches touched, and compare it with memory before anything touches it
-again. An array that was never exported costs nothing.
+Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
+like the content that the host writes in sight: adjoints and tangents of the earlier content end. So a tape, and forward
+mode, keep a copy of each exported array with a derivative that their launches touched, and compare the copy with memory
+before anything touches the array again. An array that was never exported costs nothing.
 
 Invariant: outside of a launch and of a write in sight, a copy differs from memory only where something was written
-unseen. A write that leaves the same bits cannot be told from none.
+unseen. A write that leaves the same bits cannot be told from no write.
 """
 
 from __future__ import annotations
@@ -29,24 +29,32 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class _Content:
-    """What an array should hold. pending: boxes that the host was about to write in sight."""
+    """The content that an array should have.
+
+    Attributes:
+        memory: The memory of the array.
+        content: The copy of what the array should contain.
+        pending: Boxes that the host was about to write in sight, not yet copied.
+    """
 
     memory: np.ndarray
     content: np.ndarray
     pending: list[Box] = field(default_factory=list)
 
     def refresh(self, boxes: Iterable[Box]) -> None:
+        """Copy the present content of some boxes."""
         RUNTIME.settle()
         for box in boxes:
             self.content[box] = self.memory[box]
 
     def settle(self) -> None:
+        """Copy the boxes that the host was about to write, because it has written them by now."""
         self.refresh(self.pending)
         self.pending.clear()
 
 
 class Contents:
-    """The copies that one tape, or one forward mode, keeps."""
+    """The copies of exported arrays that one tape, or one forward mode, keeps."""
 
     def __init__(self) -> None:
         self._known: dict[Array, _Content] = {}
@@ -58,7 +66,12 @@ class Contents:
         return array in self._known
 
     def remember(self, array: Array, boxes: Iterable[Box] | None = None) -> None:
-        """These boxes, or all, are what they should be. The whole array is copied when it is met first."""
+        """Accept the present content of an array as what it should be.
+
+        Args:
+            array: The array. It is copied as a whole when it is met for the first time.
+            boxes: The boxes to accept, or None for the whole array.
+        """
         found = self._known.get(array)
         if found is None:
             self._known[array] = _Content(array.memory, array.memory.copy())
@@ -67,15 +80,20 @@ class Contents:
         found.refresh([_whole(array)] if boxes is None else boxes)
 
     def announced(self, array: Array, box: Box) -> None:
-        """The host is about to write a box in sight."""
+        """Note that the host is about to write a box in sight."""
         found = self._known.get(array)
         if found is not None:
             found.pending.append(box)
 
     def changed(self, array: Array, boxes: Iterable[Box] | None = None) -> np.ndarray | None:
-        """A mask of the elements of these boxes, or of all, that were written unseen; None if there are none.
+        """Find the elements that were written unseen, and accept their content from now on.
 
-        They are what they should be from now on.
+        Args:
+            array: The array.
+            boxes: The boxes to look at, or None for the whole array.
+
+        Returns:
+            A mask of the shape of the memory of the array, or None if nothing was written unseen.
         """
         found = self._known.get(array)
         if found is None:
@@ -92,14 +110,22 @@ class Contents:
         return mask
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all copies."""
         self._known.clear()
 
 
 def shared_boxes(
     binding: Binding, scalars: Scalars, carries: Callable[[Array], bool] = attrgetter("needs_grad")
 ) -> Mapping[Array, list[Box]]:
-    """What a launch touches of exported arrays that carry a derivative; without any, it costs a look at each array."""
+    """Return the boxes that a launch touches in exported arrays that carry a derivative.
+
+    Without such an array, the function costs no more than a look at each array.
+
+    Args:
+        binding: The launch.
+        scalars: The scalar arguments of the launch by name.
+        carries: A function that tells whether an array carries a derivative.
+    """
     shared = {
         array
         for array in binding.arrays.values()
@@ -111,7 +137,7 @@ def shared_boxes(
 
 
 def within(mask: np.ndarray, boxes: Iterable[Box]) -> tuple[np.ndarray, ...] | None:
-    """The indices of what a mask and some boxes have in common; None if that is nothing."""
+    """Return the indices of the elements that a mask and some boxes have in common, or None if there are none."""
     kept = np.zeros_like(mask)
     for box in boxes:
         kept[box] = mask[box]
@@ -123,6 +149,6 @@ def _whole(array: Array) -> Box:
 
 
 def _bits(memory: np.ndarray, box: Box) -> np.ndarray:
-    """The bits of each element of a box: NaNs equal themselves, -0.0 is not 0.0."""
+    """Return the bits of each element of a box, as unsigned integers: NaNs equal themselves, and -0.0 is not 0.0."""
     inside: np.ndarray = memory[(*box, ...)]  # type: ignore[arg-type]
     return inside.view(f"u{memory.dtype.itemsize}")

@@ -1,7 +1,7 @@
-"""Errors of host code: what the caller of the runtime did wrong, and the cure, in the order cause, cure.
+"""Define the errors of host code: each has the mistake of the runtime's caller as its cause, and a cure.
 
-Errors about a kernel's text live in `compiler/errors.py` and carry a source span; these point at no kernel, the
-Python traceback shows the line. Refused gradients show it in the message as well.
+Errors about the text of a kernel are in `compiler/errors.py` and carry a source span. The errors of this module point
+at no kernel, because the Python traceback shows the line. Refused gradients show the line in the message as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .compiler.errors import Diagnostic, LocatedError, StackgradError
 
 
 class UsageError(StackgradError):
-    """A misuse of the runtime. The message is the reason, then how to cure it."""
+    """A misuse of the runtime; the message is the reason, followed by the cure."""
 
     def __init__(self, reason: str, cure: str = "") -> None:
         self.reason = reason
@@ -23,46 +23,56 @@ class UsageError(StackgradError):
 
 
 class OptionError(UsageError, TypeError):
-    """An unknown option of `init`, or a value it does not take."""
+    """An option of `init` is unknown, or has a value that it does not take."""
 
 
 class FieldError(UsageError, ValueError):
-    """A field made, read or written with a wrong dtype, shape, rank or value."""
+    """A field is made, read or written with a dtype, shape, rank or value that does not fit."""
 
 
 class MatrixError(UsageError, ValueError):
-    """A vector or matrix of the host made, indexed or combined with a shape or value that does not fit."""
+    """A vector or matrix of the host is made, indexed or combined with a shape or value that does not fit."""
 
 
 class StructError(UsageError, ValueError):
-    """A struct of the host, or its type, with members that do not fit."""
+    """A struct of the host, or its type, has members that do not fit."""
 
 
 class GradientError(UsageError, AttributeError):
-    """The gradient of a field that has none."""
+    """The gradient of a field is used, and the field has none."""
 
 
 class StaleFieldError(UsageError):
-    """A field from before the last `init` or `reset`."""
+    """A field is used that was made before the last `init` or `reset`."""
 
 
 class ArgumentError(UsageError, TypeError):
-    """An argument of a kernel given as text that does not fit its parameter."""
+    """An argument does not fit, for example the argument of a kernel that is given as text."""
 
 
 class ViewError(LocatedError, TypeError, ValueError):
-    """A view of elements that the array does not have, or of what is no array of one axis; at the caller's line.
+    """A view has elements that the array does not have, or is made of something that is no array of one axis.
 
-    Programs of the dialect expect a ValueError for the one and a TypeError for the other.
+    The message shows the caller's line. Programs of the dialect expect a ValueError for the first mistake and a
+    TypeError for the second.
     """
 
 
 class MissingPackage(UsageError, ImportError):
-    """A package that a call needs and that is not installed. Programs expect an ImportError."""
+    """A package that a call needs is not installed; programs expect an ImportError."""
 
 
 def imported(module: str, name: str, extra: str) -> Any:
-    """A package that is no requirement. name: for the message. extra: of ours that brings it. Raises MissingPackage."""
+    """Import and return a module of an optional package.
+
+    Args:
+        module: The name of the module.
+        name: The name of the package for the message.
+        extra: The extra of stackgrad that installs the package.
+
+    Raises:
+        MissingPackage: The package is not installed.
+    """
     try:
         return import_module(module)
     except ImportError as missing:
@@ -70,9 +80,10 @@ def imported(module: str, name: str, extra: str) -> Any:
 
 
 class TapeError(UsageError):
-    """A tape, or another mode of differentiation, entered twice, with an unfit loss, or over its budget.
+    """A tape, or another mode of differentiation, is entered twice, has an unfit loss, or exceeds its budget.
 
-    span: the line of the caller's program, which the message shows as those about a kernel's text do.
+    Attributes:
+        span: The line of the caller's program, which the message shows like an error about the text of a kernel.
     """
 
     def __init__(self, reason: str, cure: str = "") -> None:
@@ -85,10 +96,10 @@ class TapeError(UsageError):
 
 
 class KernelWarning(UserWarning):
-    """A kernel means something that its author may not have meant."""
+    """A kernel probably does not mean what its author wanted."""
 
 
 def close_names(name: str, known: list[str]) -> str:
-    """`did you mean a, b?`, or the empty string if nothing known is close."""
+    """Return the hint `did you mean a, b?`, or the empty string if no known name is close."""
     found = get_close_matches(name, known, n=3)
     return f"did you mean {', '.join(found)}?" if found else ""

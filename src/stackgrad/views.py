@@ -1,8 +1,8 @@
-"""`sg.BufferView`: a part of an array of one axis, for kernels to read and write as an array of its own.
+"""Define `sg.BufferView`, a part of an array of one axis that kernels read and write as an array of its own.
 
-Invariant: a view is an array, the number of its first element and a size, all fixed when it is made; the elements are
-among those of the array. A kernel gets offset and size as numbers of the launch: another part of the array, or of
-another array of its type, is no other specialisation.
+Invariant: a view consists of an array, the number of its first element and a size, which are fixed when it is made. All
+elements lie in the array. A kernel gets offset and size as numbers of the launch: another part of the array, or of
+another array of its type, needs no other specialization.
 """
 
 from __future__ import annotations
@@ -20,11 +20,21 @@ T = TypeVar("T")
 
 
 class BufferView(Generic[T]):
-    """Elements offset to offset + size of an ndarray, a field, or an array that a kernel takes as argument.
+    """A view of the elements `offset` to `offset + size` of an array with one axis.
 
-    arr: the array, of one axis; its elements may be vectors. offset, size: integers. `array[a:b]` of an ndarray makes
-    one too. As an annotation, `v: sg.BufferView` takes a view of any type, `v: sg.BufferView[sg.f32]` one of that
-    type. Raises ViewError, at the caller's line, for what has not one axis and for elements that the array has not.
+    `array[a:b]` of an ndarray makes a view too. As an annotation, `v: sg.BufferView` takes a view of any type, and
+    `v: sg.BufferView[sg.f32]` one of that type.
+
+        head = sg.BufferView(x, 0, 16)
+        kernel(head)
+
+    Args:
+        arr: An ndarray, a field, or an array that a kernel takes as argument, with one axis. Elements may be vectors.
+        offset: Number of the first element.
+        size: Number of elements.
+
+    Raises:
+        ViewError: `arr` is no array with one axis, or it has no such elements. The error shows the caller's line.
     """
 
     __slots__ = ("_arr", "_offset", "_size", "__weakref__")
@@ -46,44 +56,52 @@ class BufferView(Generic[T]):
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, given: Any) -> ViewType:
-            """The annotation of a view of this element type; a second item is the dialect's `boundary`."""
+            """Return the annotation of a view with this element type; a second item is the dialect's `boundary`."""
             dtype, boundary = given if isinstance(given, tuple) else (given, "unsafe")
             return ViewType(NdarrayType(annotated_element(dtype, boundary), 1))
 
     @property
     def arr(self) -> Any:
-        """The array."""
+        """Return the array that the view is a part of."""
         return self._arr
 
     @property
     def offset(self) -> int:
-        """The number of the first element, counted from the first of the array."""
+        """Return the number of the first element, counted from the first element of the array."""
         return self._offset
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return self._size
 
     @property
     def shape(self) -> tuple[int]:
-        """The size alone."""
+        """Return the shape of the view, a tuple of its size alone."""
         return (self._size,)
 
     @property
     def grad(self) -> BufferView[T]:
-        """The same part of the adjoint of the array. Raises GradientError if there is none."""
+        """Return the same part of the adjoint of the array. Raise ViewError if the array has none."""
         found = self._arr.grad
         if found is None:
             raise _error("the array of the view has no gradient", "make it with needs_grad=True")
         return BufferView(found, self._offset, self._size)
 
     def get_ndarray(self) -> Any:
-        """The array."""
+        """Return the array that the view is a part of."""
         return self._arr
 
     def subview(self, offset: int, size: int) -> BufferView[T]:
-        """A part of this view; offset counts from its first element. Raises ViewError."""
+        """Return a part of this view.
+
+        Args:
+            offset: Number of the first element, counted from the first element of this view.
+            size: Number of elements.
+
+        Raises:
+            ViewError: The part does not lie in this view.
+        """
         first, size = _inside(offset, size, self._size, "the view")
         return BufferView(self._arr, self._offset + first, size)
 
@@ -111,7 +129,15 @@ class BufferView(Generic[T]):
 
 
 def sliced(whole: Any, key: slice) -> BufferView[Any]:
-    """The part of an ndarray or view that a slice means: ends as in Python, step 1. Raises ViewError."""
+    """Return the view that a slice of an ndarray or of a view means.
+
+    Args:
+        whole: An ndarray or view with one axis.
+        key: A slice with step 1; its ends mean what they mean in Python.
+
+    Raises:
+        ViewError: There is more than one axis, or a step.
+    """
     if len(whole.shape) != 1:
         raise _error(f"a slice is of an array with one axis, not of shape {whole.shape}", "use to_numpy() for slices")
     start, stop, step = key.indices(whole.shape[0])
@@ -122,6 +148,7 @@ def sliced(whole: Any, key: slice) -> BufferView[Any]:
 
 
 def _inside(offset: Any, size: Any, extent: int, what: str) -> tuple[int, int]:
+    """Return offset and size as integers. Raise ViewError if they are not, or do not fit the extent."""
     try:
         first, count = operator.index(offset), operator.index(size)
     except TypeError:
@@ -131,7 +158,14 @@ def _inside(offset: Any, size: Any, extent: int, what: str) -> tuple[int, int]:
 
 
 def check_inside(first: int, count: int, extent: int, what: str) -> None:
-    """Raises ViewError if there are no elements `first` to `first + count` among `extent`."""
+    """Raise ViewError unless the elements `first` to `first + count` exist.
+
+    Args:
+        first: Number of the first element.
+        count: Number of elements.
+        extent: Number of elements that exist.
+        what: The name of what is viewed, for the message.
+    """
     if first < 0 or count < 0:
         raise _error(f"a view of {count} elements from {first} on: neither is negative", "count from the first element")
     if first + count > extent:
@@ -142,5 +176,5 @@ def check_inside(first: int, count: int, extent: int, what: str) -> None:
 
 
 def _error(reason: str, cure: str) -> ViewError:
-    """A mistake at the line of the caller."""
+    """Return the error for a mistake at the line of the caller."""
     return ViewError(reason, cure, caller())

@@ -1,7 +1,7 @@
-"""Launches while something must see those of some thread: tapes, forward mode, a capture.
+"""Launch kernels while a tape, forward mode or a capture must see the launches of some thread.
 
-Invariant: whoever watches in this thread has agreed to a launch before it runs, and what takes derivatives in another
-one is told of what it writes.
+Invariant: every watcher of the launching thread has agreed to a launch before it runs, and threads that take
+derivatives are told of what the launch of another thread writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 
 def launch_watched(binding: Binding, scalars: Scalars) -> bool:
-    """Launch, if anyone watches this thread, or captures launches; else tell other threads that it is about to run."""
+    """Launch a kernel under the watchers of this thread; without watchers, only announce the launch to other threads.
+
+    Args:
+        binding: The kernel with the memory that it runs on.
+        scalars: The scalar arguments by name.
+
+    Returns:
+        True if the kernel was launched, False if the caller must launch it.
+    """
     own = RUNTIME.threads.own
     tapes = own.tapes
     if not tapes and own.forward is None and RUNTIME.capture is None:
@@ -42,10 +50,12 @@ def launch_watched(binding: Binding, scalars: Scalars) -> bool:
 
 
 def _announce(binding: Binding) -> None:
+    """Tell the threads that take derivatives what the launch is about to write."""
     RUNTIME.threads.wrote(binding.written, f"a launch of kernel {binding.program.label}")
 
 
 def _run_captured(binding: Binding, scalars: Scalars, draws: Draws) -> None:
+    """Run the kernel, and record the launch if a capture is active."""
     if RUNTIME.capture is None:
         _run_in_mode(binding, scalars, draws)
     else:
@@ -54,6 +64,7 @@ def _run_captured(binding: Binding, scalars: Scalars, draws: Draws) -> None:
 
 
 def _run_in_mode(binding: Binding, scalars: Scalars, draws: Draws) -> None:
+    """Run the kernel, with tangents if this thread is in forward mode."""
     mode = RUNTIME.forward
     if mode is None:
         binding.run(scalars, draws)

@@ -1,7 +1,8 @@
-"""Kernels as functions from arrays to arrays, for libraries that differentiate such functions: torch and JAX.
+"""Wrap kernels as functions from arrays to arrays, for libraries that differentiate such functions: torch and JAX.
 
-A kernel writes arrays that it is given. Some of its parameters are its results; a call allocates them, of zeros, and
-returns them, so the function has no effects. Its gradient is the grad kernel, at the arrays as the call left them.
+A kernel writes arrays that it is given. Some of its parameters are its results; a call allocates them, filled with
+zeros, and returns them, so the function has no side effects. Its gradient is the grad kernel, at the arrays as the call
+left them.
 """
 
 from __future__ import annotations
@@ -25,20 +26,40 @@ if TYPE_CHECKING:
     from .program import Binding
 
 Out = str | Sequence[str] | Mapping[str, Any]
-"""Names of the parameters that are results; with a mapping, what each is like: the name of another parameter, whose
-shape and dtype it has, a shape, or a function of the call's other arguments that gives a shape or (shape, dtype)."""
+"""The names of the parameters that are results.
+
+A mapping also gives the form of each result: the name of another parameter, whose shape and dtype it has, a shape, or
+a function of the other arguments of the call that returns a shape or (shape, dtype).
+"""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """What a gradient needs to know of a launch beside its arrays."""
+    """A record of a launch: what its gradient needs to know besides the arrays.
+
+    Attributes:
+        draws: The key of the random numbers of the launch.
+        versions: The fields that the kernel uses, with their versions after the launch.
+    """
 
     draws: Draws = NO_DRAWS
     versions: tuple[tuple[Any, int], ...] = ()
 
 
 class Wrapped:
-    """A kernel and its results. names: parameters in order, without those of `out`. Raises ArgumentError."""
+    """A kernel whose parameters are divided into inputs and results.
+
+    Attributes:
+        kernel: The kernel, without an object if it is a method.
+        prefix: The object if the kernel is a method, else empty.
+        params: All parameters in order, without that of the object.
+        defaults: The default values of parameters by name.
+        out: The form of each result by name.
+        names: The parameters in order, without the results.
+
+    Raises:
+        ArgumentError: The object is no kernel, or `out` does not fit it.
+    """
 
     def __init__(self, kernel: Any, out: Out) -> None:
         if not getattr(kernel, "is_stackgrad_kernel", False):
@@ -51,7 +72,7 @@ class Wrapped:
         self.names = tuple(name for name in self.params if name not in self.out)
 
     def arguments(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name, results left out. Raises ArgumentError."""
+        """Return the arguments of a call by name, without results. Raise ArgumentError if they do not fit."""
         found = dict(zip(self.names, args))
         unknown = [name for name in keywords if name not in self.names or name in found]
         found.update(keywords)
@@ -64,10 +85,15 @@ class Wrapped:
         return {name: found[name] for name in self.names}
 
     def results(self, given: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shape and dtype of each result of a call. given: arguments by name; arrays have shape and dtype."""
+        """Return shape and dtype of each result of a call.
+
+        Args:
+            given: The arguments of the call by name. Arrays among them have shape and dtype.
+        """
         return {name: self._result(name, like, given) for name, like in self.out.items()}
 
     def _result(self, name: str, like: Any, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+        """Return shape and dtype of one result, whose form is `like`."""
         arrays = [value for value in given.values() if is_array(value)]
         dtype = _dtype(arrays[0]) if arrays else np.dtype(np.float64)
         if like is None:
@@ -77,6 +103,7 @@ class Wrapped:
         if isinstance(like, str):
             return tuple(given[like].shape), _dtype(given[like])
         shape = like(**given) if callable(like) else like
+        # A pair whose second part is no number is (shape, dtype); otherwise it is a shape of two axes.
         if isinstance(shape, tuple) and len(shape) == 2 and not isinstance(shape[1], (int, np.integer)):
             shape, dtype = shape[0], _as_dtype(shape[1])
         return tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),), dtype
@@ -84,7 +111,12 @@ class Wrapped:
     # -- launches -------------------------------------------------------------------------------------------
 
     def forward(self, given: Mapping[str, Any], out: Mapping[str, np.ndarray]) -> Launched:
-        """Launch on these arguments. Arrays are C-contiguous NumPy arrays of the call's own."""
+        """Launch the kernel.
+
+        Args:
+            given: The arguments by name. Arrays are C-contiguous NumPy arrays that belong to the call.
+            out: The memory of the results by name, filled with zeros.
+        """
         binding, scalars = self._bound(given, out, {})
         binding.launch(scalars)
         fields = [f for f in binding.arrays.values() if not isinstance(f, np.ndarray)]
@@ -99,11 +131,17 @@ class Wrapped:
         launched: Launched,
         places: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, np.ndarray]:
-        """Gradients of the real arrays among the arguments, from cotangents of results, which are used up.
+        """Return the gradients of the real arrays among the arguments.
 
-        places: zeros to be their memory, by name; None for new ones, which are ready to be read.
+        Args:
+            given: The arguments of the launch by name.
+            out: The results as the launch left them, by name.
+            cotangents: The cotangents of the results by name. The gradient overwrites them.
+            launched: The record of the launch.
+            places: Zeros to add the gradients to, by name; None for new arrays that the host may read.
 
-        Raises ArgumentError if a field that the kernel uses was written since the launch.
+        Raises:
+            ArgumentError: A field that the kernel uses was written since the launch.
         """
         for field, version in launched.versions:
             if field.version != version:
@@ -120,6 +158,7 @@ class Wrapped:
     def _bound(
         self, given: Mapping[str, Any], out: Mapping[str, np.ndarray], grads: Mapping[str, np.ndarray]
     ) -> tuple[Binding, Scalars]:
+        """Return the binding and the scalars of a call. Raise ArgumentError if the kernel stores to an input."""
         values = {**given, **out}
         leaves = {n: _leaf(v, grads.get(n)) if isinstance(v, np.ndarray) else v for n, v in values.items()}
         arguments = (*self.prefix, *(leaves[name] for name in self.params))
@@ -134,7 +173,7 @@ class Wrapped:
 
 
 def _bind(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Binding, Scalars, set[str]]:
-    """The kernel on the arrays of a call, its numbers, and the names of the parameters that are arrays."""
+    """Return the kernel on the arrays of a call, its scalars, and the names of the parameters that are arrays."""
     found = kernel.bind(arguments)
     if found is None:
         cure = "annotate its inputs and results with sg.types.ndarray()"
@@ -146,28 +185,29 @@ def _bind(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Binding, Scalars,
 
 
 def _leaf(value: np.ndarray, grad: np.ndarray | None) -> Foreign:
+    """Return an array as a leaf; an array of reals gets an adjoint, new if `grad` is None."""
     if value.dtype.kind != "f":
         return Foreign(value, owner=value)
     return Foreign(value, accumulating(np.zeros_like(value) if grad is None else grad), owner=value)
 
 
 def is_array(value: Any) -> bool:
-    """Whether an argument is an array of any library."""
+    """Return True if an argument is an array of any library."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def is_real(value: Any) -> bool:
-    """Whether an argument is a NumPy array of reals, which has a gradient."""
+    """Return True if an argument is a NumPy array of reals, which has a gradient."""
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
 def _dtype(array: Any) -> np.dtype:
-    """The NumPy dtype of an array of any library."""
+    """Return the NumPy dtype of an array of any library."""
     return _as_dtype(array.dtype)
 
 
 def _as_dtype(given: Any) -> np.dtype:
-    """A dtype of ours, of NumPy, or of torch, which writes its own as `torch.float32`."""
+    """Return a dtype of stackgrad, NumPy or torch as a NumPy dtype; torch writes its dtypes as `torch.float32`."""
     if isinstance(given, Scalar):
         return given.dtype
     try:
@@ -177,11 +217,13 @@ def _as_dtype(given: Any) -> np.dtype:
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the default values of the parameters of a function."""
     params = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in params if p.default is not inspect.Parameter.empty}
 
 
 def _results(kernel: str, params: tuple[str, ...], out: Out) -> dict[str, Any]:
+    """Return the form of each result by name, in the order of the parameters. Raise ArgumentError for unknown names."""
     named = {out: None} if isinstance(out, str) else dict(out) if isinstance(out, Mapping) else dict.fromkeys(out)
     if not named:
         raise ArgumentError(f"kernel {kernel} has no results", "name the parameters that it writes, as in out='y'")

@@ -1,10 +1,12 @@
-"""Derivatives of whole programs: reverse mode (`Tape`), forward mode (`FwdMode`), both together, and functions
-that step aside.
+"""Take derivatives of whole programs by reverse mode (`Tape`), forward mode (`FwdMode`), or both together.
 
     with sg.ad.Tape(loss): ...                    x.grad of every field
     with sg.ad.FwdMode(loss, x, seed=v): ...      loss.dual = J v
     sg.ad.hvp(loss, x, run, v)                    H v, forward over reverse; also jvp, vjp, jacobian, hessian
     sg.ad.grad_check(loss, [x], run)              the gradient against finite differences
+
+Launches of a function decorated with `no_grad` take no part in gradients; a function decorated with `grad_replaced` has
+a gradient of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tape does after its block: its backward pass again, or its launches with the present content."""
+"""Repeat a tape after its block: its backward pass, or its launches with the present content of the fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .validation import Validation
 
 
 class Again:
-    """The part of `Tape` that runs it again; what is used of the rest is declared here."""
+    """The part of `Tape` that repeats it after the block; it declares the attributes of `Tape` that it uses."""
 
     terms: list[Term]
     clear_gradients: bool
@@ -39,9 +39,16 @@ class Again:
         def _run_backward(self) -> None: ...
 
     def grad(self, seed: Any = None) -> None:
-        """Run the backward pass again, of a tape made with retain=True. Gradients are cleared if the tape clears them.
+        """Run the backward pass again.
 
-        seed: another cotangent for a single loss. Raises TapeError if a field that a gradient reads was written since.
+        Gradients are cleared before if the tape clears them on entry.
+
+        Args:
+            seed: Another cotangent for a single loss, of its shape or flat; None for the cotangents of the tape.
+
+        Raises:
+            TapeError: The tape was made without retain=True, its block has not ended, a field that a gradient reads was
+                written since, or the seed does not fit.
         """
         self._check_done("grad")
         if not self.retain:
@@ -66,11 +73,13 @@ class Again:
             self._claims.end()
 
     def replay(self) -> None:
-        """Do what the block did with the present content of all fields: its launches, then the backward pass.
+        """Repeat the block with the present content of all fields: its launches, then the backward pass.
 
-        Launches of the block and calls of grad_replaced functions are repeated, with the arguments they had; writes by
-        the host are not. Losses and gradients begin as on entry; random numbers are new ones. Raises TapeError before
-        the end of the block.
+        Launches of the block and calls of grad_replaced functions are repeated with the arguments they had; writes by
+        the host are not. Losses and gradients begin as on entry. Random numbers are new ones.
+
+        Raises:
+            TapeError: The block has not ended, or had another tape inside.
         """
         self._check_done("replay")
         if self._had_inner:
@@ -91,11 +100,12 @@ class Again:
         self._finish(True)
 
     def _check_done(self, method: str) -> None:
+        """Raise TapeError unless the block has ended and the runtime is still the same."""
         if not self._done:
             raise TapeError(f"tape.{method}() before the tape's block has ended", "call it after the `with` block")
         if self._generation != RUNTIME.generation:
             raise TapeError("the tape is from before the last sg.init() or sg.reset()", "make a new one")
 
     def launches(self) -> list[Callable[[], Any]]:
-        """What was recorded, each to be run again by calling it."""
+        """Return what was recorded, as functions that each repeat one launch or call."""
         return list(self._calls)

@@ -1,4 +1,4 @@
-"""What happens while a tape runs backward: nothing is recorded, and primals that gradient functions write are put back.
+"""Watch a tape's backward pass: nothing is recorded, and primals that gradient functions write are put back.
 
 Invariant: when the pass ends, every primal is what it was when it began.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BackwardPass:
-    """Watches while a tape runs backward: gradient functions write primals, which are put back later."""
+    """The watcher while a tape runs backward: it saves the primals that gradient functions write."""
 
     recording = constant = False
     copy = staticmethod(launch_copy)
@@ -28,39 +28,39 @@ class BackwardPass:
         self._log = log
 
     def admit_inner(self) -> None:
-        """Refuse: a tape would clear the adjoints under way."""
+        """Raise TapeError, because a tape would clear the adjoints that the pass is computing."""
         raise TapeError(
             "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
         )
 
     def instead(self, binding: Binding, scalars: Scalars) -> None:
-        """Gradient functions launch what they say."""
+        """Return None: gradient functions launch the kernels that they name."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Keep the primals that the launch will overwrite."""
+        """Save the primals that the launch will overwrite."""
         for array in binding.written:
             self._log.disturb(array)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Nothing is recorded."""
+        """Do nothing, because nothing is recorded."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Nothing is recorded."""
+        """Do nothing, because nothing is recorded."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Keep the primal that the host will overwrite."""
+        """Save the primal that the host will overwrite."""
         self._log.disturb(array)
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Gradient functions read what they want."""
+        """Return True: gradient functions may read any content without a warning."""
         return True
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Gradient functions read what they want."""
+        """Return True: gradient functions may read any result without a warning."""
         return True
 
     def before_custom(self) -> None:
-        """Nothing is recorded."""
+        """Do nothing, because nothing is recorded."""
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Nothing is recorded."""
+        """Do nothing, because nothing is recorded."""

@@ -1,4 +1,4 @@
-"""`grad_check`: the gradient of a function that launches kernels, compared with finite differences."""
+"""Implement `grad_check`: compare the gradient of a function that launches kernels with finite differences."""
 
 from __future__ import annotations
 
@@ -22,12 +22,21 @@ def grad_check(
     atol: float | None = None,
     raise_error: bool = True,
 ) -> GradReport:
-    """Compare the gradient of what `run()` computes with central differences, at the present content of all fields.
+    """Compare the gradient of `loss`, as `run()` computes it, with central differences at the present content.
 
-    loss, weights, seed: as of `Tape`. params: a field or ndarray with a gradient, or a list of them. run: a function
-    that launches kernels; it may overwrite fields, whose content is put back for each evaluation. Afterwards all fields
-    are as before, except that gradients of params hold what was checked. Raises GradCheckError unless raise_error is
-    False.
+    `run` may overwrite fields: all are put back, and gradients of `params` hold what was checked. The report lists the
+    elements that do not agree; unless `raise_error` is False, such elements raise GradCheckError.
+
+    Args:
+        loss: The loss, as for `Tape`.
+        params: A field or ndarray with a gradient, or a list of them.
+        run: A function that launches kernels.
+        weights: A weight for each loss, as for `Tape`.
+        seed: The cotangent of the loss, as for `Tape`.
+        steps: Relative steps of the differences; None for those of the dtype.
+        rtol: Relative tolerance; None for that of the dtype.
+        atol: Absolute tolerance; None for that of the dtype.
+        raise_error: False to return a report with mismatches instead of raising.
     """
     wanted = checked_arrays(params)
     before = State()

@@ -1,7 +1,7 @@
-"""What a tape, or a forward mode, uses while it is at work: no other thread may take derivatives of it, or write it.
+"""Claim what a tape or a forward mode uses: no other thread may take derivatives of it, or write it, meanwhile.
 
-Invariant: adjoints and tangents of an array are used by one thread at a time. What another thread wrote to an array of
-a tape meanwhile is an error of the tape, if a derivative hangs on it, and never a derivative.
+Invariant: adjoints and tangents of an array are used by one thread at a time. A write of another thread to an array of
+a tape is an error of the tape if a derivative depends on it; it never becomes a derivative.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 class Claims:
     """The arrays of one tape or forward mode, from when it is made to `end`.
 
-    what: how messages name it. clears: derivatives that another thread left in an array are cleared when it is claimed.
-    own: the thread.
+    Attributes:
+        what: The name of the tape or mode in messages.
+        clears: True if derivatives that another thread left in an array are cleared when it is claimed.
+        threads: The threads of the runtime.
+        own: The state of the thread that claims.
+        arrays: The claimed arrays, as keys.
     """
 
     def __init__(self, what: str, clears: bool) -> None:
@@ -32,11 +36,11 @@ class Claims:
         self.arrays: dict[Array, None] = {}
 
     def end(self) -> None:
-        """Nothing is used any more."""
+        """End all claims."""
         self.threads.end(self.own)
 
     def renewed(self) -> Claims:
-        """The same arrays, used once more. Raises TapeError as `take` does."""
+        """Return claims of the same arrays for another pass; raises as `take` does."""
         made = Claims(self.what, False)
         made.clears = self.clears
         try:
@@ -47,17 +51,17 @@ class Claims:
         return made
 
     def meet(self, binding: Binding) -> None:
-        """A launch is about to use these arrays."""
+        """Note that a launch is about to use the arrays of a binding."""
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:
-        """The same, and derivatives of those that have a gradient. Raises TapeError."""
+        """Note the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
         self.meet(binding)
         found = (binding.arrays[name] for name in binding.program.gradients)
         self.take(array for array in found if isinstance(array, Array))
 
     def take(self, arrays: Iterable[Array]) -> None:
-        """Claim derivatives of arrays. Raises TapeError if another thread is using them."""
+        """Claim derivatives of arrays. Raise TapeError if another thread is using them."""
         for array in arrays:
             if array not in self.arrays:
                 is_foreign = self.threads.is_foreign(array)
@@ -71,12 +75,16 @@ class Claims:
                         beside.version = stamp()
 
     def check(self, matters: Callable[[Array], bool]) -> None:
-        """Raise TapeError if another thread has written an array on which derivatives hang."""
+        """Raise TapeError if another thread has written an array on which derivatives depend.
+
+        Args:
+            matters: A function that tells whether derivatives depend on an array.
+        """
         for array, who in list(self.own.disturbed.items()) if self.own.disturbed else ():
             if matters(array):
                 reason = f"{who} in another thread wrote {array.label}, which {self.what} uses"
                 raise TapeError(reason, "let the thread wait for the end of the block, or do it in this one")
 
     def is_of_this_thread(self) -> bool:
-        """Whether whoever asks is in the thread of the tape."""
+        """Return True if the calling thread is the thread of the tape."""
         return self.own is RUNTIME.threads.own

@@ -1,7 +1,7 @@
-"""Functions that take no part in a tape's gradient, or bring a gradient of their own.
+"""Define functions that take no part in a tape's gradient, or that bring a gradient of their own.
 
-Invariant: launches inside such a function are watched by all tapes, as they may destroy what a gradient reads, but not
-recorded. Each decorator works on functions and, in classes, on methods.
+Invariant: launches inside such a function are watched by all tapes, because they may destroy what a gradient reads, but
+they are not recorded. Each decorator works on functions and, in classes, on methods.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @contextmanager
 def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
-    """Launches inside are watched, not recorded; gives the tapes that would have recorded.
+    """Watch launches inside the `with` block without recording them. Yield the tapes that would have recorded them.
 
-    constant: what they and the host write there is constant to the tapes; else the function has its own gradient.
+    Args:
+        constant: True if what the launches and the host write is constant to the tapes; False if the function has its
+            own gradient.
     """
     tapes = [tape for tape in RUNTIME.tapes if tape.recording]
-    if not tapes or not RUNTIME.tapes[-1].recording:  # inside another such function, or while a tape runs backward
+    # The call is inside another such function, or a tape runs backward.
+    if not tapes or not RUNTIME.tapes[-1].recording:
         yield []
         return
     for tape in tapes:
@@ -40,7 +43,7 @@ def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
 
 @contextmanager
 def without_tangents() -> Iterator[None]:
-    """In forward mode, what launches inside write is constant."""
+    """Make what launches inside the `with` block write constant to forward mode."""
     mode = RUNTIME.forward
     if mode is None or mode.constant:
         yield
@@ -53,7 +56,7 @@ def without_tangents() -> Iterator[None]:
 
 
 def no_grad(function: F) -> F:
-    """Decorator: the launches of this function take no part in gradients; to a tape its results are constants."""
+    """Exclude the launches of a function from gradients; use it as a decorator. To a tape its results are constants."""
     _check_function(function, "no_grad")
 
     @wraps(function)
@@ -68,9 +71,15 @@ def no_grad(function: F) -> F:
 
 
 def grad_replaced(function: F) -> F:
-    """Decorator: a tape records the call as a whole; its gradient is the function given by `grad_for`.
+    """Record calls of a function as a whole; use it as a decorator. Their gradient is the function given by `grad_for`.
 
     `f.grad(...)` calls that gradient by hand.
+
+        @sg.ad.grad_replaced
+        def solve(x): ...
+
+        @sg.ad.grad_for(solve)
+        def solve_gradient(x): ...
     """
     _check_function(function, "grad_replaced")
 
@@ -88,10 +97,16 @@ def grad_replaced(function: F) -> F:
 
 
 def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorator: this function, called with the same arguments, is the gradient of `primal`.
+    """Make a function the gradient of `primal`; use it as a decorator. It is called with the same arguments.
 
-    It sees the fields as they are when it runs and may write them, as to rebuild what it needs; the tape puts primals
-    back. Raises TapeError unless `primal` is decorated with `grad_replaced`.
+    The gradient sees the fields as they are when it runs. It may write them, for example to rebuild content that it
+    needs; the tape puts primals back.
+
+    Args:
+        primal: A function decorated with `grad_replaced`.
+
+    Raises:
+        TapeError: `primal` is not decorated so, or has a gradient already.
     """
     if not hasattr(primal, "gradient"):
         name = getattr(primal, "__name__", primal)
@@ -109,7 +124,7 @@ def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def custom_gradient(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient of a function that is `grad_replaced`. Raises TapeError if it has none."""
+    """Return the gradient of a function that is `grad_replaced`. Raise TapeError if it has none."""
     gradient: Callable[..., Any] | None = call.gradient  # type: ignore[attr-defined]
     if gradient is None:
         name = getattr(call, "__name__", call)
@@ -118,6 +133,7 @@ def custom_gradient(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_function(function: object, decorator: str) -> None:
+    """Raise TapeError if what is decorated is a kernel, or no function."""
     if getattr(function, "is_stackgrad_kernel", False):
         name = getattr(function, "__name__", "it")
         cure = f"write a Python function that calls {name}, and decorate that"

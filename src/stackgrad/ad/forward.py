@@ -1,8 +1,8 @@
-"""Forward mode for whole programs: `FwdMode` runs every launch with tangents beside its values.
+"""Run forward mode for whole programs: `FwdMode` runs every launch with tangents beside its values.
 
-Invariant: while it is active, `x.dual` of a field is the derivative of its content along the seeds. A field carries a
-tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those of
-reverse mode do. Gradients that are launched inside have tangents too, `x.grad.dual`: the second derivative.
+Invariant: while the mode is active, `x.dual` of a field is the derivative of its content along the seeds. A field
+carries a tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those
+of reverse mode do. Gradients that are launched inside have tangents too, `x.grad.dual`: the second derivative.
 """
 
 from __future__ import annotations
@@ -37,18 +37,23 @@ GRAD, DUAL = ".grad", ".dual"
 
 
 class FwdMode:
-    """`with sg.ad.FwdMode(loss, x, seed=v): ...` sets `loss.dual` to the derivative of `loss` along `v`: J v.
+    """A context manager that computes the derivative of `loss` along `seed`, J v, and stores it in `loss.dual`.
 
-    loss: a field or ndarray, or a list of them. param: what is moved, a field or ndarray of a real type, or a list.
-    A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` gives it.
-    seed: the direction, an array of param's shape (flat is fine), or a list of one for each parameter; by default 1 for
-    a parameter of one element. With an axis in front, (n, *shape), a seed is a batch of n directions: `jacobian(loss)`
-    is (n, *loss.shape), and `loss.dual` has the first. clear_gradients: set all duals to 0 on entry, otherwise they
-    are initial tangents too. Duals of parameters are 0 again on exit; those that fields had not before, losses and
-    parameters apart, are dropped.
+        with sg.ad.FwdMode(loss, x, seed=v):
+            run()
 
-    What the host writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a
-    tape; what no launch has used before is an input, and keeps its tangent.
+    A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` returns it. What the
+    host writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a tape. What
+    no launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0 again; duals
+    that fields did not have before, losses and parameters apart, are dropped.
+
+    Args:
+        loss: A field or ndarray, or a list of them.
+        param: What is moved: a field or ndarray of a real type, or a list of them.
+        seed: The direction, an array of the shape of `param` or flat, or a list of one for each parameter; None for 1
+            if the parameter has one element. With an axis in front, (n, *shape), it is a batch of n directions:
+            `jacobian(loss)` is (n, *loss.shape), and `loss.dual` has the first.
+        clear_gradients: True to set all duals to 0 on entry; otherwise they are initial tangents too.
     """
 
     copy = staticmethod(launch_copy)
@@ -71,7 +76,7 @@ class FwdMode:
 
     @property
     def batched(self) -> bool:
-        """Whether the seeds are batches of directions."""
+        """Return True if the seeds are batches of directions."""
         return self.count is not None
 
     def __enter__(self) -> FwdMode:
@@ -92,6 +97,7 @@ class FwdMode:
         return self
 
     def _begin(self) -> None:
+        """Clear duals, give the losses and parameters tangents, and set the seeds."""
         self._roots = {array for tensor in (*self.losses, *self.params) for array in tensor.arrays}
         if self.clear_gradients:
             clear_all_gradients(SNodeGradType.DUAL)
@@ -121,7 +127,7 @@ class FwdMode:
             self._claims.end()
 
     def _end(self) -> None:
-        """Duals of parameters are 0 again, those that were lent are gone, and losses have theirs."""
+        """Set duals of parameters to 0, drop duals that were lent, and give losses theirs."""
         self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:
@@ -143,9 +149,10 @@ class FwdMode:
     # -- results --------------------------------------------------------------------------------------------
 
     def jacobian(self, loss: Any = None) -> np.ndarray:
-        """Derivatives of a loss, the only one by default: (*shape), or (n, *shape) for n directions.
+        """Return the derivatives of a loss; None means the only loss.
 
-        Elements of vectors and matrices come last. Raises TapeError for what is no loss of this mode.
+        The shape is (*shape), or (n, *shape) for n directions, with the axes of elements of vectors and matrices last.
+        A loss that is none of this mode raises TapeError.
         """
         tensor = self.losses[0] if loss is None and len(self.losses) == 1 else loss
         if not any(tensor is one for one in self.losses):
@@ -182,7 +189,7 @@ class FwdMode:
     def run_gradient(
         self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
-        """Launch a gradient once for each direction, each time from the same adjoints. replaced: see `launch_grad`."""
+        """Launch a gradient once for each direction, from the same adjoints; see `launch_grad` for `replaced`."""
         program, duals = binding.program, self._of(binding)
         constants = self._constants(binding, duals)
         for name in program.gradients:
@@ -204,7 +211,7 @@ class FwdMode:
         draws: Draws,
         replaced: Replaced,
     ) -> None:
-        """fields: what the launch writes."""
+        """Launch once for each direction, from the same content; `fields` are those that the launch writes."""
         written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
         if written:
             RUNTIME.settle()
@@ -224,7 +231,7 @@ class FwdMode:
                     array._dual.version = stamp()
 
     def _of(self, binding: Binding) -> dict[str, list[np.ndarray]]:
-        """Tangents, one for each direction, of the arrays of a launch that carry them."""
+        """Return the tangents, one for each direction, of the arrays of a launch that carry them."""
         found = {}
         for param in binding.program.kernel.params:
             if isinstance(param.type, ArrayType) and param.type.dtype.is_real:
@@ -240,47 +247,53 @@ class FwdMode:
         return found
 
     def _carries(self, array: Array) -> bool:
+        """Return True if a field carries a tangent in this mode."""
         return array.dtype.is_real and (array.needs_grad or array.needs_dual or array in self._roots)
 
     def tangents(self, array: Array) -> list[np.ndarray]:
-        """The tangents of a field, one for each direction; none if it carries none. Gradients: if they had any yet."""
+        """Return the tangents of a field, one for each direction; an empty list if it carries none.
+
+        A gradient carries tangents only if a launch has given it some.
+        """
         return self._memory(array) if array in self._duals or self._carries(array) else []
 
     def _of_gradient(self, array: Array) -> list[np.ndarray]:
-        """Tangents of a gradient that a launch uses: from now on they end where the host writes it."""
+        """Return the tangents of a gradient that a launch uses; from now on they end where the host writes it."""
         self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.shape)
         return self._memory(array)
 
     def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
-        """What is read without its tangent: all in functions of no_grad, and arguments with needs_grad=False."""
+        """Return what is read without its tangent: all in functions of no_grad, and arguments with needs_grad=False."""
         declared = set(binding.program.gradients)
         arrays = {name: binding.arrays[name] for name in names}
         own = {name for name, array in arrays.items() if isinstance(array, Array) and array.needs_grad}
         return frozenset(arrays if self.constant else own - declared)
 
     def _touch(self, binding: Binding, scalars: Scalars) -> None:
+        """Note the elements that a launch touches."""
         self._claims.meet(binding)
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})
             known.update({tuple((s.start, s.stop) for s in box): box for box in boxes})
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Whether a derivative ends where the host reads, about which there is a warning."""
+        """Return True if a derivative ends where the host reads; then there was a warning."""
         duals = None if self.constant else self._duals.get(array)
         return duals is not None and self._reads.read(array, duals, place)
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """The same of the result of a launch."""
+        """Return True if a derivative ends where the host reads the result of a launch; then there was a warning."""
         return not self.constant and self._reads.result(binding, scalars, self._of(binding))
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """The host replaces content by constants, without tangents; what no launch has used yet is an input and keeps
-        its tangent.
+        """End the tangents of content that the host replaces by constants.
+
+        What no launch has used yet is an input, and keeps its tangent.
         """
         duals, known = self._duals.get(array), self._touched.get(array)
         if duals is None or known is None or array._dual is None:
             return
-        if place is None:  # it is exported
+        if place is None:  # The array is exported: others can write it from now on.
             if not array.is_grad and not array.exported:
                 self._shared.remember(array)
             return
@@ -293,7 +306,7 @@ class FwdMode:
         array._dual.version = stamp()
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
-        """End the tangents of what was written unseen in boxes of exported arrays, or, where there are none, in all."""
+        """End the tangents of what was written unseen in boxes of exported arrays; None means the whole array."""
         for array, boxes in places.items():
             RUNTIME.settle()
             changed = self._shared.changed(array, boxes)
@@ -306,7 +319,7 @@ class FwdMode:
     # -- memory ---------------------------------------------------------------------------------------------
 
     def _memory(self, array: Array) -> list[np.ndarray]:
-        """The tangents of an array, made where there are none; the first direction of a single one is `x.dual`."""
+        """Return the tangents of an array, made if there are none; a single direction uses `x.dual`."""
         found = self._duals.get(array)
         if found is None:
             self._claims.take([array])
@@ -319,13 +332,14 @@ class FwdMode:
         return found
 
     def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """The tangents of memory of another library, which is known by its place."""
+        """Return the tangents of memory of another library, which is recognized by its address and shape."""
         key = memory.__array_interface__["data"][0], memory.shape
         if key not in self._foreign:
             self._foreign[key] = memory, [np.zeros_like(memory) for _ in range(self.count or 1)]
         return self._foreign[key][1]
 
     def _set_seed(self, tensor: Any, seed: np.ndarray) -> None:
+        """Set the tangents of a parameter to the seed."""
         (array,) = tensor.arrays
         dtype = array.dtype.dtype
         RUNTIME.settle()
@@ -342,7 +356,7 @@ def lend_dual(array: Array) -> None:
 
 
 def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
-    """A view of memory laid out as the tensor's, with the axes of elements last."""
+    """Return a view of memory with the axes of elements last."""
     if isinstance(tensor, MatrixArray) and tensor.element_first:
         count = len(tensor.element.shape)
         return np.moveaxis(memory, range(count), range(-count, 0))
@@ -350,6 +364,7 @@ def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
 
 
 def _tensors(given: Any, what: str) -> list[Any]:
+    """Return losses or parameters as a list. Raise TapeError for what cannot be one."""
     found = list(given) if isinstance(given, (list, tuple)) else [given]
     if not found:
         raise TapeError(f"forward mode needs a {what}, and the list is empty", "give a field or ndarray")

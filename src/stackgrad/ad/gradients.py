@@ -1,4 +1,4 @@
-"""Clearing gradients: all adjoints or all tangents of the runtime at once."""
+"""Clear gradients: all adjoints or all tangents of the runtime at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from ..usage import OptionError
 
 
 class SNodeGradType(enum.Enum):
-    """Which companions of fields `clear_all_gradients` means. Check bits do not exist here: nothing to clear."""
+    """The companions of fields that `clear_all_gradients` can clear.
+
+    Check bits are a notion of the dialect and do not exist here, so there is nothing to clear for them.
+    """
 
     ADJOINT = "grad"
     DUAL = "dual"
@@ -17,10 +20,15 @@ class SNodeGradType(enum.Enum):
 
 
 def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOINT) -> None:
-    """Set the gradient of every live field and ndarray to 0; with gradient_type DUAL its tangent. Those that belong to
-    another thread, whose tape or forward mode used them last, stay.
+    """Set the gradient of every live field and ndarray to 0, or, with type DUAL, its tangent.
 
-    gradient_type: a member of `SNodeGradType`, or its name. Raises OptionError for anything else.
+    Gradients that belong to another thread, whose tape or forward mode used them last, stay as they are.
+
+    Args:
+        gradient_type: A member of `SNodeGradType`, or its name.
+
+    Raises:
+        OptionError: There is no such type.
     """
     kind = _kind(gradient_type)
     for array in RUNTIME.fields:
@@ -34,6 +42,7 @@ def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOI
 
 
 def _kind(given: SNodeGradType | str) -> SNodeGradType:
+    """Return the member of `SNodeGradType` for a member or a name. Raise OptionError if there is none."""
     name = getattr(given, "name", given)
     try:
         return SNodeGradType[str(name).upper()]

@@ -1,4 +1,7 @@
-"""Losses of a tape: what may be one, how it begins at zero, and the cotangent it starts the backward pass with."""
+"""Define the losses of a tape: what can be a loss, and the cotangent with which it starts the backward pass.
+
+A loss is set to zero when the block begins.
+"""
 
 from __future__ import annotations
 
@@ -20,63 +23,93 @@ CURE = "give a 0-d field with needs_grad=True"
 
 
 class Loss(Protocol):
-    """shape: of the content as a NumPy array. label: for messages. begin: set to 0. seed: overwrite the adjoint."""
+    """The interface of a loss of a tape.
+
+    Attributes:
+        label: The name for messages.
+        shape: The shape of the content as a NumPy array.
+        dtype: The scalar type.
+        arrays: The arrays of the runtime that hold the loss.
+    """
 
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """Return the name for messages."""
+
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the content as a NumPy array."""
+
     @property
-    def dtype(self) -> Scalar: ...
-    def begin(self) -> None: ...
-    def seed(self, cotangent: np.ndarray) -> None: ...
-    def content(self) -> np.ndarray: ...
+    def dtype(self) -> Scalar:
+        """Return the scalar type."""
+
+    def begin(self) -> None:
+        """Set the loss to zero."""
+
+    def seed(self, cotangent: np.ndarray) -> None:
+        """Overwrite the adjoint with a cotangent."""
+
+    def content(self) -> np.ndarray:
+        """Return the loss as float64."""
+
     @property
-    def arrays(self) -> tuple[Array, ...]: ...
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the arrays of the runtime that hold the loss."""
 
 
 @dataclass
 class FieldLoss:
-    """A field or ndarray, of scalars, vectors or matrices."""
+    """A loss that is a field or ndarray of scalars, vectors or matrices."""
 
     tensor: Any
 
     @property
     def label(self) -> str:
+        """Return the name for messages."""
         return str(self.tensor.label)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Return the shape of the content as a NumPy array, with the axes of elements last."""
         return tuple(self.tensor.shape) + tuple(getattr(self.tensor, "element_shape", ()))
 
     @property
     def dtype(self) -> Scalar:
+        """Return the scalar type."""
         return self.tensor.dtype  # type: ignore[no-any-return]
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """What holds it."""
+        """Return the arrays that hold the loss."""
         return tuple(self.tensor.arrays)
 
     def content(self) -> np.ndarray:
-        """The loss as float64."""
+        """Return the loss as float64."""
         return np.asarray(self.tensor.to_numpy(), np.float64)
 
     def begin(self) -> None:
-        """Zero. Raises StaleFieldError."""
+        """Set the loss to zero. Raise StaleFieldError if it was destroyed."""
         for array in self.tensor.arrays:
             array.check_alive()
             array.fill(0)
 
     def seed(self, cotangent: np.ndarray) -> None:
-        """Overwrite the adjoint."""
+        """Overwrite the adjoint with a cotangent."""
         grad = self.tensor.grad
         grad.from_numpy(cotangent.astype(grad.dtype.dtype))
 
 
 @dataclass
 class TorchLoss:
-    """A torch tensor that requires a gradient."""
+    """A loss that is a torch tensor with a gradient.
+
+    Attributes:
+        memory: The memory of the tensor.
+        grad: The memory of its gradient, or the accumulator of a gradient in half precision.
+        label: The name for messages.
+        arrays: Empty, because no array of the runtime holds the loss.
+    """
 
     memory: np.ndarray
     grad: np.ndarray
@@ -85,23 +118,25 @@ class TorchLoss:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Return the shape of the tensor."""
         return self.memory.shape
 
     @property
     def dtype(self) -> Scalar:
+        """Return the scalar type."""
         return from_dtype(self.memory.dtype)
 
     def content(self) -> np.ndarray:
-        """The loss as float64."""
+        """Return the loss as float64."""
         return self.memory.astype(np.float64)
 
     def begin(self) -> None:
-        """Zero."""
+        """Set the loss to zero."""
         self.memory[...] = 0
         _end_tangents(self.memory)
 
     def seed(self, cotangent: np.ndarray) -> None:
-        """Overwrite the gradient buffer."""
+        """Overwrite the gradient with a cotangent."""
         if isinstance(self.grad, Accumulator):
             self.grad.store(cotangent)
         else:
@@ -110,21 +145,35 @@ class TorchLoss:
 
 
 def _end_tangents(memory: np.ndarray) -> None:
-    """In forward mode, what the host writes is constant."""
+    """Set the tangents of memory to zero, because in forward mode what the host writes is constant."""
     for tangent in RUNTIME.forward.tangents_beside(memory) if RUNTIME.forward is not None else ():
         tangent.fill(0)
 
 
 @dataclass(frozen=True)
 class Term:
-    """A loss and its cotangent: weight times seed, 1 where neither was given."""
+    """A loss and its cotangent.
+
+    Attributes:
+        loss: The loss.
+        cotangent: Weight times seed, of the shape of the loss; 1 where neither was given.
+    """
 
     loss: Loss
     cotangent: np.ndarray
 
 
 def terms_of(loss: Any, weights: Any, seed: Any) -> list[Term]:
-    """The losses of a tape. Raises TapeError for what cannot be one, and for seeds and weights that do not fit."""
+    """Return the losses of a tape with their cotangents.
+
+    Args:
+        loss: A loss, or a list of losses.
+        weights: A weight, or a list of one for each loss; None for 1.
+        seed: A cotangent, or a list of one for each loss; None for 1 if the loss has one element.
+
+    Raises:
+        TapeError: Something cannot be a loss, or a weight or seed does not fit.
+    """
     many = isinstance(loss, (list, tuple))
     losses = list(loss) if many else [loss]
     if not losses:
@@ -137,6 +186,7 @@ def terms_of(loss: Any, weights: Any, seed: Any) -> list[Term]:
 
 
 def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[Any]:
+    """Return one weight or seed for each loss. Raise TapeError if their number differs."""
     if not many:
         return [given]
     if not isinstance(given, (list, tuple, np.ndarray)) or len(given) != len(losses):
@@ -145,6 +195,7 @@ def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[
 
 
 def _term(given: Any, weight: Any, seed: Any) -> Term:
+    """Return a loss with its cotangent. Raise TapeError if seed or weight do not fit."""
     loss = _loss(given)
     if seed is None:
         if int(np.prod(loss.shape)) != 1:
@@ -164,7 +215,16 @@ def _weight(given: Any) -> float:
 
 
 def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """A seed as float64 of the shape. Raises TapeError."""
+    """Return a seed as float64 of this shape.
+
+    Args:
+        seed: An array of this shape, or flat.
+        shape: The shape.
+        what: The name of the seed in messages.
+
+    Raises:
+        TapeError: The seed is no array of numbers, or has another shape.
+    """
     try:
         given = np.asarray(as_numpy(seed), np.float64)
     except (TypeError, ValueError, FieldError):
@@ -175,6 +235,7 @@ def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 
 def _loss(given: Any) -> Loss:
+    """Return what the user gave as a loss. Raise TapeError if it cannot be one."""
     if given is None:
         raise TapeError("a tape needs a loss, not None", CURE)
     if isinstance(given, (Array, MatrixArray)):
@@ -192,6 +253,7 @@ def _loss(given: Any) -> Loss:
 
 
 def _torch(given: Any) -> TorchLoss:
+    """Return a torch tensor as a loss. Raise TapeError if it has no gradient."""
     if not given.dtype.is_floating_point:
         raise TapeError(f"the loss is a tensor of {given.dtype}, which has no gradient", "use torch.float32 or float64")
     if not given.requires_grad:

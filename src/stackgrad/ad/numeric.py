@@ -1,9 +1,9 @@
-"""Gradients compared with central differences, element by element.
+"""Compare gradients with central differences, element by element.
 
     (L(x + h e_k) - L(x - h e_k)) / 2h      for each element k and a set of steps h
 
-An element passes if the difference quotient of some step is within atol + rtol * max(|gradient|, |quotient|): large
-steps are wrong by curvature, small ones by rounding, and a wrong gradient agrees with none. Every evaluation starts
+An element passes if the difference quotient of some step is within atol + rtol * max(|gradient|, |quotient|). Large
+steps are wrong by curvature, small ones by rounding, and a wrong gradient agrees with no step. Every evaluation starts
 from the same content of all fields and draws the same random numbers.
 """
 
@@ -28,12 +28,20 @@ DEFAULTS: dict[str, tuple[Steps, float, float]] = {
     "f32": (tuple(2.0**-k for k in range(3, 12)), 2e-2, 2e-3),
     "f16": (tuple(2.0**-k for k in range(1, 6)), 1e-1, 5e-2),
 }
-"""Steps, relative and absolute tolerance by the less precise of the types of loss and field."""
+"""Steps, relative and absolute tolerance, by the less precise of the types of loss and field."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An element whose gradient no difference quotient confirms. numeric: the steadiest quotient, of step `step`."""
+    """An element whose gradient no difference quotient confirms.
+
+    Attributes:
+        field: The name of the field.
+        index: The index of the element in memory.
+        gradient: The gradient that was checked.
+        numeric: The steadiest difference quotient.
+        step: The step of this quotient.
+    """
 
     field: str
     index: tuple[int, ...]
@@ -51,14 +59,19 @@ class Mismatch:
 
 @dataclass
 class GradReport:
-    """What was compared: `checked` elements, of which `mismatches` do not agree."""
+    """The result of a check.
+
+    Attributes:
+        checked: Number of elements that were compared.
+        mismatches: The elements that do not agree.
+    """
 
     checked: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Whether all agree."""
+        """Return True if all elements agree."""
         return not self.mismatches
 
     def __str__(self) -> str:
@@ -69,7 +82,7 @@ class GradReport:
 
 
 class GradCheckError(UsageError):
-    """A gradient that finite differences contradict; `report` has the elements."""
+    """Finite differences contradict a gradient; `report` has the elements."""
 
     def __init__(self, report: GradReport) -> None:
         self.report = report
@@ -81,14 +94,20 @@ class GradCheckError(UsageError):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What the caller chose; None for the default of the types."""
+    """The steps and tolerances that the caller chose; None for the default of the types.
+
+    Attributes:
+        steps: Steps relative to max(1, |x|).
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+    """
 
     steps: Sequence[float] | None = None
     rtol: float | None = None
     atol: float | None = None
 
     def of(self, kinds: Sequence[Scalar]) -> tuple[Steps, float, float]:
-        """Steps and tolerances for a loss and a field of these types."""
+        """Return steps, relative and absolute tolerance for a loss and a field of these types."""
         steps, rtol, atol = DEFAULTS[min(kinds, key=lambda t: t.bits).name]
         return (
             steps if self.steps is None else tuple(self.steps),
@@ -98,7 +117,7 @@ class Tolerance:
 
 
 def checked_arrays(params: Any) -> list[Array]:
-    """The scalar arrays of what is to be checked. Raises TapeError for what has no gradient."""
+    """Return the scalar arrays of the fields to check. Raise TapeError for a field without a gradient."""
     given = list(params) if isinstance(params, (list, tuple)) else [params]
     found: list[Array] = []
     for tensor in given:
@@ -115,7 +134,15 @@ def checked_arrays(params: Any) -> list[Array]:
 def compare(
     terms: Sequence[Term], gradients: dict[Array, np.ndarray], run: Callable[[], Any], before: State, chosen: Tolerance
 ) -> GradReport:
-    """Difference quotients from the state `before`, against gradients."""
+    """Compare gradients with difference quotients from a state.
+
+    Args:
+        terms: The losses with their cotangents.
+        gradients: The gradient of each array to check.
+        run: The function that launches the kernels.
+        before: The state from which each evaluation starts.
+        chosen: The steps and tolerances.
+    """
     report = GradReport()
     for array, gradient in gradients.items():
         steps, rtol, atol = chosen.of([array.dtype, *(term.loss.dtype for term in terms)])
@@ -132,20 +159,24 @@ def compare(
 
 
 def _steadiest(found: list[tuple[float, float]]) -> tuple[float, float]:
-    """The quotient that differs least from that of the step before: neither curvature nor rounding rules there."""
+    """Return the quotient, with its step, that differs least from the quotient of the step before.
+
+    There neither curvature nor rounding dominates.
+    """
     if len(found) < 2:
         return found[0] if found else (np.nan, np.nan)
     return min(zip(found, found[1:]), key=lambda pair: abs(pair[0][0] - pair[1][0]))[1]
 
 
 def _named(array: Array) -> str:
+    """Return the name of an array, or its label if it has none."""
     return array.name or array.label
 
 
 def _quotients(
     terms: Sequence[Term], array: Array, index: tuple[int, ...], run: Callable[[], Any], before: State, steps: Steps
 ) -> Iterator[tuple[float, float]]:
-    """Central difference quotients, each with its step, the one that the type could represent."""
+    """Yield central difference quotients, each with the step that the type could represent."""
     x = float(before.of(array)[index])
     kind = array.dtype.dtype.type
     for relative in steps:
@@ -160,7 +191,7 @@ def _quotients(
 def _evaluate(
     terms: Sequence[Term], array: Array, index: tuple[int, ...], value: Any, run: Callable[[], Any], before: State
 ) -> float:
-    """The weighted loss with one element changed. Nobody watches: every content is put back in the end."""
+    """Return the weighted loss with one element changed. No tape watches: all content is put back in the end."""
     before.restore()
     tapes, RUNTIME.tapes = RUNTIME.tapes, ()
     try:

@@ -1,9 +1,10 @@
-"""Values that leave a tape through the host: `m[None]` given to the next kernel as a number has no derivative.
+"""Warn where a value leaves a tape through the host: as a number that the next kernel gets, it has no derivative.
 
-What the host does with a value is not seen, so a warning is due where it is read: inside the block, if a recorded
-launch wrote it, and what was written depends on something with a gradient. Which launch that was is found from the
-boxes that launches write and read, backward from the present. Best effort: a launch that may have skipped an element is
-taken to have written it, a chain of more than DEPTH launches to begin at something with a gradient.
+An example is `m[None]`, given to the next kernel. What the host does with a value is not seen, so the warning comes
+where it is read: inside the block, if a recorded launch wrote it and what was written depends on something with a
+gradient. This launch is found from the boxes that launches write and read, backward from the present. The search is not
+exact: a launch that may have skipped an element counts as having written it, and a chain of more than DEPTH launches
+counts as beginning at something with a gradient.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..program import Binding, Program
 
 DEPTH = 16
+"""Number of launches in a chain after which the search ends."""
 CURE = (
     "give the next kernel the field itself, and read the element there; or read it after the block; or, where it is to"
     " count as a constant, as to be printed or compared, in a function decorated with sg.ad.no_grad"
@@ -44,20 +46,23 @@ RESULT_CURE = (
 
 
 class LostGradientWarning(UserWarning):
-    """A value with a derivative was read by the host while derivatives are taken: as a number it has none."""
+    """The host read a value with a derivative while derivatives are taken; as a number it has none."""
 
 
 Site = tuple[str, int]
 """File and line of the user's program."""
 
 Written = tuple[int, Record | None, list[Box]]
-"""The number of an event, the launch, None for a write of constants, and what it wrote."""
+"""The number of an event; its launch, or None for a write of constants; and the boxes that it wrote."""
 
 
 class HostReads:
-    """Reads by the host inside one tape. constants: arrays that hold constants when the block begins: losses.
+    """The reads by the host inside one tape.
 
-    strict: raise TapeError instead of warning.
+    Attributes:
+        log: The log of the tape.
+        constants: Arrays that hold constants when the block begins: the losses.
+        strict: True to raise TapeError instead of warning.
     """
 
     def __init__(self, log: StateLog, constants: Iterable[Array], strict: bool) -> None:
@@ -70,8 +75,9 @@ class HostReads:
         self._done = 0
 
     def read(self, array: Array, at: Any) -> bool:
-        """The host is about to read these elements, or, with None, gets a view of all. Whether it was told that their
-        derivative ends there.
+        """Check a read of some elements by the host, or, with None, the export of a view of all.
+
+        Return True if the program was told that the derivative of these elements ends there.
         """
         place = site()
         if place in self._places:
@@ -85,7 +91,7 @@ class HostReads:
         return record is not None
 
     def result(self, binding: Binding) -> bool:
-        """The host is about to read the result of the launch that has just ended."""
+        """Check the host's read of the result of the launch that has just ended. Return as `read` does."""
         place, record = site(), self.log.events[-1] if self.log.events else None
         names = results(binding)
         if place in self._places or not isinstance(record, Record) or not names:
@@ -102,6 +108,7 @@ class HostReads:
         return is_active
 
     def _tell(self, place: Site | None, reason: str, cure: str, strict: bool) -> None:
+        """Warn once for each place in the program, or raise TapeError if `strict`."""
         if strict:
             raise TapeError(reason, cure)
         self._places.add(place)
@@ -123,7 +130,7 @@ class HostReads:
         self._done = len(self.log.events)
 
     def _writer(self, array: Array, box: Box) -> Record | None:
-        """The last launch that wrote something with a derivative there; None if all is constant, or an input."""
+        """Return the last launch that wrote something with a derivative to a box, or None if there is none."""
         for number, record, boxes in reversed(self._written.get(array, ())):
             if not _meet(boxes, box):
                 continue
@@ -134,7 +141,14 @@ class HostReads:
         return None
 
     def _depends(self, record: Record, name: str, number: int, depth: int) -> bool:
-        """Whether what the launch wrote to an array depends on something with a derivative."""
+        """Return True if what a launch wrote to an array depends on something with a derivative.
+
+        Args:
+            record: The launch.
+            name: The name of the array in the kernel.
+            number: The number of the launch among the events.
+            depth: Number of launches in the chain so far.
+        """
         if depth > DEPTH:
             return True
         binding = record.binding
@@ -151,7 +165,7 @@ class HostReads:
         return False
 
     def _is_active(self, array: Array, box: Box, before: int, depth: int) -> bool:
-        """Whether elements have a derivative as they were before an event."""
+        """Return True if elements had a derivative before the event of number `before`."""
         for number, record, boxes in reversed(self._written.get(array, ())):
             if number >= before or not _meet(boxes, box):
                 continue
@@ -163,18 +177,24 @@ class HostReads:
 
 
 class TangentReads:
-    """Reads by the host inside forward mode: a derivative ends where a tangent is not 0."""
+    """The reads by the host inside forward mode: a derivative ends where a tangent is not 0."""
 
     def __init__(self) -> None:
         self._writers: dict[Array, str] = {}
         self._places: set[Site | None] = set()
 
     def wrote(self, binding: Binding) -> None:
-        """A launch has run."""
+        """Note the arrays that a launch is about to write."""
         self._writers.update(dict.fromkeys(binding.written, described(binding, site())))
 
     def read(self, array: Array, tangents: Iterable[np.ndarray], at: Any) -> bool:
-        """The host is about to read these elements. Whether it was told that their derivative ends there."""
+        """Check a read of some elements by the host; return as `HostReads.read` does.
+
+        Args:
+            array: The array.
+            tangents: Its tangents.
+            at: The index that the host reads, or None for a view of all.
+        """
         place, writer = site(), self._writers.get(array)
         if writer is None or place in self._places:
             return place in self._places
@@ -186,7 +206,7 @@ class TangentReads:
         return True
 
     def result(self, binding: Binding, scalars: Scalars, tangents: Mapping[str, list[np.ndarray]]) -> bool:
-        """The host is about to read the result of a launch on arrays with these tangents, by name."""
+        """Check the host's read of the result of a launch on arrays with these tangents, by name."""
         place = site()
         if place in self._places:
             return True
@@ -207,28 +227,28 @@ RESULT_ENDS = f": {ENDS.removeprefix('and ')}"
 
 
 def results(binding: Binding) -> list[str]:
-    """The arrays of a launch that hold what the kernel returns."""
+    """Return the names of the arrays of a launch that hold what the kernel returns."""
     return [name for name in binding.arrays if name.startswith(f"{RETURN}.")]
 
 
 def tell(reason: str, cure: str) -> None:
-    """Warn, at the line of the caller."""
+    """Warn at the line of the caller."""
     warn(f"{reason}\n    cure: {cure}", LostGradientWarning)
 
 
 def described(binding: Binding, site: Site | None) -> str:
-    """How messages name a launch: by its kernel, and by the line of the call."""
+    """Return the name of a launch for messages: its kernel, and the line of the call."""
     return f"kernel {binding.program.label}, launched at {site[0]}:{site[1]}," if site else binding.program.label
 
 
 def site() -> Site | None:
-    """File and line of the user's program that led here."""
+    """Return file and line of the user's program that led to this call."""
     frame = outer_frame()
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def is_discarded() -> bool:
-    """Whether the user's program drops what the call that led here gives."""
+    """Return True if the user's program drops the result of the call that led here."""
     frame = outer_frame()
     steps = list(dis.get_instructions(frame.f_code)) if frame is not None else []
     following = {step.offset: after.opname for step, after in pairwise(steps)}
@@ -236,25 +256,28 @@ def is_discarded() -> bool:
 
 
 def _box(array: Array, place: Any) -> Box:
+    """Return the box of an index; None means the whole array."""
     return box_of(... if place is None else place, array.shape)
 
 
 def _names(record: Record, array: Array) -> list[str]:
+    """Return the names under which the kernel of a record uses an array."""
     return [name for name, found in record.binding.arrays.items() if found is array]
 
 
 def _meet(boxes: Iterable[Box], box: Box) -> bool:
+    """Return True if one of the boxes has elements in common with a box."""
     return any(meet(one, box) is not None for one in boxes)
 
 
 def _replaces(record: Record | None, array: Array, boxes: list[Box], box: Box) -> bool:
-    """Whether nothing of what was there before is left in a box."""
+    """Return True if an event leaves nothing in a box of what was there before."""
     if not any(covers(one, box) for one in boxes):
         return False
     return record is None or all(_stores(record.binding.program, name) for name in _names(record, array))
 
 
 def _stores(program: Program, name: str) -> bool:
-    """Whether a kernel stores to an array, and only so, outside of all branches."""
+    """Return True if a kernel stores to an array outside of all branches."""
     top = [s for task in program.kernel.tasks for s in task.body]
     return any(isinstance(s, n.Store) and s.array == name for s in top)

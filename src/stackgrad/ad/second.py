@@ -1,11 +1,11 @@
-"""Derivatives of a function that launches kernels, as arrays: `jvp`, `vjp`, `jacobian`, `hvp`, `hessian`.
+"""Compute derivatives of a function that launches kernels, as arrays: `jvp`, `vjp`, `jacobian`, `hvp`, `hessian`.
 
     J v    forward mode                           H v    forward over reverse: a tape inside of forward mode, which
     w J    a tape                                        launches the tangents of the gradients of all launches
 
-Directions come in batches: each launch runs once for each, from the same content, and what a tape saves has tangents
-along all of them. Invariant: `run` is called once for each batch, always from the same content of all fields and with
-the same random numbers; afterwards fields hold what a single call leaves in them.
+Directions come in batches: each launch runs once for each direction, from the same content, and what a tape saves has
+tangents along all of them. Invariant: `run` is called once for each batch, always from the same content of all fields
+and with the same random numbers. Afterwards fields hold what a single call leaves in them.
 """
 
 from __future__ import annotations
@@ -25,28 +25,47 @@ from .tape import DEFAULT_BUDGET, Tape
 
 Arrays = np.ndarray | list[np.ndarray]
 BATCH = 16
-"""Directions that run together unless told otherwise: each has a tangent of every field."""
+"""Default number of directions that run together; each direction has a tangent of every field."""
 
 
 def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> Arrays:
-    """J v: the derivative of the outputs' final content along `v`, by forward mode.
+    """Return J v, the derivative of the outputs' final content along `v`, by forward mode.
 
-    outputs, params: a field or ndarray of a real type, or a list. run: launches the kernels. v: as the seed of
-    `FwdMode`: of the parameter's shape, the axes of elements last; with an axis in front, a batch of n directions; a
-    list, or dict, for a list of parameters. Gives (*shape) or (n, *shape) of each output, in its dtype; a list of them
-    for a list. Outputs keep their content on entry. Raises TapeError for what does not fit, and inside a tape or
-    `FwdMode`.
+    Outputs keep their content on entry.
+
+    Args:
+        outputs: A field or ndarray of a real type, or a list of them.
+        params: A field or ndarray of a real type, or a list of them.
+        run: A function that launches the kernels.
+        v: The direction, of the shape of the parameter, with the axes of elements last. With an axis in front it is a
+            batch of n directions. For a list of parameters, a list, or a dict by parameter.
+
+    Returns:
+        An array (*shape) or (n, *shape) for the output, in its dtype; a list of arrays for a list of outputs.
+
+    Raises:
+        TapeError: An argument does not fit, or the call is inside a tape or `FwdMode`.
     """
     return _like(outputs, _tangents(outputs, params, run, v))
 
 
 def vjp(outputs: Any, params: Any, run: Callable[[], Any], w: Any, *, budget_bytes: int = DEFAULT_BUDGET) -> Arrays:
-    """w J: the derivative of sum(w * outputs) by the parameters' first content, by one tape.
+    """Return w J, the derivative of sum(w * outputs) by the parameters' first content, by one tape.
 
-    w: a cotangent of the outputs' shape, a batch of them with an axis in front, a list for a list of outputs. Gives
-    (*shape) or (n, *shape) of each parameter; a list of them for a list. Outputs and parameters need needs_grad.
-    Outputs keep their content on entry; gradients of all fields are afterwards those of the last cotangent. Raises
-    TapeError as `jvp` and `Tape` do.
+    Outputs keep their content on entry. Gradients of all fields are afterwards those of the last cotangent.
+
+    Args:
+        outputs: A field or ndarray with needs_grad, or a list of them.
+        params: A field or ndarray with needs_grad, or a list of them.
+        run: A function that launches the kernels.
+        w: A cotangent of the shape of the output; a batch of them with an axis in front; a list for a list of outputs.
+        budget_bytes: Maximum of saved bytes, as for `Tape`.
+
+    Returns:
+        An array (*shape) or (n, *shape) for the parameter; a list of arrays for a list of parameters.
+
+    Raises:
+        TapeError: As for `jvp` and `Tape`.
     """
     count, cotangents = seeds_of(_listed(outputs), w, _is_list(outputs))
     found = [np.stack(rows) for rows in zip(*_pullbacks(outputs, params, run, cotangents, budget_bytes))]
@@ -62,24 +81,34 @@ def jacobian(
     batch: int = BATCH,
     budget_bytes: int = DEFAULT_BUDGET,
 ) -> Any:
-    """The Jacobian: for each output and parameter an array (*output's shape, *parameter's shape).
+    """Return the Jacobian: for each output and parameter an array (*output's shape, *parameter's shape).
 
-    A list of outputs gives a list, of lists for a list of parameters. mode: "forward" runs the program once for each
-    `batch` elements of the parameters, "reverse" once, with a backward pass for each element of the outputs; "auto"
-    takes the fewer passes, and forward where something has no gradient. Raises TapeError as `jvp` and `vjp` do, and
+    A list of outputs gives a list, of lists for a list of parameters. Raises TapeError as `jvp` and `vjp` do, and
     OptionError for another mode.
+
+    Args:
+        outputs: A field or ndarray, or a list of them.
+        params: A field or ndarray, or a list of them.
+        run: A function that launches the kernels.
+        mode: "forward" runs the program once for each `batch` elements of the parameters; "reverse" runs it once, with
+            a backward pass for each element of the outputs; "auto" takes the fewer passes, and forward where something
+            has no gradient.
+        batch: Number of directions that run together.
+        budget_bytes: Maximum of saved bytes, as for `Tape`.
     """
     if mode not in ("auto", "forward", "reverse"):
         raise OptionError(f"there is no mode {mode!r}", "one of 'auto', 'forward', 'reverse'")
     ins, outs = _listed(params), _listed(outputs)
     if mode == "reverse" or mode == "auto" and _prefers_reverse(outs, ins):
         chunks = [one for whole in _bases(outs, _size(outs)) for one in _pullbacks(outs, ins, run, whole, budget_bytes)]
-        rows = [np.stack(one) for one in zip(*chunks)]  # of each parameter: (elements of all outputs, *shape)
+        # An item for each parameter: (elements of all outputs, *shape).
+        rows = [np.stack(one) for one in zip(*chunks)]
         table = [_split(one, outs) for one in rows]
         blocks = [[table[q][o] for q in range(len(ins))] for o in range(len(outs))]
     else:
         found = [_tangents(outs, ins, run, basis) for basis in _from_one_state(_bases(ins, batch))]
-        columns = [np.concatenate(one) for one in zip(*found)]  # of each output: (elements of parameters, *shape)
+        columns = [np.concatenate(one) for one in zip(*found)]
+        # An item of `columns` for each output: (elements of all parameters, *shape).
         blocks = [[_moved(b, tensor_shape(o)) for b in _split(one, ins)] for one, o in zip(columns, outs)]
     return _like(outputs, [_like(params, row) for row in blocks])
 
@@ -94,14 +123,28 @@ def hvp(
     seed: Any = None,
     budget_bytes: int = DEFAULT_BUDGET,
 ) -> Arrays:
-    """H v: the derivative along `v` of the gradient of `loss` by the parameters, forward over reverse.
+    """Return H v, the derivative along `v` of the gradient of `loss` by the parameters, by forward over reverse.
 
-    loss, weights, seed: as of `Tape`; losses are set to 0 on entry. params: a field or ndarray with needs_grad, of
-    scalars, vectors or matrices, or a list. v: of the parameter's shape, or a batch, as for `jvp`. Gives (*shape) or
-    (n, *shape) of each parameter, in its dtype; a list of them for a list. Afterwards fields hold their final content
-    and `x.grad` the gradient, as a tape leaves them. Functions of `grad_replaced` take part: the tangent is that of the
-    gradient that was written for them. At kinks it is that of the branch taken. Raises TapeError for what does not fit,
-    and inside a tape or `FwdMode`; NotDifferentiable and Unsupported, located, as gradients and forward mode do.
+    Afterwards fields hold their final content and `x.grad` the gradient, as a tape leaves them. Functions of
+    `grad_replaced` take part: their tangent is that of the gradient that was written for them. At kinks the result is
+    that of the branch taken.
+
+    Args:
+        loss: The loss, as for `Tape`; it is set to 0 on entry.
+        params: A field or ndarray with needs_grad, of scalars, vectors or matrices, or a list of them.
+        run: A function that launches the kernels.
+        v: The direction, or a batch of them, as for `jvp`.
+        weights: A weight for each loss, as for `Tape`.
+        seed: The cotangent of the loss, as for `Tape`.
+        budget_bytes: Maximum of saved bytes, as for `Tape`.
+
+    Returns:
+        An array (*shape) or (n, *shape) for the parameter, in its dtype; a list of arrays for a list of parameters.
+
+    Raises:
+        TapeError: An argument does not fit, or the call is inside a tape or `FwdMode`.
+        NotDifferentiable: A kernel has no such derivative. The error is located.
+        Unsupported: A kernel uses what has no such derivative yet. The error is located.
     """
     return _like(params, _second(loss, params, run, v, (weights, seed, budget_bytes)))
 
@@ -116,9 +159,10 @@ def hessian(
     batch: int = BATCH,
     budget_bytes: int = DEFAULT_BUDGET,
 ) -> Any:
-    """The Hessian of `loss`, by `hvp` of the unit vectors, `batch` of them in each run: (*shape, *shape).
+    """Return the Hessian of `loss`, an array (*shape, *shape), by `hvp` of the unit vectors.
 
-    For a list of parameters a list of lists: block [p][q] is (*p's shape, *q's shape). The rest is as for `hvp`.
+    For a list of parameters the result is a list of lists: block [p][q] is (*p's shape, *q's shape). `batch` is the
+    number of unit vectors in each run. The other arguments, and the errors, are those of `hvp`.
     """
     ins = _listed(params)
     options = weights, seed, budget_bytes
@@ -132,6 +176,7 @@ def hessian(
 
 
 def _tangents(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> list[np.ndarray]:
+    """Return the derivative of each output along `v`."""
     _refuse_inside("jvp")
     mode = FwdMode(_listed(outputs), params, v)
     try:
@@ -143,6 +188,7 @@ def _tangents(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> list
 
 
 def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tuple[Any, ...]) -> list[np.ndarray]:
+    """Return the derivative of each gradient along `v`; `options` are weights, seed and budget."""
     _refuse_inside("hvp")
     weights, seed, budget = options
     gradients = _gradients(params)
@@ -156,7 +202,7 @@ def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tup
 
 
 class _Output(FieldLoss):
-    """An output, which keeps its content on entry."""
+    """A loss that keeps its content on entry."""
 
     def begin(self) -> None:
         for array in self.tensor.arrays:
@@ -166,7 +212,7 @@ class _Output(FieldLoss):
 def _pullbacks(
     outputs: Any, params: Any, run: Callable[[], Any], cotangents: Sequence[np.ndarray], budget: int
 ) -> Iterator[list[np.ndarray]]:
-    """The gradients of all parameters, for one cotangent after the other. One run."""
+    """Yield the gradients of all parameters for one cotangent after the other, from a single run."""
     _refuse_inside("vjp")
     gradients = _gradients(params)
     passes = [_terms(_listed(outputs), one) for one in zip(*cotangents)]
@@ -182,11 +228,12 @@ def _pullbacks(
 
 
 def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[Term]:
+    """Return the outputs as losses with these cotangents."""
     return [Term(_Output(t.loss.tensor), t.cotangent) for t in terms_of(outputs, None, list(cotangents))]  # type: ignore[attr-defined]
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
-    """The batches; before all but the first the state is what it was before the first."""
+    """Yield batches; before each but the first, the state is put back to that before the first."""
     before = State()
     for k, basis in enumerate(batches):
         if k:
@@ -195,6 +242,7 @@ def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.nda
 
 
 def _refuse_inside(what: str) -> None:
+    """Raise TapeError inside a tape or forward mode."""
     if RUNTIME.tapes or RUNTIME.forward is not None:
         where = "in forward mode" if RUNTIME.forward is not None else "inside a tape"
         raise TapeError(f"sg.ad.{what} {where}: it makes a mode of its own", "call it outside")
@@ -212,10 +260,12 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[Any]) -> Any:
+    """Return the whole list if the user gave a list, else its only item."""
     return found if _is_list(given) else found[0]
 
 
 def _gradients(params: Any) -> list[Any]:
+    """Return the gradients of the parameters. Raise TapeError if one has none."""
     for tensor in _listed(params):
         if not getattr(tensor, "needs_grad", False):
             label = getattr(tensor, "label", type(tensor).__name__)
@@ -224,15 +274,17 @@ def _gradients(params: Any) -> list[Any]:
 
 
 def _size(tensors: list[Any]) -> int:
+    """Return the number of elements of all tensors together."""
     return sum(int(np.prod(tensor_shape(t))) for t in tensors)
 
 
 def _prefers_reverse(outputs: list[Any], params: list[Any]) -> bool:
+    """Return True if everything has a gradient and there are fewer elements of outputs than of parameters."""
     return all(getattr(t, "needs_grad", False) for t in (*outputs, *params)) and _size(outputs) < _size(params)
 
 
 def _bases(tensors: list[Any], batch: int) -> Iterator[list[np.ndarray]]:
-    """The unit vectors of all tensors together, in batches: of each tensor an array (n, *shape)."""
+    """Yield the unit vectors of all tensors together in batches: an array (n, *shape) for each tensor."""
     if batch < 1:
         raise OptionError(f"a batch of {batch} directions", "give batch= at least 1")
     total = _size(tensors)
@@ -242,9 +294,10 @@ def _bases(tensors: list[Any], batch: int) -> Iterator[list[np.ndarray]]:
 
 
 def _split(rows: np.ndarray, tensors: list[Any], front: bool = False) -> list[np.ndarray]:
-    """Rows, one for each element of all tensors together, as (*shape, *rest) of each; front: as (rest, *shape).
+    """Split rows, one for each element of all tensors together, into arrays (*shape, *rest); front: (rest, *shape).
 
-    In front of a number the axis of a batch alone would look like a single direction, so it has one element then.
+    In front of a number, the axis of a batch alone would look like a single direction, so a number has one element
+    then.
     """
     found, at = [], 0
     for tensor in tensors:
@@ -256,6 +309,6 @@ def _split(rows: np.ndarray, tensors: list[Any], front: bool = False) -> list[np
 
 
 def _moved(block: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(*parameter, *output) as (*output, *parameter); shape: of the output."""
+    """Return a block (*parameter, *output) as (*output, *parameter); `shape` is that of the output."""
     inner = block.ndim - len(shape)
     return np.moveaxis(block, range(inner, block.ndim), range(len(shape)))

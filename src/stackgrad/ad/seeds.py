@@ -1,4 +1,4 @@
-"""Directions of forward mode: what a seed may look like, as float64 arrays of one direction after the other."""
+"""Read directions of forward mode: seeds of all accepted forms become float64 arrays with an axis of directions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ from ..usage import FieldError, TapeError
 
 
 def tensor_shape(tensor: Any) -> tuple[int, ...]:
-    """The shape of the content as a NumPy array: the elements' axes last."""
+    """Return the shape of the content as a NumPy array, with the axes of elements last."""
     return tuple(tensor.shape) + tuple(getattr(tensor, "element_shape", ()))
 
 
 def seeds_of(params: list[Any], seed: Any, many: bool) -> tuple[int | None, list[np.ndarray]]:
-    """The number of directions, None if there is one without a batch axis, and (n, *shape) for each parameter.
+    """Return the number of directions, and an array (n, *shape) of them for each parameter.
 
-    Raises TapeError for seeds that do not fit, and for batches of different sizes.
+    Args:
+        params: The parameters.
+        seed: The seed that the user gave.
+        many: True if the user gave a list of parameters.
+
+    Returns:
+        The number of directions, None if there is a single one without a batch axis; and the arrays.
+
+    Raises:
+        TapeError: A seed does not fit, or batches have different sizes.
     """
     given = _per_parameter(params, seed, many)
     found = [_directions(tensor, one) for tensor, one in zip(params, given)]
@@ -30,6 +39,7 @@ def seeds_of(params: list[Any], seed: Any, many: bool) -> tuple[int | None, list
 
 
 def _per_parameter(params: list[Any], seed: Any, many: bool) -> list[Any]:
+    """Return one seed for each parameter. Raise TapeError if their number differs."""
     if not many or (len(params) == 1 and not _is_list_of_one(seed)):
         return [seed]
     if seed is None:
@@ -49,6 +59,7 @@ def _is_list_of_one(seed: Any) -> bool:
 
 
 def _directions(tensor: Any, seed: Any) -> tuple[int | None, np.ndarray]:
+    """Return the number of directions of a seed, None for a single one, and the directions (n, *shape)."""
     shape = tensor_shape(tensor)
     size = int(np.prod(shape))
     if seed is None:
@@ -69,6 +80,7 @@ def _directions(tensor: Any, seed: Any) -> tuple[int | None, np.ndarray]:
 
 
 def _array(seed: Any, tensor: Any) -> np.ndarray:
+    """Return a seed as float64. Raise TapeError if it is no array of numbers."""
     try:
         return np.asarray(as_numpy(seed), np.float64)
     except (TypeError, ValueError, FieldError):

@@ -1,4 +1,4 @@
-"""Reverse mode for whole programs: `Tape` records launches and runs their gradients backward.
+"""Run reverse mode for whole programs: `Tape` records launches and runs their gradients backward.
 
 Rules. All active tapes record, and watch writes. Content that the host writes, or a launch that is not recorded, is
 constant: adjoints of what it replaces end there, unless the tape has not used it before. A gradient is taken at the
@@ -37,22 +37,14 @@ if TYPE_CHECKING:
     from .tape_check import TapeCheck
 
 DEFAULT_BUDGET = 1 << 30
-"""Bytes that a tape may keep of overwritten state, unless told otherwise."""
+"""Default of the bytes of overwritten state that a tape may save."""
 
 
 class Tape(Again):
-    """`with sg.ad.Tape(loss): ...` sets `x.grad` of every field to the derivative of `loss` after the block.
+    """A context manager that sets `x.grad` of every field to the derivative of `loss` after the block.
 
-    loss: a field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list of
-    them, whose sum, weighted by `weights`, is differentiated. With `seed`, an array of the loss' shape (a list of them
-    for a list of losses), a loss may have any shape: the gradient is that of sum(seed * loss). Losses are set to 0 on
-    entry. clear_gradients: set all gradients of fields and ndarrays to 0 on entry; otherwise they accumulate. Gradients
-    of torch tensors always accumulate, as those of torch do.
-
-    budget_bytes: most memory for state that is overwritten inside the block and read by a gradient; `used_bytes` says
-    how much was needed. retain: keep that state after the block, so that `grad()` can run again. grad_check: fields
-    whose gradient is compared with finite differences after the block; raises GradCheckError. validation: raise
-    ValidationError if memory that gradients depend on is written unseen, as through a view; see `validation.py`.
+        with sg.ad.Tape(loss):
+            run()
 
     A tape inside another one takes its own gradient, a constant to the outer one, which records the same launches: the
     outer tape clears the gradients again before its own backward pass, and must have been made with
@@ -60,6 +52,21 @@ class Tape(Again):
 
     What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions of `no_grad`
     write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
+
+    Args:
+        loss: A field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list
+            of them, whose weighted sum is differentiated. Losses are set to 0 on entry.
+        clear_gradients: True to set all gradients of fields and ndarrays to 0 on entry; otherwise they accumulate.
+            Gradients of torch tensors always accumulate, as those of torch do.
+        validation: True to raise ValidationError if memory that gradients depend on is written unseen; see
+            `validation.py`.
+        grad_check: Fields whose gradient is compared with finite differences after the block; raises GradCheckError.
+        weights: A weight for each loss; None for 1.
+        seed: An array of the loss' shape, which then may be any; the gradient is that of sum(seed * loss). A list of
+            them for a list of losses.
+        budget_bytes: Maximum of saved state: what is overwritten inside the block and read by a gradient. `used_bytes`
+            is what was needed.
+        retain: True to keep that state after the block, so that `grad()` can run again.
     """
 
     copy = staticmethod(launch_copy)
@@ -100,7 +107,7 @@ class Tape(Again):
 
     @property
     def budget_bytes(self) -> int:
-        """Most bytes of saved state; may be set until the tape is left."""
+        """Return the maximum of saved bytes; it may be set until the tape is left."""
         return self._log.budget
 
     @budget_bytes.setter
@@ -109,7 +116,7 @@ class Tape(Again):
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of state that the tape saved."""
+        """Return the bytes of state that the tape saved."""
         return self._log.used
 
     # -- the block ------------------------------------------------------------------------------------------
@@ -128,6 +135,7 @@ class Tape(Again):
         return self
 
     def _begin(self) -> None:
+        """Claim and clear losses and gradients, and begin to watch."""
         self._failed = None
         self._log.mode = RUNTIME.forward
         self._claims = Claims("this tape", self.clear_gradients)
@@ -164,7 +172,7 @@ class Tape(Again):
                 self._checks.compare()
 
     def _finish(self, is_whole: bool) -> None:
-        """After the block: the backward pass, unless the block raised."""
+        """Run the backward pass after the block, unless the block raised."""
         try:
             if is_whole:
                 self._end_block()
@@ -183,7 +191,7 @@ class Tape(Again):
         self._end_unseen(dict.fromkeys(self._log.shared))
 
     def _matters(self, array: Array) -> bool:
-        """Whether derivatives hang on what an array contains, or on who wrote it."""
+        """Return True if derivatives depend on what an array contains, or on who wrote it."""
         return array.needs_grad or self._log.is_read(array)
 
     def _run_backward(self) -> None:
@@ -201,7 +209,7 @@ class Tape(Again):
             RUNTIME.tapes = RUNTIME.tapes[:-1]
 
     def _forget(self) -> None:
-        """Drop saved state, unless it is to be kept; then remember what the fields contained."""
+        """Drop saved state, or, with `retain`, note the versions of the fields that it belongs to."""
         if self.retain:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
@@ -218,7 +226,7 @@ class Tape(Again):
     # -- what launches and host writes call -----------------------------------------------------------------
 
     def admit_inner(self) -> None:
-        """Another tape is entered inside this one."""
+        """Admit a tape that is entered inside this one. Raise TapeError if gradients accumulate."""
         if not self.clear_gradients:
             raise TapeError(
                 "a tape inside a tape with clear_gradients=False would add its gradients to the outer ones",
@@ -227,7 +235,7 @@ class Tape(Again):
         self._had_inner = True
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """What to launch for a gradient that needs the order of updates; None for the binding itself."""
+        """Return the binding to launch for a gradient that needs the order of updates; None for the binding itself."""
         if not self._counts:
             return None
         self._log.keep_own(binding)
@@ -259,7 +267,7 @@ class Tape(Again):
         self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
-        """End the adjoints of what was written unseen in boxes of exported arrays, or, where there are none, in all."""
+        """End the adjoints of what was written unseen in boxes of exported arrays; None means the whole array."""
         for array, boxes in places.items():
             self._log.look(array)
             changed = self._log.shared.changed(array, boxes)
@@ -269,16 +277,16 @@ class Tape(Again):
 
     @property
     def _records(self) -> bool:
-        """Whether a launch now is one that this tape differentiates. Not while one inside it runs backward."""
+        """Return True if this tape differentiates a launch now; not while a tape inside it runs backward."""
         return self.recording and isinstance(RUNTIME.tapes[-1], Tape)
 
     @property
     def _counts(self) -> bool:
-        """Whether writes now are part of the program, and not of a function with a gradient of its own."""
+        """Return True if writes now are part of the program, and not of a function with its own gradient."""
         return (self.recording or self.constant) and isinstance(RUNTIME.tapes[-1], Tape)
 
     def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
-        """Where the launch ends adjoints, being constant to this tape: by name of array, boxes touched before."""
+        """Return where a launch that is constant to this tape ends adjoints: boxes touched before, by name."""
         found = self._ended(binding, scalars) if self._counts else {}
         if found:
             binding.detached(frozenset(found)).prepare_taped()
@@ -307,7 +315,7 @@ class Tape(Again):
             self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """What the launch did is not known: if the block goes on, it has no gradient."""
+        """Note that a launch raised: what it did is not known, so if the block goes on, it has no gradient."""
         self._ending = {}
         if self._guard is not None:
             self._guard.after_launch(binding, scalars)
@@ -315,7 +323,7 @@ class Tape(Again):
             self._failed = binding.program.label
 
     def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> Record:
-        """A launch that has just run, with what tells or keeps the content that its gradient reads."""
+        """Return the record of a launch that has just run, with what identifies or saves the content it depends on."""
         backward = binding.prepare_taped()
         backward.verify(scalars, draws)
         shared = {array for array in backward.reads if array.exported}
@@ -344,13 +352,13 @@ class Tape(Again):
             self._log.shared.announced(array, box)
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Whether a derivative ends where the host reads, about which there is a warning, or TapeError."""
+        """Return True if a derivative ends where the host reads; then there was a warning, or TapeError."""
         if not self.recording and not self.constant:
-            return True  # a function with a gradient of its own
+            return True  # A function with a gradient of its own may read what it wants.
         return self._records and array.needs_grad and self._reads.read(array, place)
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """The same of the result of a launch."""
+        """Return True if a derivative ends where the host reads a result; then there was a warning, or TapeError."""
         if not self.recording and not self.constant:
             return True
         return self._records and self._reads.result(binding)
@@ -360,16 +368,16 @@ class Tape(Again):
             self._checks.host_write(array)
 
     def _before_export(self, array: Array) -> None:
-        """From now on others can write what a launch of the block has touched."""
+        """Copy an array that launches of the block have touched, because others can write it from now on."""
         if array.needs_grad and not array.exported and isinstance(RUNTIME.tapes[-1], Tape) and self._log.touched(array):
             self._log.look(array)
 
     def before_custom(self) -> None:
-        """A function with a gradient of its own, or with none, is about to run."""
+        """Prepare for a function with a custom gradient, or with none, that is about to run."""
         self._end_unseen(dict.fromkeys(self._log.shared))
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Record a call of a function with a gradient of its own, or with none; `again` repeats the call."""
+        """Record a call of a function with a custom gradient, or with none; `again` repeats the call."""
         self._calls.append(again)
         if gradient is not None:
             self._log.add(CustomRecord(gradient))

@@ -1,4 +1,4 @@
-"""`Tape(..., grad_check=[x])`: the gradient of the block compared with finite differences of its recorded launches.
+"""Implement `Tape(..., grad_check=[x])`: compare the gradient of the block with finite differences of its launches.
 
 The block itself cannot run again, so its launches, its calls of grad_replaced and no_grad functions and the host's
 writes are repeated in order. Writes by the host are recorded by their result: the content before the next launch.
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 class TapeCheck:
-    """The check of one tape. Made before the block begins."""
+    """The check of one tape; it is made before the block begins.
+
+    Attributes:
+        tape: The tape.
+        wanted: The arrays to check.
+        before: The state before the block.
+    """
 
     def __init__(self, tape: Tape, params: Sequence[Any]) -> None:
         self.tape = tape
@@ -31,8 +37,11 @@ class TapeCheck:
         self._written: dict[Array, None] = {}
 
     def host_write(self, array: Array) -> None:
-        """The host is about to write. Raises TapeError for a field that carries derivatives: the tape takes what is
-        written for what was there, and a check that repeats the write would see that nothing depends on it."""
+        """Note that the host is about to write an array. Raise TapeError if the array carries derivatives.
+
+        The tape takes what is written for what was there, and a check that repeats the write would see that nothing
+        depends on the earlier content.
+        """
         if array.needs_grad:
             raise TapeError(
                 f"the host writes {array.label}, which has a gradient, inside a tape with grad_check",
@@ -41,13 +50,13 @@ class TapeCheck:
         self._written[array] = None
 
     def before_call(self) -> list[Callable[[], Any]]:
-        """What repeats the host's writes since the last call."""
+        """Return functions that repeat the host's writes since the last call."""
         made = [_rewrite(array, array.memory.copy()) for array in self._written]
         self._written.clear()
         return made
 
     def compare(self) -> None:
-        """After the backward pass. Raises GradCheckError, with all fields as the block left them."""
+        """Compare after the backward pass. Raise GradCheckError; all fields are left as the block left them."""
         calls = self.tape.launches() + self.before_call()
         after = State()
         gradients = {array: array.grad.memory.copy() for array in self.wanted}
@@ -65,6 +74,8 @@ class TapeCheck:
 
 
 def _rewrite(array: Array, content: np.ndarray) -> Callable[[], None]:
+    """Return a function that writes this content to an array."""
+
     def write() -> None:
         array.memory[...] = content
         array.version = stamp()

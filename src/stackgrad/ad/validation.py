@@ -1,12 +1,12 @@
-"""`Tape(..., validation=True)`: does all that a gradient reads change by writes alone that the tape sees?
+"""Implement `Tape(..., validation=True)`: check that what gradients read changes only by writes that the tape sees.
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
-of the program that the tape differentiates: the adjoint of the old content would pass to whoever made it. Of exported
-arrays the tape looks for such writes itself, and ends adjoints (see `unseen.py`): here that is a warning. So
+of the program that the tape differentiates: the adjoint of the old content would pass to whoever made it. For exported
+arrays the tape looks for such writes itself, and ends adjoints (see `unseen.py`); then validation only warns. So
 
 * what a launch touched is compared, before the next launch or write of the host that touches it and at the end of the
-  block, with a copy of what it was left as: the *expected* content;
+  block, with a copy of the content that it was left with: the *expected* content;
 * what the gradient of a launch reads is hashed right after the launch, and again before that gradient runs.
 
 Invariant: `Expected.content` is what memory holds if nothing was written unseen, also while the tape swaps states.
@@ -41,7 +41,13 @@ CURE = (
 
 
 class ValidationError(TapeError):
-    """Memory that a gradient depends on was written unseen. array, element: where; launch: the last one before."""
+    """Memory that a gradient depends on was written unseen.
+
+    Attributes:
+        array: The name of the array.
+        element: The index of the element.
+        launch: The number of the last launch that touched the array.
+    """
 
     def __init__(self, reason: str, array: str, element: tuple[int, ...], launch: int) -> None:
         super().__init__(reason, CURE)
@@ -56,9 +62,17 @@ class ValidationWarning(UserWarning):
 
 @dataclass(eq=False, slots=True)
 class Expected:
-    """What memory should hold. used: the elements that launches have touched. by: the last launch that touched it.
+    """The content that some memory should hold.
 
-    carries: it has an adjoint.
+    Attributes:
+        label: The name for messages.
+        carries: True if the memory has an adjoint.
+        memory: The memory.
+        content: The copy of what the memory should hold.
+        used: A mask of the elements that launches have touched.
+        by: A description of the last launch that touched the memory.
+        launch: The number of this launch.
+        pending: Boxes that the host was about to write.
     """
 
     label: str
@@ -71,14 +85,14 @@ class Expected:
     pending: list[Box] = field(default_factory=list)
 
     def settle(self) -> None:
-        """Launches are over, and the host has written what it announced."""
+        """Wait for launches, and copy what the host has written as it announced."""
         RUNTIME.settle()
         for box in self.pending:
             self.content[box] = self.memory[box]
         self.pending.clear()
 
     def changed(self, boxes: Iterable[Box]) -> tuple[int, ...] | None:
-        """The first element of these boxes that was used, and is not what it should be."""
+        """Return the index of the first used element of these boxes that is not what it should be, or None."""
         self.settle()
         for box in boxes:
             differs = (_bits(self.memory[box]) != _bits(self.content[box])) & self.used[box]
@@ -89,7 +103,11 @@ class Expected:
 
 
 class Validation:
-    """What one tape validates. Watches each launch of its block."""
+    """The validation of one tape; it watches each launch of the block.
+
+    Attributes:
+        launches: Number of launches so far.
+    """
 
     def __init__(self) -> None:
         self.launches = 0
@@ -100,14 +118,14 @@ class Validation:
     # -- forward --------------------------------------------------------------------------------------------
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """A kernel is about to run. Raises ValidationError if what it touches was written unseen."""
+        """Raise ValidationError if a kernel that is about to run touches what was written unseen."""
         self.launches += 1
         at = f"before launch {self.launches}, of kernel {binding.program.label}"
         for key, (_, boxes) in _touched(binding, scalars).items():
             self._compare(key, boxes, at)
 
     def after_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """A kernel ran, or failed after it wrote."""
+        """Note what a kernel has written, also if it failed after it wrote."""
         RUNTIME.settle()
         written = binding.write_boxes(scalars)
         place = caller()
@@ -124,6 +142,7 @@ class Validation:
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
     def _meet(self, key: object, binding: Binding, name: str, by: str) -> Expected:
+        """Copy memory that a launch has touched for the first time."""
         array = binding.arrays[name]
         if isinstance(array, Array):
             known, memory = (array.label, array.needs_grad), array.memory
@@ -135,13 +154,13 @@ class Validation:
         return found
 
     def _follow_aliases(self, written: list[np.ndarray]) -> None:
-        """A launch wrote these NumPy arrays: so it did other views of them."""
+        """Accept the content of all views of NumPy arrays that a launch wrote."""
         for key, found in self._expected.items():
             if not isinstance(key, Array) and any(np.may_share_memory(found.memory, w) for w in written):
                 found.content[...] = found.memory
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """The host is about to write, and says so, perhaps of several places first. place: None for nothing."""
+        """Note that the host is about to write, perhaps several places one after another; None for no place yet."""
         found = self._expected.get(array)
         if found is not None:
             if not found.pending:
@@ -150,11 +169,22 @@ class Validation:
                 found.pending.append(box_of(place, found.memory.shape))
 
     def end(self) -> None:
-        """The block has ended, and no gradient has run. What was copied, and is used no more, does no harm."""
+        """Check all memory when the block has ended and no gradient has run yet.
+
+        An unseen write to memory that was copied, and is not used any more, does no harm.
+        """
         for key, found in self._expected.items():
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
     def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
+        """Raise ValidationError, or warn if the tape does right, where memory is not what it should be.
+
+        Args:
+            key: The memory.
+            boxes: The boxes to look at.
+            when: The time of the look, for the message.
+            harmless: True to warn, False to raise; None to decide by what the tape does about such writes.
+        """
         found = self._expected.get(key)
         element = found.changed(boxes) if found else None
         if found is None or element is None:
@@ -173,12 +203,12 @@ class Validation:
     # -- backward -------------------------------------------------------------------------------------------
 
     def seal(self, record: Record) -> None:
-        """A launch was recorded: remember what its gradient is to read."""
+        """Remember what the gradient of a recorded launch is to read."""
         self._seals[record] = _hash(record)
         self._numbers[record] = self.launches
 
     def swapped(self, saved: Saved) -> None:
-        """The tape has exchanged a state."""
+        """Accept the content that the tape has exchanged."""
         found = self._expected.get(saved.field)
         if found is not None:
             RUNTIME.settle()
@@ -186,7 +216,12 @@ class Validation:
             found.content[place] = found.memory[place]
 
     def check(self, record: Record) -> None:
-        """The gradient of this launch is next. Raises ValidationError, InternalError if the fault is the tape's."""
+        """Check what the gradient of this launch is about to read.
+
+        Raises:
+            ValidationError: The content was written unseen.
+            InternalError: The content is wrong by a fault of the tape.
+        """
         if record not in self._seals or _hash(record) == self._seals[record]:
             return
         which = f"the gradient of launch {self._numbers[record]}, of kernel {record.binding.program.label}"
@@ -202,7 +237,7 @@ class Validation:
 
 
 def _touched(binding: Binding, scalars: Scalars) -> dict[object, tuple[str, list[Box]]]:
-    """What a launch reads and writes: by identity of memory, the name of the parameter and boxes. No adjoints."""
+    """Return the boxes that a launch touches, without adjoints, by identity of memory, and the parameters' names."""
     boxes = binding.touched_boxes(scalars)
     found: dict[object, tuple[str, list[Box]]] = {}
     for name, array in binding.arrays.items():
@@ -211,18 +246,18 @@ def _touched(binding: Binding, scalars: Scalars) -> dict[object, tuple[str, list
         if isinstance(array, Array):
             if not array.is_grad and boxes.get(array):
                 found[array] = name, boxes[array]
-        elif array.flags.writeable:  # else a copy made for this launch
+        elif array.flags.writeable:  # A read-only array is a copy made for this launch.
             found[_identity(array)] = name, [_all(array)]
     return found
 
 
 def _is_copied(key: object) -> bool:
-    """Whether gradients read copies that the tape took, and not the memory itself."""
+    """Return True if gradients read copies that the tape took, and not the memory itself."""
     return not isinstance(key, Array) or key.exported
 
 
 def _is_followed(key: object, found: Expected) -> bool:
-    """Whether a tape does right by what was written: it has a copy of what gradients read, and adjoints end, if any."""
+    """Return True if the tape handles an unseen write: gradients read a copy, and adjoints, if any, end."""
     return key.exported if isinstance(key, Array) else not found.carries
 
 
@@ -235,12 +270,12 @@ def _all(array: np.ndarray) -> Box:
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """The bits of each element: NaNs equal themselves, -0.0 is not 0.0."""
+    """Return the bits of each element, as unsigned integers: NaNs equal themselves, and -0.0 is not 0.0."""
     return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")
 
 
 def _hash(record: Record) -> bytes:
-    """Of the bits that the gradient of a launch reads: boxes of fields, and the copies that the tape made."""
+    """Return a hash of the bits that the gradient of a launch reads: boxes of fields, and copies that the tape made."""
     made = hashlib.blake2b(digest_size=16)
     for array, boxes in record.reads.items():
         for box in boxes:
@@ -251,6 +286,6 @@ def _hash(record: Record) -> bytes:
 
 
 def _place(key: object, element: tuple[int, ...]) -> tuple[int, ...]:
-    """The index as the user writes it."""
+    """Return the index of an element as the user writes it."""
     offset = key.offset if isinstance(key, Array) else ()
     return tuple(i + o for i, o in zip(element, offset)) if offset else element

@@ -1,8 +1,9 @@
-"""The command line: `stackgrad check`, `explain`, `doctor`, `ir`, `cache`; of the fuzzer `fuzz`, `replay`, `reduce`,
-`bisect`, `campaign`, `report`.
+"""Run the command line of stackgrad.
 
-Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
-status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
+The commands are `stackgrad check`, `explain`, `doctor`, `ir` and `cache`; those of the fuzzer are `fuzz`, `replay`,
+`reduce`, `bisect`, `campaign` and `report`. Every command imports what it needs when it runs, so that `doctor` works
+where almost nothing is installed. Exit status: 0 if all is well, 1 if something is wrong with the user's program, 2 if
+the command was not understood, 130 if it was interrupted.
 """
 
 from __future__ import annotations
@@ -46,16 +47,20 @@ _COMMANDS = {
 """The module and the function of each command."""
 
 _UNCACHED = ("fuzz", "replay", "reduce", "bisect", "campaign")
-"""Commands that compile random programs, or with mistakes planted in the compiler: nothing of that is kept on disk."""
+"""Commands that compile random programs, or plant mistakes in the compiler; nothing of that is kept on disk."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; argv without the program's name, by default that of the process. Returns the exit status."""
+    """Run a command. Return the exit status.
+
+    Args:
+        argv: The arguments without the program's name; None for those of the process.
+    """
     parser = build_parser()
     given = parser.parse_args(argv)
     module, function = _COMMANDS[given.command]
     if given.command in _UNCACHED:
-        os.environ["STACKGRAD_CACHE"] = "0"  # for the processes that they start, too
+        os.environ["STACKGRAD_CACHE"] = "0"  # The variable also reaches the processes that a command starts.
     try:
         status: int = getattr(import_module(module, __name__), function)(given)
         sys.stdout.flush()
@@ -68,10 +73,11 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:
+        # The reader of the output has closed it. Without this, Python would fail again when it flushes at exit.
         sys.stdout = None  # type: ignore[assignment]
         return 1
-    except OSError as error:  # of a file that a command reads or makes; what programs raise is caught before
+    except OSError as error:  # A command cannot read or make a file; what user programs raise is caught before.
         print(
             f"stackgrad {given.command}: {error.filename or 'a file'}: {error.strerror or error}; cure: name another",
             file=sys.stderr,
@@ -81,7 +87,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class CommandError(Exception):
-    """A command that cannot be carried out; the message is all the user sees. status: of the process."""
+    """A command cannot be carried out; the message is all that the user sees.
+
+    Attributes:
+        status: The exit status of the process.
+    """
 
     def __init__(self, message: str, status: int = 2) -> None:
         super().__init__(message)
@@ -89,7 +99,15 @@ class CommandError(Exception):
 
 
 def check_folder(path: Path, option: str) -> None:
-    """See, before hours of work, that a folder can be made or written to. Raises CommandError."""
+    """Check, before hours of work, that a folder can be made or written to.
+
+    Args:
+        path: The folder.
+        option: The option that names it, for the message.
+
+    Raises:
+        CommandError: It cannot.
+    """
     known = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
     if not known.is_dir() or not os.access(known, os.W_OK | os.X_OK):
         what = "is no folder" if not known.is_dir() else "cannot be written to"
@@ -97,12 +115,12 @@ def check_folder(path: Path, option: str) -> None:
 
 
 def version() -> str:
-    """Of the installed package."""
+    """Return the version of the installed package."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)  # type: ignore[attr-defined]
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The arguments of all commands."""
+    """Return the parser of the arguments of all commands."""
     parser = argparse.ArgumentParser("stackgrad", description="Differentiable parallel kernels: checks and tools.")
     parser.add_argument("--version", action="version", version=f"stackgrad {version()}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -233,6 +251,7 @@ def _ir(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
+    """Return a text as an integer of at least 1, or raise the error that argparse expects."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -1,4 +1,4 @@
-"""`stackgrad cache`: where compiled kernels are kept, how many there are, how old; `--clear` removes them."""
+"""Run `stackgrad cache`: show where compiled kernels are kept, how many and how old; `--clear` removes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPANS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "second
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command. Return the exit status."""
     cache = disk_cache.chosen()
     if cache is None:
         raise CommandError("there is no place for a cache: no home folder; set STACKGRAD_CACHE_DIR", 1)
@@ -28,6 +28,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _cleared(cache: DiskCache) -> int:
+    """Remove all entries. Return their number."""
     try:
         return cache.clear()
     except OSError as error:
@@ -35,11 +36,12 @@ def _cleared(cache: DiskCache) -> int:
 
 
 def _cure(cache: DiskCache) -> str:
-    """Of a folder that is a link: it is not followed, so what it leads to stays as it is."""
+    """Return what to do about a folder that is a link: it is not followed, so what it leads to stays as it is."""
     return "; remove the link, or name the folder itself in STACKGRAD_CACHE_DIR" if cache.folder.is_symlink() else ""
 
 
 def _described(cache: DiskCache) -> Iterator[str]:
+    """Yield the lines that describe the cache."""
     entries = cache.entries()
     yield f"{'folder':10}{cache.folder}"
     yield f"{'entries':10}{len(entries)}"
@@ -61,7 +63,7 @@ def _kinds(strange: list[Entry]) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes, readable."""
+    """Return a number of bytes as a text with a unit."""
     number, unit = float(count), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1
@@ -69,6 +71,7 @@ def size(count: int) -> str:
 
 
 def _age(entry: Entry) -> str:
+    """Return the time since an entry was used as a text with a unit."""
     seconds = max(time.time() - entry.used, 0.0)
     length, name = next((s for s in _SPANS if seconds >= 2 * s[0]), _SPANS[-1])
     return f"{seconds / length:.0f} {name}"

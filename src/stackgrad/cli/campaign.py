@@ -1,4 +1,4 @@
-"""`stackgrad campaign` and `report`: fuzzing in units, here or on a cluster, stopped and resumed; what came of it."""
+"""Run `stackgrad campaign` and `stackgrad report`: fuzz in units that can be resumed and spread; report the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .peers import wanted_peers
 
 
 def run_campaign(given: argparse.Namespace) -> int:
-    """The command. Returns 1 if anything was found, by this run or before."""
+    """Run the command `campaign`. Return 1 if anything was found, by this run or before."""
     store = _opened(given)
     if given.seconds is None and given.cases is None:
         raise CommandError("a campaign needs an end: --cases or --seconds")
@@ -35,7 +35,7 @@ def run_campaign(given: argparse.Namespace) -> int:
             found = run(store, _pool(given), given.cases, given.seconds, status.show)
     except UnitError as error:
         raise CommandError(str(error), 1) from None
-    except ValueError as error:  # something in the folder is none of ours
+    except ValueError as error:  # Something in the folder was not written by a campaign.
         raise CommandError(str(error)) from None
     print(table(found))
     print(f"{store.folder}: `stackgrad report {store.folder}` makes a page of it; the same command goes on")
@@ -43,6 +43,7 @@ def run_campaign(given: argparse.Namespace) -> int:
 
 
 def _opened(given: argparse.Namespace) -> Store:
+    """Return the campaign in a folder; start a new one if there is none."""
     folder = Path(given.folder)
     check_folder(folder, "DIR")
     try:
@@ -57,12 +58,14 @@ def _opened(given: argparse.Namespace) -> Store:
 
 
 def _mutant(name: str | None) -> str:
+    """Return the name of a mutant, or an empty text for none. Raise CommandError if there is no such mutant."""
     if name and name not in MUTANTS:
         raise CommandError(f"there is no mutant {name!r}; known: {', '.join(MUTANTS)}")
     return name or ""
 
 
 def _pool(given: argparse.Namespace) -> Pool:
+    """Return what runs units: processes of this machine, or a cluster."""
     if given.dask is None:
         return Processes(given.processes)
     try:
@@ -74,7 +77,7 @@ def _pool(given: argparse.Namespace) -> Pool:
 
 
 def run_report(given: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command `report`. Return the exit status."""
     folder = Path(given.folder)
     try:
         store = Store(folder)
@@ -94,8 +97,9 @@ def run_report(given: argparse.Namespace) -> int:
 
 
 def _written(named: str | None, default: Path, text: str) -> Path:
-    """Write a file that the user named, or one in the folder of the campaign, where a link is replaced: somebody else
-    may have put it there.
+    """Write a file that the user named, or one in the folder of the campaign. Return its path.
+
+    In the folder a link is replaced and not followed, because somebody else may have put it there.
     """
     if named:
         Path(named).write_text(text, encoding="utf-8")

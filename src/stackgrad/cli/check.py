@@ -1,4 +1,4 @@
-"""`stackgrad check FILE…`: run programs, replay what they launched on every executor, and say whether all agree."""
+"""Run `stackgrad check FILE…`: run programs, replay their launches on every executor, and say if all agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tables import Display
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command. Returns 1 if any program fails."""
+    """Run the command. Return 1 if any program fails."""
     to_stdout = given.json == "-"
     display = Display(sys.stderr if to_stdout else sys.stdout)
     names = None if given.backends is None else [n.strip() for n in given.backends.split(",") if n.strip()]
@@ -36,9 +36,16 @@ def run(given: argparse.Namespace) -> int:
 def check_program(
     path: Path, limit: int = 2, backends: list[str] | None = None, display: Display | None = None
 ) -> Report:
-    """Run a program and judge it. backends: the names wanted; None for all that can run here.
+    """Run a program, and judge its launches.
 
-    Raises CommandError for a file that is not there and for a wanted backend that cannot run here.
+    Args:
+        path: The file of the program.
+        limit: Number of launches to keep for each kernel and direction.
+        backends: Names of the backends to compare; None for all that can run on this machine.
+        display: Where progress is shown; None for standard error.
+
+    Raises:
+        CommandError: There is no such file, or a named backend cannot run.
     """
     display = display or Display(sys.stderr)
     try:
@@ -56,6 +63,7 @@ def check_program(
 
 
 def _write_json(where: str, reports: list[Report]) -> None:
+    """Write the reports as JSON to a file, or to standard output for "-"."""
     content: dict[str, Any] = {
         "stackgrad": version(),
         "passed": all(report.passed for report in reports),

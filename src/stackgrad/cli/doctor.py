@@ -1,4 +1,7 @@
-"""`stackgrad doctor`: versions, and each backend with what it has found or what is missing. Needs nothing installed."""
+"""Run `stackgrad doctor`: show versions, and for each backend what it has found or what is missing.
+
+The command needs nothing but Python installed.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,23 @@ LIBRARIES = (
     ("vulkan", "the vulkan backend", "pip install 'stackgrad[vulkan]'"),
     ("nvidia-nvvm", "libdevice for PTX", "pip install nvidia-nvvm"),
 )
-"""(distribution, what it is for, how to get it)."""
+"""The distribution, its use, and how to get it, for each library."""
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command; finds, never fails."""
+    """Run the command, which never fails. Return 0."""
     print("\n".join([*_system(), "", "libraries", *_libraries(), "", "backends", *_backends()]))
     return 0
 
 
 def _system() -> Iterator[str]:
+    """Yield the lines on stackgrad and the machine."""
     yield f"stackgrad {version()}"
     yield f"Python {platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}"
 
 
 def _libraries() -> Iterator[str]:
+    """Yield a line on each library."""
     for name, use, cure in LIBRARIES:
         try:
             yield f"  {name:12} {metadata.version(name)}"
@@ -43,6 +48,7 @@ def _libraries() -> Iterator[str]:
 
 
 def _llvm() -> Iterator[str]:
+    """Yield the lines on LLVM and the CPU, if llvmlite is installed."""
     try:
         import llvmlite.binding as llvm
     except ImportError:
@@ -57,6 +63,7 @@ def _llvm() -> Iterator[str]:
 
 
 def _backends() -> Iterator[str]:
+    """Yield the lines on all backends."""
     try:
         from ..backends.registry import probe_all
     except ImportError as error:
@@ -73,7 +80,7 @@ def _backends() -> Iterator[str]:
 
 
 def _emulated() -> Iterator[str]:
-    """Executors of tests that need no device."""
+    """Yield a line on each executor of the tests that needs no device."""
     try:
         from ..harness.executors import EMULATED, present_backends
 

@@ -1,7 +1,7 @@
-"""`stackgrad explain FILE[:KERNEL]`: what the gradient of each kernel saves, why, how deep, and how many bytes.
+"""Run `stackgrad explain FILE[:KERNEL]`: show what the gradient of each kernel saves, why, how deep, and its bytes.
 
-A program runs under watch, like in `stackgrad check`, and each gradient that it launched is explained with the depths
-of that launch. Kernels of IR text, and those whose gradient the program did not launch, are explained without depths.
+A program runs under watch, as in `stackgrad check`, and each gradient that it launched is explained with the depths of
+that launch. Kernels of IR text, and those whose gradient the program did not launch, are explained without depths.
 """
 
 from __future__ import annotations
@@ -30,14 +30,19 @@ from .programs import run_program
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel to explain. launch: of its gradient, if the program launched it."""
+    """A kernel to explain.
+
+    Attributes:
+        kernel: The source kernel.
+        launch: A launch of its gradient, or None if the program launched none.
+    """
 
     kernel: Kernel
     launch: CapturedLaunch | None = None
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command. Returns 1 if a kernel has no gradient."""
+    """Run the command. Return 1 if a kernel has no gradient."""
     path, name = split_name(given.file)
     subjects = [Subject(k) for k in find_kernels(path, name)] if path.suffix == ".kir" else _launched(path, name)
     good = True
@@ -51,7 +56,10 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _launched(path: Path, name: str | None) -> list[Subject]:
-    """Kernels of a program whose gradient ran, each with its last recorded launch, else those that it defines."""
+    """Return the kernels of a program whose gradient ran, each with its last recorded launch.
+
+    If no gradient ran, return the kernels that the program defines.
+    """
     ran = run_program(path, limit=2, stdout=sys.stderr)
     found = {launch.kernel: launch for launch in ran.launches if launch.kind == "reverse"}
     wanted = [Subject(k, launch) for k, launch in found.items() if name in (None, k.name)]
@@ -63,7 +71,15 @@ def _launched(path: Path, name: str | None) -> list[Subject]:
 
 
 def describe(subject: Subject, lowering: str = "lean") -> Iterator[str]:
-    """Lines on one kernel. Raises NotDifferentiable."""
+    """Yield the lines on one kernel.
+
+    Args:
+        subject: The kernel, with a launch of its gradient if there is one.
+        lowering: The policy of the gradient: "lean" or "classic".
+
+    Raises:
+        NotDifferentiable: The kernel has no gradient.
+    """
     lowered, taped = _lowered(subject, lowering)
     histories = explain(prepare_for_ad(subject.kernel), lowered.kernel, lowering)
     slabs = _measured(subject, lowered)
@@ -81,7 +97,7 @@ def describe(subject: Subject, lowering: str = "lean") -> Iterator[str]:
 
 
 def _lowered(subject: Subject, lowering: str) -> tuple[Lowered, bool]:
-    """The gradient, as hand-called if there is such a one, else under a tape."""
+    """Return the hand-called gradient, or the one for tapes if there is none; and True for that of tapes."""
     taken = subject.launch is not None and any(name.endswith(".before") for name in subject.launch.before)
     if not taken:
         try:
@@ -92,6 +108,7 @@ def _lowered(subject: Subject, lowering: str) -> tuple[Lowered, bool]:
 
 
 def _measured(subject: Subject, lowered: Lowered) -> list[SlabUse]:
+    """Return the adstack memory of the gradient, with depths measured on the recorded launch if there is one."""
     launch = subject.launch
     launcher = Launcher(lowered, registry.get("reference"), Options())
     if launch is None or any(name not in launch.before for name in lowered.before):
@@ -100,6 +117,7 @@ def _measured(subject: Subject, lowered: Lowered) -> list[SlabUse]:
 
 
 def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping[str, StackUse]) -> str:
+    """Return the summary of one kernel."""
     count = sum(len(h.stacks) for h in histories)
     if not count:
         return "saves nothing"
@@ -108,6 +126,7 @@ def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping
 
 
 def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[str, Estimate]) -> Iterator[str]:
+    """Yield the lines on one task and its adstacks."""
     line = f", line {history.span.line}" if history.span else ""
     yield (
         f"  task {history.task}{line}: {len(history.stacks)} saved, {history.kept} kept in registers,"
@@ -119,6 +138,7 @@ def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[
 
 
 def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
+    """Yield the lines on one adstack."""
     line = f" line {entry.span.line}" if entry.span else ""
     size = f", depth {use.capacity}, {use.capacity * use.slot_bytes} bytes a row" if use and use.capacity else ""
     yield f"    {entry.variable}: {entry.dtype}{line}{size}"
@@ -127,7 +147,7 @@ def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
 
 
 def _depth(found: Estimate | None) -> str:
-    """The size expression of a stack, or that it is counted."""
+    """Return the size expression of an adstack, or that its depth is counted."""
     if found is not None and found.exact and found.depth is not None:
         return f"as deep as {print_size(found.depth)}"
     bound = "" if found is None or found.depth is None else f", at most {print_size(found.depth)}"
@@ -135,5 +155,6 @@ def _depth(found: Estimate | None) -> str:
 
 
 def _slab(use: SlabUse) -> str:
+    """Return the line on one slab."""
     rows = "?" if use.rows is None else str(use.rows)
     return f"    {use.slab} slab: {use.stride} bytes a row, {rows} rows"

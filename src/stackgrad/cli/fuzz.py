@@ -1,5 +1,6 @@
-"""`stackgrad fuzz`, `replay`, `reduce`, `bisect`: random programs on every executor; what is found is made small, kept,
-run again, and traced to the statement where executors part.
+"""Run `stackgrad fuzz`, `replay`, `reduce` and `bisect`, which run random programs on every executor.
+
+A finding is made small, kept, run again, and traced to the statement where executors part.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from .live import Status
 from .peers import choose_python, run_hunt, wanted_peers
 
 DEFAULT_SECONDS = 60.0
+"""Seconds that a run takes unless told otherwise."""
 INTERRUPTED = 130
-"""Status of a run that the user ended."""
-
+"""Exit status of a run that the user ended."""
 REDUCE_SECONDS = 30.0
-"""Time that a finding may take to be made small."""
+"""Maximum of seconds for making a finding small."""
 
 MOST_REDUCED = 10
-"""Findings of one run that are made small; the others are counted."""
+"""Number of findings of one run that are made small; further ones are only counted."""
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command. Returns 1 if anything was found."""
+    """Run the command `fuzz`. Return 1 if anything was found."""
     if given.ir_text:
         from .fuzz_texts import run as run_texts
 
@@ -68,7 +69,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _hunt_mutants(given: argparse.Namespace) -> int:
-    """Mutants are of the compiler and the CPU: other backends would only take their time."""
+    """Plant mutants and fuzz; they are mistakes in the compiler and the CPU backend, so other backends cost only time."""
     from .mutants import hunt
 
     backends = wanted_backends(given.backends or ",".join(BACKENDS))
@@ -114,7 +115,7 @@ def _fuzz(given: argparse.Namespace, backends: tuple[str, ...], root: Path) -> i
 
 
 def _cases(given: argparse.Namespace) -> int | None:
-    """How many to run. Raises CommandError for a candidate of none."""
+    """Return the number of cases to run, or None. Raise CommandError for a candidate that is none."""
     if given.candidate is None:
         return given.cases  # type: ignore[no-any-return]
     if given.seed is None or given.cases not in (None, 1) or given.peers or given.mutants is not None:
@@ -125,14 +126,14 @@ def _cases(given: argparse.Namespace) -> int | None:
 
 
 def _again(finding: Finding, given: argparse.Namespace, backends: tuple[str, ...]) -> str:
-    """The command that runs the case of a finding again."""
+    """Return the command that runs the case of a finding again."""
     options = [f"--backends {','.join(backends)}"]
     options += [f"--profile {given.profile}"] * bool(given.profile) + ["--thorough"] * given.thorough
     return f"stackgrad fuzz --seed {finding.seed} --candidate {finding.candidate} {' '.join(options)}"
 
 
 def wanted_backends(text: str | None) -> tuple[str, ...]:
-    """The backends named, or all that can run here. Raises CommandError for one that cannot."""
+    """Return the named backends, or all that can run here. Raise CommandError for one that cannot."""
     names = None if text is None else [n.strip() for n in text.split(",") if n.strip()]
     try:
         executors, absent = present_backends(names, variants=True)
@@ -144,7 +145,7 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
 
 
 def judged(backends: tuple[str, ...]) -> tuple[str, ...]:
-    """The same, but that Vulkan has every module judged. Raises CommandError where that cannot be."""
+    """Return the backends with Vulkan replaced by one that has every module judged. Raise CommandError if it cannot."""
     from ..harness.judged_vulkan import CURE, VALIDATOR
 
     if shutil.which(VALIDATOR) is None:
@@ -157,12 +158,17 @@ def judged(backends: tuple[str, ...]) -> tuple[str, ...]:
 def kept(
     findings: Sequence[Finding], backends: tuple[str, ...], mutant: str = "", seconds: float = REDUCE_SECONDS
 ) -> list[Finding]:
-    """Findings made small, one for each mistake as far as that can be told. mutant: planted where they were found.
-    seconds: that each may take.
+    """Return findings made small, one for each mistake as far as mistakes can be told apart.
+
+    Args:
+        findings: The findings.
+        backends: The backends on which they were found.
+        mutant: The mutant that was planted when they were found, or an empty text.
+        seconds: Maximum of seconds for each finding.
     """
     if not findings:
         return []
-    for finding in findings:  # also of those of which only one is kept
+    for finding in findings:  # All titles are printed, even where only one finding of a mistake is kept.
         print(f"{finding.case}: {finding.title}")
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
     with Worker(Setup(backends, mutant=mutant), HANG) as worker:
@@ -174,7 +180,11 @@ def kept(
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Turn what a program raises that was never a kernel, as a stranger's may be, into a CommandError."""
+    """Turn exceptions inside the `with` block into a CommandError, such as those of a program that is no kernel.
+
+    Args:
+        what: The text that begins the message.
+    """
     try:
         yield
     except (StackgradError, CommandError):
@@ -185,7 +195,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def keep(root: Path, finding: Finding) -> Path:
-    """Write a finding into a corpus. Raises CommandError."""
+    """Write a finding into a corpus. Return its folder. Raise CommandError if it cannot be written."""
     try:
         return corpus.write(root, finding)
     except OSError as error:
@@ -193,19 +203,25 @@ def keep(root: Path, finding: Finding) -> Path:
 
 
 def panel_of(backends: tuple[str, ...]) -> Panel:
-    """Executors of this process."""
+    """Return the named executors, made in this process."""
     return Panel({name: backend_named(name) for name in backends})
 
 
 def report(finding: Finding, folder: Path, again: str = "") -> None:
-    """What a user reads of a finding. again: the command that runs its case."""
+    """Print what a user needs to know of a finding.
+
+    Args:
+        finding: The finding.
+        folder: Where it is kept.
+        again: The command that runs its case again, or an empty text.
+    """
     case = "" if finding.seed is None else f"{finding.case}, "
     print(f"\nFOUND: {finding.title}\n    {case}kept in {folder}" + (f"\n    again: {again}" if again else ""))
     print("    " + definitions(finding.program).strip().replace("\n", "\n    "))
 
 
 def table(found: Statistics) -> str:
-    """The statistics of a run, in two columns."""
+    """Return the statistics of a run as a table of two columns."""
     rows = found.table()
     width = max(len(what) for what, _ in rows)
     return "\n".join(f"{what.ljust(width)}  {much}" for what, much in rows)
@@ -215,12 +231,18 @@ def table(found: Statistics) -> str:
 
 
 def run_replay(given: argparse.Namespace) -> int:
-    """The command. Returns 1 if an entry fails."""
+    """Run the command `replay`. Return 1 if an entry fails."""
     return 1 if replay_all([Path(d) for d in given.folders], wanted_backends(given.backends), loud=True) else 0
 
 
 def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = False) -> int:
-    """Replay a corpus and say what fails; how many do."""
+    """Replay the entries of a corpus and print those that fail. Return how many fail.
+
+    Args:
+        roots: Entries, or folders of entries.
+        backends: The backends to compare.
+        loud: True to print entries that pass too, and to refuse folders without entries.
+    """
     failed = count = 0
     try:
         with Worker(Setup(backends), HANG) as worker:
@@ -240,7 +262,7 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
 
 
 def run_reduce(given: argparse.Namespace) -> int:
-    """The command: a smaller program that fails alike, in a folder beside the entry. Returns 1 unless it passes."""
+    """Run the command `reduce`: write a smaller program that fails alike beside the entry. Return 0 if it passes."""
     finding = _failing(given)
     if finding is None:
         return 0
@@ -251,7 +273,7 @@ def run_reduce(given: argparse.Namespace) -> int:
 
 
 def run_bisect(given: argparse.Namespace) -> int:
-    """The command: where the executors of an entry part. Returns 1 unless it passes."""
+    """Run the command `bisect`: print where the executors of an entry part. Return 1 unless the entry passes."""
     finding = _failing(given)
     if finding is None:
         return 0
@@ -268,7 +290,7 @@ def run_bisect(given: argparse.Namespace) -> int:
 
 
 def _failing(given: argparse.Namespace) -> Finding | None:
-    """What an entry fails with now; None, with a word to the user, if it passes."""
+    """Return the finding that an entry fails with now; print a line and return None if the entry passes."""
     folder, backends = Path(given.folder), wanted_backends(given.backends)
     try:
         with Worker(Setup(backends), HANG) as worker:

@@ -1,4 +1,4 @@
-"""`stackgrad fuzz --ir-text`: texts that are almost kernels, and whether every error that they meet is one of ours."""
+"""Run `stackgrad fuzz --ir-text`: read texts that are almost kernels, and check that each error is one of stackgrad."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from ..harness.fuzz.text_case import text_of
 from ..harness.fuzz.text_loop import TextStatistics, fuzz_texts
 
 SECONDS = 60.0
+"""Seconds that a run takes unless told otherwise."""
 MOST_SHOWN = 20
+"""Number of findings that are printed."""
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command. Returns 1 if anything was found."""
+    """Run the command. Return 1 if anything was found."""
     seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
     seconds = SECONDS if given.seconds is None and given.cases is None else given.seconds
     found = fuzz_texts(seed, given.cases, seconds, given.processes)
@@ -24,7 +26,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def show(found: TextStatistics) -> None:
-    """What a user reads of the findings: `--ir-text --seed S --cases 1` runs one again."""
+    """Print the findings; `--ir-text --seed S --cases 1` runs one of them again."""
     for seed in sorted(found.problems)[:MOST_SHOWN]:
         print(f"\nFOUND: seed {seed}: {found.problems[seed]}")
     if len(found.problems) == 1:

@@ -1,7 +1,7 @@
-"""`stackgrad ir FILE[:KERNEL]`: a kernel after each pass, or the code that is made of it.
+"""Run `stackgrad ir FILE[:KERNEL]`: print a kernel after each pass, or the code that is made of it.
 
-Kernels of a program are its module attributes; if none of them is the one wanted the program runs, and the kernels
-that it launched are found by watching. What it prints goes to standard error.
+Kernels of a program are its module attributes. If the wanted kernel is not among them, the program runs, and the
+kernels that it launched are found by watching. What the program prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from . import CommandError
 from .programs import describe, read, run_module, run_program
 
 _LAST_PASS = {"tasks": "split_tasks", "structured": "lower_exits", "adjoint": "reverse"}
-"""The pass after which a kernel is of a stage."""
+"""The pass after which a kernel is at a stage."""
 
 
 def run(given: argparse.Namespace) -> int:
-    """The command."""
+    """Run the command. Return the exit status."""
     path, name = split_name(given.file)
     kernels = find_kernels(path, name)
     for kernel in kernels:
@@ -45,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def split_name(text: str) -> tuple[Path, str | None]:
-    """FILE and KERNEL of `FILE:KERNEL`; a colon inside the path of an existing file is part of it."""
+    """Return FILE and KERNEL of `FILE:KERNEL`; a colon inside the path of an existing file is part of the path."""
     if Path(text).exists():
         return Path(text), None
     file, colon, name = text.rpartition(":")
@@ -56,7 +56,7 @@ def split_name(text: str) -> tuple[Path, str | None]:
 
 
 def find_kernels(path: Path, name: str | None) -> list[Kernel]:
-    """The kernels of a file, or the one of this name. Raises CommandError if there is none."""
+    """Return the kernels of a file, or the kernel of this name. Raise CommandError if there is none."""
     known = _of_text(path) if path.suffix == ".kir" else _of_program(path, name)
     wanted = [k for k in known if name in (None, k.name)]
     if not wanted:
@@ -66,6 +66,7 @@ def find_kernels(path: Path, name: str | None) -> list[Kernel]:
 
 
 def _of_text(path: Path) -> list[Kernel]:
+    """Return the verified kernels of a file of IR text."""
     kernels = parse_kernels(read(path), str(path))
     for kernel in kernels:
         verify(kernel, "source" if is_forward(kernel) else "adjoint")
@@ -73,6 +74,7 @@ def _of_text(path: Path) -> list[Kernel]:
 
 
 def _of_program(path: Path, name: str | None) -> list[Kernel]:
+    """Return the kernels of a program: module attributes, and launched kernels if the wanted one is not among them."""
     read(path)
     found, mistakes = _of_module(path)
     if not [k for k in found if name in (None, k.name)]:
@@ -88,7 +90,7 @@ def _of_program(path: Path, name: str | None) -> list[Kernel]:
 
 
 def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
-    """Kernels among the attributes of a program, traced, and the mistakes of those that could not be."""
+    """Return the traced kernels among the attributes of a program, and the errors of those that cannot be traced."""
     reset()
     try:
         try:
@@ -100,7 +102,7 @@ def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
         for kernel in {id(v): v for v in names.values() if isinstance(v, PythonKernel | TextKernel)}.values():
             try:
                 found.append(kernel.ir())
-            except StackgradError as error:  # it may capture what only a run makes
+            except StackgradError as error:  # The kernel may capture what only a run of the program makes.
                 mistakes.append(error)
         return found, mistakes
     finally:
@@ -112,7 +114,7 @@ def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
 
 @dataclass
 class _Passes:
-    """The kernel after each pass."""
+    """A list of the kernel after each pass; passes call it."""
 
     seen: list[tuple[str, Kernel]] = field(default_factory=list)
 
@@ -121,7 +123,7 @@ class _Passes:
 
 
 def shown(kernel: Kernel, given: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """(title, text) of everything a stage shows. Raises CommandError for a stage that the direction does not have."""
+    """Yield title and text of everything that a stage shows. Raise CommandError if the direction lacks the stage."""
     if given.stage == "source":
         yield "source", print_kernel(kernel)
         return
@@ -145,7 +147,17 @@ def shown(kernel: Kernel, given: argparse.Namespace) -> Iterator[tuple[str, str]
 
 
 def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, Kernel], None]) -> Lowered:
-    """What a backend runs in a direction. Raises the located errors of the compiler."""
+    """Return what a backend runs in a direction.
+
+    Args:
+        kernel: The source kernel.
+        direction: "forward" or "reverse".
+        lowering: The policy of the gradient: "lean" or "classic".
+        trace: A function that is called with the name of each pass and the kernel after it.
+
+    Raises:
+        CommandError: The kernel is a gradient already.
+    """
     if direction == "forward":
         return prepare_forward(kernel, trace)
     if not is_forward(kernel):
@@ -154,6 +166,7 @@ def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, K
 
 
 def _result(lowered: Lowered, stages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield title and text of the kernels of a lowering that these stages show."""
     if "final" in stages:
         yield "final", print_kernel(lowered.kernel)
     if "final" in stages and lowered.marking is not None:

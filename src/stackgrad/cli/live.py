@@ -1,4 +1,4 @@
-"""The status of a long run: a line that rich redraws in a terminal; elsewhere a plain line now and then."""
+"""Show the status of a long run: a line that rich redraws in a terminal, or else a plain line now and then."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ..harness.fuzz.statistics import Statistics
 
 PLAIN_SECONDS = 10.0
-"""Between two plain lines."""
+"""Seconds between two plain lines."""
 
 
 class Status:
-    """A context manager; `show` may be called as often as one likes."""
+    """A context manager that shows a status line; `show` may be called as often as needed."""
 
     def __init__(self) -> None:
         self._live: Any = None
@@ -32,7 +32,7 @@ class Status:
         return self
 
     def show(self, statistics: Statistics) -> None:
-        """What is counted so far."""
+        """Show what has been counted so far."""
         if self._live is not None:
             self._live.update(statistics.line())
         elif time.monotonic() - self._shown >= PLAIN_SECONDS:

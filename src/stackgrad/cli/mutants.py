@@ -1,4 +1,4 @@
-"""`stackgrad fuzz --mutants`: known mistakes are planted one at a time; how soon does the fuzzer find each?"""
+"""Run `stackgrad fuzz --mutants`: plant known mistakes one at a time, and measure how soon the fuzzer finds each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,17 @@ from . import CommandError
 def hunt(
     names: Sequence[str], seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int = 1
 ) -> int:
-    """One line for each mutant, in at most so many seconds or cases each. names: of mutants; none for all. Returns 1
-    if any was not found. Raises CommandError for a name that no mutant has.
+    """Hunt each mutant, and print a line on it. Return 1 if any was not found.
+
+    Raises CommandError for a name that no mutant has.
+
+    Args:
+        names: Names of mutants; none for all.
+        seconds: Maximum of seconds for each mutant.
+        cases: Maximum of cases for each mutant, or None.
+        seed: Seed of the first case.
+        backends: The backends to compare.
+        processes: Number of cases at a time.
     """
     for name in names:
         if name not in MUTANTS:
@@ -45,7 +54,7 @@ def hunt(
 
 
 def _where(backend: str) -> tuple[str, ...]:
-    """The executor that sees mistakes in a backend; none if it cannot run here."""
+    """Return the executor that sees mistakes in a backend; none if it cannot run here."""
     found, _ = present_backends([JUDGED if backend == "vulkan" else backend])
     return tuple(e.name for e in found)
 
@@ -59,8 +68,10 @@ def _hunt_one(
     processes: int,
     clean: dict[Program, bool],
 ) -> tuple[Statistics, int]:
-    """The run that found it, or the last one, and the cases of all. A case that fails without the mutant too proves
-    nothing, and the hunt goes on behind it. clean: what is known of cases without mutants.
+    """Return the run that found a mutant, or the last run, and the number of cases of all runs.
+
+    A case that also fails without the mutant proves nothing, and the hunt goes on behind it. `clean` tells of programs
+    if they pass without mutants; this function adds to it.
     """
     first, deadline = seed, time.monotonic() + seconds
     while True:
@@ -78,6 +89,7 @@ def _hunt_one(
         ran = first - seed + found.cases
         if not found.findings:
             return found, ran
+        # The program counts only if executors agree on it without the mutant.
         finding = found.findings[0]
         at = finding.seed or 0
         if finding.program not in clean:

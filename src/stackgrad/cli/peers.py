@@ -1,4 +1,4 @@
-"""`stackgrad fuzz --peers`: what other systems get wrong, made small, told into families, and kept as scripts."""
+"""Run `stackgrad fuzz --peers`: find what other systems get wrong, make it small, sort it, and keep it as scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .live import Status
 
 
 def wanted_peers(text: str | None) -> tuple[str, ...]:
-    """The peers named. Raises CommandError for one that is unknown or not installed."""
+    """Return the named peers. Raise CommandError for one that is unknown or not installed."""
     names = tuple(n.strip() for n in (text or "").split(",") if n.strip())
     for name in names:
         if name not in PEERS:
@@ -29,13 +29,20 @@ def wanted_peers(text: str | None) -> tuple[str, ...]:
 
 
 def choose_python(path: str | None) -> None:
-    """The interpreter in which peers run, here and in the processes that this one starts."""
+    """Set the interpreter in which peers run, for this process and those that it starts."""
     if path is not None:
         os.environ[PYTHON] = path
 
 
 def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[str, ...], seconds: float) -> Hunt:
-    """Hunt, and print what came of it; scripts go to the folder of `--findings`."""
+    """Hunt, and print the result; scripts go to the folder of `--findings`.
+
+    Args:
+        given: The arguments of the command.
+        peers: The peers.
+        backends: The backends that judge them.
+        seconds: Seconds of the hunt.
+    """
     seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
     with Status() as status:
         found = hunt(seconds, peers, seed, backends, given.cases, lambda h: status.show(h.statistics))
@@ -51,7 +58,7 @@ def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[
 
 
 def summary(found: Hunt) -> str:
-    """What was asked, and what came of it."""
+    """Return the text on what was run, and what was found."""
     s = found.statistics
     over = f"{found.passed_over} more passed over: what they would show was known"
     rows = [f"seed {s.seed}: {s.cases} kernels in {s.elapsed:.0f} s; {over}"]
@@ -70,7 +77,7 @@ def summary(found: Hunt) -> str:
 
 
 def described(family: Family) -> str:
-    """A family as a user reads it."""
+    """Return the text on a family of findings."""
     finding = family.finding
     failed = next((j.reason for j in finding.judged if j.verdict == "disagree"), finding.crash)
     title = f"FOUND {family.count} times: {family.signature.title}"
@@ -79,8 +86,10 @@ def described(family: Family) -> str:
 
 
 def _kernel(finding: Finding, peer: str) -> str:
+    """Return the program of a finding as the peer's source text."""
     return definitions(finding.program, peer).strip().replace("\n", "\n    ")
 
 
 def _kept(written: Written) -> str:
+    """Return the line on a script that was written."""
     return f"{written.path}: confirmed, {written.said.splitlines()[-1]}"

@@ -1,7 +1,7 @@
-"""Runs a user's program the way `python FILE` would, and sees what it launches and how it ends.
+"""Run a user's program the way `python FILE` would, and record what it launches and how it ends.
 
-A program that defines a dict `CHECK` at its top is imported instead, and `main(**CHECK)` is called: its arguments for
-a run that is short enough to be checked. Which of the two is decided by the text, so no program runs twice.
+A program that defines a dict `CHECK` at its top is imported instead, and `main(**CHECK)` is called: the dict has
+arguments for a run that is short enough to be checked. The text of the program decides this, so no program runs twice.
 """
 
 from __future__ import annotations
@@ -24,12 +24,20 @@ from . import CommandError
 from .watch import watching
 
 CHECK = "CHECK"
+"""The name of the dict of arguments that a program may define."""
 _NAME = "stackgrad_program"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program. totals: launches by (kernel, direction). error: how it ended, None if well."""
+    """One run of a program.
+
+    Attributes:
+        launches: The launches that were kept.
+        totals: Number of launches by (kernel, direction).
+        findings: What was noticed while it ran, such as the first NaN.
+        error: How the program ended, or None if it ended well.
+    """
 
     launches: tuple[CapturedLaunch, ...]
     totals: Mapping[tuple[str, str], int]
@@ -38,9 +46,18 @@ class Run:
 
 
 def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> Run:
-    """Run a program under watch; the runtime is reset before and after. stdout: where its prints go.
+    """Run a program under watch; the runtime is reset before and after.
 
-    Raises CommandError if there is no such file; what the program raises is in the result.
+    Args:
+        path: The file of the program.
+        limit: Number of launches to keep for each kernel and direction.
+        stdout: Where its prints go; None for standard output.
+
+    Returns:
+        The run, with the exception of the program if it raised one.
+
+    Raises:
+        CommandError: There is no such file.
     """
     text = read(path)
     reset()
@@ -53,7 +70,7 @@ def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> Run:
 
 
 def read(path: Path) -> str:
-    """The text of a file. Raises CommandError."""
+    """Return the text of a file. Raise CommandError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -62,13 +79,13 @@ def read(path: Path) -> str:
 
 
 def run_module(path: Path, stdout: TextIO | None = None) -> dict[str, Any]:
-    """The globals of a program after it was imported, not run as a script. Raises what the program raises."""
+    """Return the globals of a program after it was imported, not run as a script. Raise what the program raises."""
     with _as_script(path), redirect_stdout(stdout or sys.stdout):
         return runpy.run_path(str(path), run_name=_NAME)
 
 
 def _ending(path: Path, text: str) -> str | None:
-    """Run to the end. Returns None, or how it ended instead."""
+    """Run a program to its end. Return None, or how it ended instead."""
     try:
         if defines_check(text):
             with _as_script(path):
@@ -85,13 +102,17 @@ def _ending(path: Path, text: str) -> str | None:
 
 
 def _main(names: Mapping[str, Any]) -> Any:
+    """Return the function `main` of a program with CHECK. Raise TypeError if the program does not fit."""
     if not isinstance(names[CHECK], dict) or not callable(names.get("main")):
         raise TypeError("a program with CHECK defines it as a dict of arguments of its function main")
     return names["main"]
 
 
 def defines_check(text: str) -> bool:
-    """Whether a program assigns CHECK at its top. False for text that does not parse: running it shows the mistake."""
+    """Return True if a program assigns CHECK at its top.
+
+    A text that does not parse gives False: running it shows the mistake.
+    """
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
@@ -103,7 +124,7 @@ def defines_check(text: str) -> bool:
 
 @contextmanager
 def _as_script(path: Path) -> Iterator[None]:
-    """sys.argv and sys.path as a script finds them."""
+    """Set sys.argv and sys.path as a script finds them, inside the `with` block."""
     argv, folders = sys.argv, sys.path[:]
     sys.argv, sys.path[:0] = [str(path)], [str(path.resolve().parent)]
     try:
@@ -113,7 +134,10 @@ def _as_script(path: Path) -> Iterator[None]:
 
 
 def describe(error: BaseException, path: Path) -> str:
-    """An exception without our traceback: the last line of it, and the line of the program it came through."""
+    """Return an exception as text, without the traceback through stackgrad.
+
+    The text has the last line of the exception, and the line of the program that it came through.
+    """
     text = f"{type(error).__name__}: {error}" if isinstance(error, StackgradError) else _last_line(error)
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f.lineno for f in frames if f.filename in (str(path), str(path.resolve()))]
@@ -121,4 +145,5 @@ def describe(error: BaseException, path: Path) -> str:
 
 
 def _last_line(error: BaseException) -> str:
+    """Return the last line of an exception."""
     return "".join(traceback.format_exception_only(error)).strip()

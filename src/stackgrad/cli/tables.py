@@ -1,4 +1,4 @@
-"""How a check is shown: progress and tables by rich; without it, the same content as plain text."""
+"""Show a check: progress and tables by rich, or, without it, the same content as plain text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PLAIN_WIDTH = 200
-"""Columns where the output is no terminal: tables are not folded there."""
+"""Number of columns where the output is no terminal; tables are not folded there."""
 
 STYLES: dict[Verdict, str] = {
     "ok": "green",
@@ -25,13 +25,14 @@ STYLES: dict[Verdict, str] = {
     "trap": "bold red",
     "disagree": "bold red",
 }
+"""The style of each verdict."""
 NO_RICH = "rich is not installed, so tables are plain text; cure: pip install 'stackgrad[harness]'"
 
 Table = tuple[list[str], list[list[str]]]
 
 
 class Display:
-    """Writes to a stream."""
+    """A display writes progress and reports to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -44,19 +45,19 @@ class Display:
             self.line(NO_RICH)
 
     def line(self, text: str, style: str = "") -> None:
-        """One line, or several."""
+        """Write a text of one or several lines."""
         if self._console is None:
             print(text, file=self.stream)
         else:
             self._console.print(text, style=style or None, markup=False, soft_wrap=True)
 
     def running(self, name: str) -> None:
-        """A program is about to run; what it prints follows."""
+        """Write that a program is about to run; what it prints follows."""
         self.line(f"running {name}", "bold")
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Callable[[int, int, str], None]]:
-        """A function that shows how far the replays of a program are; silent where nobody watches."""
+        """Yield a function that shows how far the replays of a program are; it is silent without a terminal."""
         if self._console is None or not self._console.is_terminal:
             yield lambda done, total, text: None
             return
@@ -67,7 +68,7 @@ class Display:
             yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text or title)
 
     def report(self, report: Report) -> None:
-        """The whole report of one program."""
+        """Write the whole report of one program."""
         if report.rows:
             self._table(table_of(report), report)
         for text in notes(report):
@@ -94,12 +95,12 @@ class Display:
 
 
 def style_of(text: str) -> str:
-    """The style of a cell: that of the verdict it starts with."""
+    """Return the style of a cell, which is that of the verdict it starts with."""
     return next((STYLES[verdict] for verdict in SEVERITY if text.split(" ")[0] == verdict), "")
 
 
 def table_of(report: Report) -> Table:
-    """Heads, and one line per row of the report."""
+    """Return the heads, and one line for each row of the report."""
     heads = ["kernel", "direction", "verdict", *report.executors, "error/bound", "precisions", "adstacks", "launches"]
     return heads, [_line(row, report.executors) for row in report.rows]
 
@@ -112,14 +113,14 @@ def _line(row: Row, executors: Sequence[str]) -> list[str]:
 
 
 def cell_text(cell: Cell | None) -> str:
-    """Verdict and time of one executor; a dash where it had nothing to do."""
+    """Return verdict and time of one executor; a dash where it had nothing to do."""
     if cell is None:
         return "-"
     return cell.verdict if cell.seconds is None else f"{cell.verdict} {duration(cell.seconds)}"
 
 
 def duration(seconds: float) -> str:
-    """Three digits with a unit: 12.3 us."""
+    """Return a time in seconds with three digits and a unit: 12.3 us."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
@@ -127,14 +128,14 @@ def duration(seconds: float) -> str:
 
 
 def plain_table(table: Table) -> str:
-    """Columns padded to one width each."""
+    """Return a table as text, with columns padded to one width each."""
     heads, lines = table
     widths = [max(len(line[k]) for line in (heads, *lines)) for k in range(len(heads))]
     return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths)).rstrip() for line in (heads, *lines))
 
 
 def notes(report: Report) -> list[str]:
-    """Why a cell says anything but ok, what the adstacks are, and which backends are absent."""
+    """Return the lines on cells that say anything but ok, on adstacks, and on absent backends."""
     found = [] if report.rows else ["it launched no kernel: nothing was judged"]
     for row in report.rows:
         for name, cell in row.cells.items():
@@ -145,7 +146,7 @@ def notes(report: Report) -> list[str]:
 
 
 def summary(report: Report) -> str:
-    """How many comparisons came to which verdict."""
+    """Return the line on how many comparisons had which verdict."""
     counted = [f"{report.counts[verdict]} {verdict}" for verdict in SEVERITY if report.counts[verdict]]
     total = sum(report.counts.values())
     return f"{total} comparisons: {', '.join(counted) or 'none'}; {report.open_share:.0%} decided nothing"

@@ -1,7 +1,7 @@
-"""Watches a whole program: records launches of every kernel, counts all of them, and sees the first NaN.
+"""Watch a whole program: record launches of every kernel, count all of them, and notice the first NaN.
 
-Of each kernel specialisation and direction the first launches are kept, and one later: that whose number is the
-greatest power of two, so at least half way through the program, at the price of log2(launches) copies.
+For each kernel specialization and direction the first launches are kept, and a later one: the launch whose number is
+the greatest power of two. It lies at least half way through the program, at the price of log2(launches) copies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Watch(Capture):
-    """A capture of at most `limit` launches for each kernel and direction. totals: all launches, by (name, kind)."""
+    """A capture of at most `limit` launches for each kernel and direction that also counts all launches.
+
+    Attributes:
+        totals: Number of all launches by (name, kind).
+        findings: Arrays in which a NaN or an infinity appeared.
+    """
 
     totals: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
@@ -40,7 +45,7 @@ class Watch(Capture):
     def recorded(
         self, binding: Binding, kind: Kind, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
     ) -> Iterator[None]:
-        """Around a launch."""
+        """Record and count the launch that runs inside the `with` block; see `Capture.recorded`."""
         key = binding.program, kind
         self.totals[binding.program.kernel.name, kind] += 1
         self._counts[key] += 1
@@ -58,28 +63,30 @@ class Watch(Capture):
                 self._tell(binding.program.kernel.name, kind, name, array, self._counts[key], name not in clean)
 
     def recordings(self) -> list[CapturedLaunch]:
-        """All launches kept, kernel by kernel."""
+        """Return all launches that were kept, kernel by kernel."""
         return [launch for kept in self._kept.values() for launch in kept]
 
     def _keeps(self, key: tuple[Program, Kind]) -> bool:
+        """Return True if the present launch is to be kept."""
         count = self._counts[key]
-        self._seen[key] = 0  # the limit of `Capture` is on first launches only
+        self._seen[key] = 0  # The limit of `Capture` counts only first launches; this class decides itself.
         return count <= self.limit or self.limit > 1 and count & (count - 1) == 0
 
     def _keep(self, key: tuple[Program, Kind]) -> None:
-        """File what `Capture` has just appended."""
+        """File the launch that `Capture` has just appended, in place of the last later one."""
         kept = self._kept.setdefault(key, [])
         del kept[self.limit - 1 :]
         kept.append(self.launches.pop())
 
     def _tell(self, kernel: str, kind: Kind, name: str, array: np.ndarray, launch: int, before: bool) -> None:
+        """Note an array that is not finite, once for each array, kernel and direction."""
         if (kernel, kind, name) not in self._told:
             self._told.add((kernel, kind, name))
             self.findings.append(nonfinite(kernel, kind, name, array, launch, before))
 
 
 def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays with a gradient that a forward launch writes, or the adjoints that a reverse one does."""
+    """Return the arrays with a gradient that a forward launch writes, or the adjoints that a gradient writes."""
     program = binding.program
     launcher = program.forward if kind == "forward" else program.launchers[1] or program.reverse
     names = [name if kind == "forward" else name + GRAD for name in program.gradients]
@@ -92,7 +99,7 @@ def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -
 
 @contextmanager
 def watching(limit: int) -> Iterator[Watch]:
-    """Watch every launch inside, across `init` and `reset`. Not to be nested."""
+    """Watch every launch inside the `with` block, across `init` and `reset`. Do not nest it."""
     watch = Watch(limit)
     RUNTIME.capture = watch
     try:

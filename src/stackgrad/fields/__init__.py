@@ -1,4 +1,4 @@
-"""Fields: what kernels read and write. Scalar arrays, and vectors, matrices and structs over them."""
+"""Define fields, which kernels read and write: scalar arrays, and vectors, matrices and structs over them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Scalar arrays: typed memory that kernels read and write, with an adjoint and a tangent array beside it where asked.
+"""Define scalar arrays: typed memory that kernels read and write, with an adjoint and a tangent array if asked.
 
 Invariant: every write, by the host or by a kernel, gives the array a version that no content had before; a tape that
 watches is told before the write. Memory is one C-contiguous NumPy array. An array whose memory others can write without
-telling is `exported`: its version is another one each time it is asked.
+telling is `exported`: its version changes each time it is read.
 
 On a device launches are not over when they return: `memory` waits for them, `buffer` is for those who launch, or ask
 where the memory is and how large, and elements and whole contents go through the backend.
@@ -33,22 +33,21 @@ if TYPE_CHECKING:
     from ..recording import Own
 
 UNPLACED, DESTROYED = -1, -2
-"""Generations of arrays without memory, and of those whose tree was destroyed; no runtime has them."""
+"""Generations of arrays without memory, and of arrays whose tree was destroyed; no runtime has these numbers."""
 
 _KINDS: dict[tuple[str, int, bool, tuple[int, ...], bool], int] = {}
-"""Numbers of all that a standing launch depends on in an array: element type, axes, gradient, where indices begin,
-whether kernels use the memory as it is."""
+"""The number of each combination of what a standing launch depends on in an array: element type, axes, gradient,
+first indices, and True if kernels use the memory as it is."""
 
 
 class Array(Exchange):
     """An array of one scalar type in runtime memory.
 
-    shape: extents, () for a single number; None for an array that `place` gives memory later. needs_grad, needs_dual:
-    an adjoint, a tangent array of the same shape exists and has memory. They have the same dtype, but the adjoint of an
-    f16 array, to which many small numbers may be added, has f32. version: changes with every write.
-    offset: the first index of each axis, () where indices begin at 0. exported: memory outside of the runtime's control
-    can be written. name: for messages. words: what native code reads and writes of the array; see backends/words.py.
-    buffer: the memory, which launches may be writing just now. owner: the thread that used its derivatives last.
+    `shape` is () for a single number, and unset until `place` gives memory. `needs_grad` and `needs_dual` say that an
+    adjoint or a tangent of the same shape exists and has memory; both have the dtype of the array, but the adjoint of
+    an f16 array, to which many small numbers may be added, has f32. `offset` is the first index of each axis, () for 0.
+    `name` is for messages. `words` is what native code uses of the array, see backends/words.py. `buffer` is the
+    memory, which launches may be writing just now. `owner` is the thread that used its derivatives last.
     """
 
     __slots__ = (
@@ -91,7 +90,7 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
         self._grad: Self | None = None
         self._dual: Self | None = None
-        self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak: dropped fields free memory at once
+        self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak, so that dropped fields free memory
         self.owner: weakref.ref[Own] | None = None
         self._generation = UNPLACED
         if shape is None:
@@ -103,14 +102,14 @@ class Array(Exchange):
 
     @property
     def memory(self) -> np.ndarray:
-        """The memory, when no launch writes it any more. Raises what went wrong in launches."""
+        """Return the memory after all launches have ended. Raise the errors of these launches."""
         if RUNTIME.remote is not None:
             RUNTIME.settle()
         return self.buffer
 
     @property
     def version(self) -> int:
-        """A number that no other content had; a new one at each look if others can write the memory."""
+        """Return a number that no other content had; a new one at each look if others can write the memory."""
         return stamp() if self.words[w.EXPORTED] else self.words[w.VERSION]
 
     @version.setter
@@ -119,16 +118,16 @@ class Array(Exchange):
 
     @property
     def exported(self) -> bool:
-        """Whether memory outside of the runtime's control can be written."""
+        """Return True if code outside of the runtime's control can write the memory."""
         return self.words[w.EXPORTED] != 0
 
     @property
     def is_placed(self) -> bool:
-        """Whether the array has memory."""
+        """Return True if the array has memory."""
         return self._generation != UNPLACED
 
     def allocate(self, shape: tuple[int, ...], memory: np.ndarray | None = None) -> None:
-        """Give the array a shape and memory, once. Raises FieldError."""
+        """Give the array a shape and memory, once. Raise FieldError if it has memory or does not fit its primal."""
         if self.is_placed:
             raise FieldError(f"{self.label} has memory already", "place a field once")
         primal = self._companion[1]() if self._companion else None
@@ -144,7 +143,7 @@ class Array(Exchange):
         self.describe()
 
     def describe(self) -> None:
-        """Write into `words` where the array is and what it is."""
+        """Write into `words` where the memory of the array is and what it holds."""
         words, memory = self.words, self.buffer
         if not self.is_placed or memory.ndim > w.AXES:
             return
@@ -167,7 +166,7 @@ class Array(Exchange):
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The scalar arrays that hold the content."""
+        """Return the scalar arrays that hold the content."""
         return (self,)
 
     def _join(self, primal: Array, shape: tuple[int, ...]) -> None:
@@ -180,7 +179,7 @@ class Array(Exchange):
             raise FieldError(f"{self.label} of shape {shape}, but its primal has {primal.shape}", "give both one shape")
 
     def companion(self, kind: str) -> Array:
-        """The adjoint (kind "grad") or tangent ("dual") array, made without memory if there is none."""
+        """Return the adjoint (kind "grad") or tangent ("dual"); if there is none, make it without memory."""
         found: Array | None = self._grad if kind == "grad" else self._dual
         if found is None:
             dtype = adjoint_type(self.dtype) if kind == "grad" else self.dtype
@@ -203,7 +202,7 @@ class Array(Exchange):
         return FieldError(f"{self.label} has no memory yet", cure)
 
     def discard(self) -> None:
-        """Make the array, and what is beside it, unusable."""
+        """Make the array, its adjoint and its tangent unusable."""
         for array in (self, self._grad, self._dual):
             if array is not None and array.is_placed:
                 array._generation = array.words[w.LIVING] = DESTROYED
@@ -217,21 +216,20 @@ class Array(Exchange):
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
     @property
     def grad(self) -> Self:
-        """The adjoint array. Raises GradientError if the array was made without needs_grad.
+        """Return the adjoint array. Raise GradientError if the array was made without needs_grad.
 
-        While a kernel is traced the answer is None instead: the frontend asks every field, and reports a use in the
-        kernel's text at its line.
+        While a kernel is traced, return None instead: the frontend asks every field, and reports a use at its line.
         """
         return self._companion_of("grad", self._grad)
 
     @property
     def dual(self) -> Self:
-        """The tangent array, of forward mode. Raises GradientError if the array was made without needs_dual."""
+        """Return the tangent array of forward mode. Raise GradientError if the array was made without needs_dual."""
         return self._companion_of("dual", self._dual)
 
     def _companion_of(self, kind: str, found: Self | None) -> Self:
@@ -249,7 +247,7 @@ class Array(Exchange):
 
     @property
     def label(self) -> str:
-        """How messages name the array."""
+        """Return the name of the array for messages."""
         if self.name:
             return f"field {self.name!r}"
         if self.is_placed:
@@ -264,7 +262,7 @@ class Array(Exchange):
     # -- elements -------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
-        """An element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raises OutOfBounds."""
+        """Return an element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raise OutOfBounds."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
         place = place_of(self, index)
@@ -273,7 +271,7 @@ class Array(Exchange):
         return self.buffer.item(place) if RUNTIME.remote is None else RUNTIME.remote.item(self.buffer, place)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an element with a number of a kind that fits. Raises OutOfBounds and FieldError."""
+        """Overwrite an element with a number of a kind that fits. Raise OutOfBounds or FieldError otherwise."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
         place, element = place_of(self, index), self.element(value)
@@ -283,14 +281,14 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
 
     def put(self, place: Any, value: Any) -> None:
-        """Overwrite part of the memory, behind all launches; tells nobody."""
+        """Overwrite part of the memory, in order after all launches, without telling tapes."""
         if RUNTIME.remote is None:
             self.buffer[place] = value
         else:
             RUNTIME.remote.assign(self.buffer, place, value)
 
     def element(self, value: Any) -> Any:
-        """The value as one element, checked: no real for an integer field, no integer that does not fit."""
+        """Return a value as one element. Raise FieldError for a real in an integer field and for what does not fit."""
         given = np.asarray(value)
         if given.ndim:
             raise FieldError(f"{self.label} holds numbers, not {shown(value)}", "use from_numpy() for whole arrays")
@@ -299,8 +297,9 @@ class Array(Exchange):
     # -- whole content --------------------------------------------------------------------------------------
 
     def from_numpy(self, array: Any) -> None:
-        """Overwrite the content. The array has the field's shape; its dtype is cast if no fraction and no range
-        is lost: reals to any real, integers to reals and to integers that hold them. Raises FieldError.
+        """Overwrite the content with an array of the field's shape. Raise FieldError if it does not fit.
+
+        Its dtype is cast if no fraction and no range is lost: reals to reals, integers to reals and wider integers.
         """
         given = as_numpy(array)
         if given.shape != self.shape:
@@ -323,17 +322,17 @@ class Array(Exchange):
             self.from_numpy(other.values())
 
     def values(self) -> np.ndarray:
-        """The content as an array of the host, to be read only: not a copy, unless the memory is a device's."""
+        """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
         self.check_alive()
         return self.buffer if RUNTIME.remote is None else RUNTIME.remote.fetch(self.buffer)
 
     def shared(self) -> np.ndarray:
-        """The memory itself."""
+        """Return the memory itself."""
         self.check_alive()
         return self.memory
 
     def in_place(self) -> np.ndarray:
-        """The memory itself, which launches may be writing just now."""
+        """Return the memory itself, which launches may be writing just now."""
         self.check_alive()
         return self.buffer
 
@@ -350,9 +349,9 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
 
     def begin_write(self, place: Any = ...) -> None:
-        """What precedes every write by the host: is the field alive, and does a tape need the old content?
+        """Prepare for a write by the host: check that the field is alive, and tell tapes, which may save the content.
 
-        place: what is replaced, as an index of the memory; None for nothing yet.
+        `place` is what is replaced, as an index of the memory; None for nothing yet.
         """
         self.check_alive()
         if RUNTIME.words[w.WATCHED]:
@@ -363,7 +362,7 @@ class Array(Exchange):
                 RUNTIME.threads.wrote((self,), "the host")
 
     def begin_read(self, place: Any = ...) -> None:
-        """What precedes reads by the host while anyone takes derivatives; see `Exchange`. place: as of writes."""
+        """Prepare for a read by the host while derivatives are taken; see `Exchange`. `place` is as for writes."""
         own = RUNTIME.threads.own
         if not own.tracing and not self.is_grad:
             for seen in (*reversed(own.tapes), own.forward):
@@ -371,13 +370,13 @@ class Array(Exchange):
                     break
 
     def mark_exported(self) -> None:
-        """From now on others can write the memory on the device, in order with launches."""
+        """Note that others can write the memory on the device from now on, in order with launches."""
         self.begin_write(None)
         self.words[w.VERSION] = stamp()
         self.words[w.EXPORTED] = 1
 
     def export(self) -> None:
-        """From now on others can write the memory; what was known of its content holds no longer."""
+        """Note that others can write the memory from now on, so that what was known of its content no longer holds."""
         self.mark_exported()
         if RUNTIME.remote is not None:
             RUNTIME.remote.share(self.buffer)
@@ -387,7 +386,7 @@ class Array(Exchange):
 def remade(
     kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray, offset: tuple[int, ...] = ()
 ) -> Array:
-    """An array with this content in the present runtime, without gradients: what was pickled."""
+    """Return an array with this content in the present runtime, without gradients; unpickling calls this."""
     RUNTIME.ensure()
     made = kind(dtype, content.shape, name)
     made.layout, made.offset = layout, offset

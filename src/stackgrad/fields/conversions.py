@@ -1,4 +1,4 @@
-"""What users give, as what fields hold: shapes, arrays of NumPy, torch and JAX.
+"""Convert what users give to what fields hold: shapes, and arrays of NumPy, torch and JAX.
 
 Invariant: a conversion loses no fraction and no integer; it raises FieldError instead.
 """
@@ -17,7 +17,7 @@ from ..usage import FieldError
 
 
 def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """A shape as a tuple. Raises FieldError for what is none."""
+    """Return a shape as a tuple. Raise FieldError if it is no shape."""
     try:
         given: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
         extents = tuple(map(operator.index, given))
@@ -29,7 +29,12 @@ def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def zeros(shape: tuple[int, ...], dtype: Scalar) -> np.ndarray:
-    """New memory. Raises FieldError, with the size, if there is not enough, and DeviceError if it is a device's."""
+    """Return new memory filled with zeros.
+
+    Raises:
+        FieldError: The host has not enough memory. The message names the size.
+        DeviceError: The device has not enough memory.
+    """
     if RUNTIME.remote is not None:
         return RUNTIME.remote.zeros(shape, np.dtype(dtype.dtype))
     try:
@@ -40,7 +45,16 @@ def zeros(shape: tuple[int, ...], dtype: Scalar) -> np.ndarray:
 
 
 def convert(given: np.ndarray, dtype: Scalar, label: str) -> np.ndarray:
-    """The array in this type. Raises FieldError where a fraction, or the value of an integer, would be lost."""
+    """Return an array converted to a scalar type.
+
+    Args:
+        given: The array.
+        dtype: The scalar type.
+        label: The name of the field for messages.
+
+    Raises:
+        FieldError: A fraction, or the value of an integer, would be lost.
+    """
     if given.dtype == dtype.dtype:
         return given
     if given.dtype.kind not in "fiub":
@@ -57,8 +71,9 @@ def convert(given: np.ndarray, dtype: Scalar, label: str) -> np.ndarray:
 
 
 def as_numpy(given: Any) -> np.ndarray:
-    """An array of NumPy, torch or JAX, a field, or nested sequences, as a NumPy array that is only read."""
-    if hasattr(given, "detach") and hasattr(given, "cpu"):  # a torch tensor: of another device, or with a gradient
+    """Return an array of NumPy, torch or JAX, a field, or nested sequences, as a NumPy array that is only read."""
+    # A torch tensor may lie on another device, or carry a gradient; NumPy accepts neither.
+    if hasattr(given, "detach") and hasattr(given, "cpu"):
         given = given.detach().cpu()
         given = given.resolve_conj().resolve_neg().numpy() if hasattr(given, "resolve_neg") else given.numpy()
     try:

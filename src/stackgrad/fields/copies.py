@@ -1,6 +1,6 @@
-"""Copies from one array to another one: where someone takes derivatives, or records launches, they are launches.
+"""Copy one array to another; the copy is a launch where derivatives are taken or launches recorded.
 
-Invariant: a copy that is seen so does what the copy by the host does, to the last bit.
+Invariant: such a launch does what the copy by the host does, to the last bit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from .array import Array
 
 Axes = tuple[int | None, ...]
-"""For each axis of the memory that is read, the axis of the memory that is written; None for one of extent 1."""
+"""For each axis of the memory that is read, the axis of the memory that is written; None for an axis of extent 1."""
 
 
 def copied(target: Array, source: Array, axes: Axes) -> bool:
-    """Copy by a launch, if that is seen by someone. False if the host is to copy instead: nobody looks, or the types
-    are such that values decide whether they can be converted.
+    """Copy an array by a launch, if a tape, forward mode or a capture sees launches of this thread.
+
+    Args:
+        target: The array to overwrite.
+        source: The array to read.
+        axes: How the axes match.
+
+    Returns:
+        False if the host must copy instead: nobody watches, or values decide whether the types can be converted.
     """
     if not RUNTIME.words[WATCHED]:
         return False
@@ -28,16 +35,16 @@ def copied(target: Array, source: Array, axes: Axes) -> bool:
     if seen is None or not (source.dtype == target.dtype or source.dtype.is_real and target.dtype.is_real):
         return False
     target.check_alive()
-    if target is source:  # nothing, or what makes its content a constant
+    if target is source:  # A copy to itself does nothing, or makes the content a constant.
         return all(tape.recording for tape in own.tapes) and not (own.forward is not None and own.forward.constant)
     seen.copy(target, source, axes)
     return True
 
 
 def matched_axes(target: Any, source: Any) -> Axes | None:
-    """How the axes of two fields of vectors or matrices match; None if they do not.
+    """Return how the axes of two fields of vectors or matrices match, or None if they do not.
 
-    A vector is a matrix of one column.
+    A vector matches a matrix of one column.
     """
     ours, theirs = ((*one.shape, *one.element_shape) for one in (target, source))
     if ours == theirs:
@@ -53,7 +60,7 @@ def matched_axes(target: Any, source: Any) -> Axes | None:
 
 
 def _in_memory(one: Any) -> list[int]:
-    """Where each axis of the field, and then of its elements, is in memory."""
+    """Return where each axis of the field, and then of its elements, is in memory."""
     inner, outer = len(one.element_shape), len(one.shape)
     if one.element_first:
         return [*range(inner, inner + outer), *range(inner)]

@@ -1,4 +1,4 @@
-"""Elements of matrix and struct fields at the host: values tied to the place they came from.
+"""Define elements of matrix and struct fields for the host: values tied to the place they came from.
 
 Invariant: an element shows what the field holds now, and writing it writes the field, under the rules of field writes.
 """
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 
 _ENTRIES: Any = Matrix.__dict__["data"]
-"""Where a value has its entries; elements of fields have a view of memory there, and tell who reads it."""
+"""The slot where a value keeps its entries. Elements of fields keep a view of memory there, and report reads of it."""
 
 
 class TiedEntries:
-    """Entries in the memory of an array. place: of the element in that memory."""
+    """The entries of an element in the memory of an array.
+
+    Attributes:
+        storage: The array.
+        place: The index of the element in the memory of the array.
+    """
 
     __slots__ = ()
     storage: Array
@@ -34,7 +39,7 @@ class TiedEntries:
 
     @property
     def data(self) -> np.ndarray:
-        """The entries, to be read."""
+        """Return the entries, to be read; derivatives are told of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
         return self._form
@@ -55,7 +60,7 @@ class TiedEntries:
         self._form[place] = value
 
     def _in_storage(self, inner: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Where entries of the element are in the memory of the array: its axes may come first there, or last."""
+        """Return where entries of the element are in the memory of the array, where its axes come first or last."""
         axes = [k for k, part in enumerate(self.place) if isinstance(part, slice)]
         if inner == (...,):
             return self.place
@@ -65,7 +70,7 @@ class TiedEntries:
 
 
 def _entries(place: Any) -> list[tuple[Any, ...]]:
-    """The places of a place: one, or several where entries are chosen by a list."""
+    """Return the places that an index means: one, or several where entries are chosen by a list."""
     parts = place if isinstance(place, tuple) else (place,)
     if len(parts) == 1 and isinstance(parts[0], (list, np.ndarray)):
         return [(int(k),) for k in parts[0]]
@@ -73,13 +78,13 @@ def _entries(place: Any) -> list[tuple[Any, ...]]:
 
 
 class RemoteEntries(TiedEntries):
-    """Entries in memory of a device: copied from there whenever they are looked at."""
+    """The entries of an element in the memory of a device; they are copied whenever they are read."""
 
     __slots__ = ()
 
     @property
     def data(self) -> np.ndarray:  # type: ignore[override]
-        """The entries, as they are now."""
+        """Return the entries as they are now; derivatives are told of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
         return self._fetched()
@@ -123,7 +128,7 @@ class RemoteMatrixElement(RemoteEntries, Matrix):  # type: ignore[misc, override
 
 
 def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
-    """The vector or matrix at this place of an array, its entries shared."""
+    """Return the vector or matrix at a place of an array; its entries are those of the array."""
     data = storage.buffer[place]
     kinds = (VectorElement, MatrixElement) if RUNTIME.remote is None else (RemoteVectorElement, RemoteMatrixElement)
     made: Matrix = object.__new__(kinds[data.ndim - 1])
@@ -142,7 +147,7 @@ class StructElement(Struct):
 
     @classmethod
     def at(cls, field: StructField, place: tuple[int, ...]) -> StructElement:
-        """The element at this place."""
+        """Return the element of a field at a place."""
         made: StructElement = object.__new__(cls)
         object.__setattr__(made, "type", field.type)
         object.__setattr__(made, "_field", field)
@@ -151,11 +156,11 @@ class StructElement(Struct):
 
     @property
     def members(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Member values by name, as they are now."""
+        """Return the present values of the members by name."""
         return {name: member[self._place] for name, member in self._field.members.items()}
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_field", "_place"):  # while it is made
+        if name in ("_field", "_place"):  # The element is being made, and has no such attribute yet.
             raise AttributeError(name)
         found = self._field.members.get(name)
         return found[self._place] if found is not None else super().__getattr__(name)

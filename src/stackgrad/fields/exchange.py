@@ -1,4 +1,4 @@
-"""Fields and ndarrays exchanged with NumPy, torch, JAX and whatever speaks DLPack; copies unless asked otherwise.
+"""Exchange fields and ndarrays with NumPy, torch, JAX and DLPack; content is copied unless asked otherwise.
 
 Invariant: memory that leaves without a copy is `exported` first, so that no cache trusts its content afterwards.
 """
@@ -20,16 +20,16 @@ _CPU = 1
 
 
 class Exchange:
-    """Conversions of what has `values()` (an array of the host to be read), `shared()`, `from_numpy` and `export`."""
+    """The base of all that can be exchanged; subclasses define `values()`, `shared()`, `from_numpy` and `export`."""
 
     __slots__ = ()
 
     def values(self) -> np.ndarray:
-        """The content as an array of the host, to be read only: not a copy, unless the memory is a device's."""
+        """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
         raise NotImplementedError
 
     def shared(self) -> np.ndarray:
-        """The memory itself."""
+        """Return the memory itself."""
         raise NotImplementedError
 
     def from_numpy(self, array: Any) -> None:
@@ -37,19 +37,26 @@ class Exchange:
         raise NotImplementedError
 
     def export(self) -> None:
-        """From now on others can write the memory."""
+        """Note that others can write the memory from now on."""
         raise NotImplementedError
 
     def begin_read(self, place: Any = ...) -> None:
-        """What precedes reads by the host while anyone takes derivatives: does one end there? place: None for memory
-        that is shared, and may be read.
+        """Prepare for a read by the host while derivatives are taken, because a derivative may end there.
+
+        Args:
+            place: The index that is read; None for memory that is shared, and may be read later.
         """
         raise NotImplementedError
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> np.ndarray:
-        """The content: the field's shape, then the shape of its elements. copy: False and None share the memory.
+        """Return the content as an array with the shape of the field, followed by the shape of its elements.
 
-        dtype: of the array, the field's by default; another one cannot share memory: ValueError if copy is False.
+        Args:
+            dtype: The dtype of the array; None for that of the field. Another dtype cannot share memory.
+            copy: True for a copy; False or None to share the memory.
+
+        Raises:
+            ValueError: `copy` is False and the dtype differs.
         """
         if RUNTIME.words[WATCHED]:
             self.begin_read(... if copy or dtype is not None else None)
@@ -66,9 +73,9 @@ class Exchange:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The memory for other libraries on the GPU, in order with their work on the stream that it names.
+        """Return the memory for other libraries on the GPU, in order with their work on the stream that it names.
 
-        Others can write it from now on. AttributeError where arrays are not on a GPU.
+        Others can write the memory from now on. Raises AttributeError where arrays are not on a GPU.
         """
         remote = RUNTIME.remote
         found = None if remote is None else self.in_place()
@@ -81,17 +88,23 @@ class Exchange:
         return made
 
     def in_place(self) -> np.ndarray:
-        """The memory itself, which launches may be writing just now."""
+        """Return the memory itself, which launches may be writing just now."""
         raise NotImplementedError
 
     def mark_exported(self) -> None:
-        """From now on others can write the memory on the device, in order with launches."""
+        """Note that others can write the memory on the device from now on, in order with launches."""
         raise NotImplementedError
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        """The content as a torch tensor on a device, the CPU by default.
+        """Return the content as a torch tensor.
 
-        copy: as in `to_numpy`; memory of the CPU, or, with arch=cuda, of the GPU, is shared without one.
+        Args:
+            device: The device of the tensor; None for the CPU.
+            copy: True for a copy; False or None to share the memory, that of the CPU or, with arch=cuda, of the GPU.
+
+        Raises:
+            ValueError: `copy` is False and the memory is not on this device.
+            MissingPackage: torch is not installed.
         """
         torch = imported("torch", "torch", "torch")
         if RUNTIME.remote is not None and device is not None and torch.device(device).type == "cuda":
@@ -104,29 +117,32 @@ class Exchange:
         return made if on_cpu else made.to(device)
 
     def from_torch(self, tensor: Any) -> None:
-        """Overwrite the content with that of a torch tensor of the same shape, from any device. Raises FieldError."""
+        """Overwrite the content with that of a torch tensor of any device. Raise FieldError if it does not fit."""
         self.from_numpy(tensor)
 
     def to_jax(self) -> Any:
-        """The content as a JAX array, a copy: JAX arrays never change. JAX decides whether 64-bit types stay."""
+        """Return the content as a JAX array; it is a copy, because JAX arrays never change.
+
+        JAX decides whether 64-bit types stay. Raises MissingPackage if JAX is not installed.
+        """
         return imported("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
 
     def from_jax(self, array: Any) -> None:
-        """Overwrite the content with that of a JAX array of the same shape. Raises FieldError."""
+        """Overwrite the content with that of a JAX array. Raise FieldError if it does not fit."""
         self.from_numpy(array)
 
     def to_dlpack(self) -> Any:
-        """A DLPack capsule that shares the memory."""
+        """Return a DLPack capsule that shares the memory."""
         return self.__dlpack__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """`numpy.asarray(x)`: a copy, unless copy is False."""
+        """Return the content for `numpy.asarray(x)`; it is a copy, unless `copy` is False."""
         return self.to_numpy(dtype, copy=copy is not False)
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        """The memory for another package, shared unless copy is True."""
+        """Return a DLPack capsule for another package; it shares the memory unless `copy` is True."""
         if RUNTIME.words[WATCHED]:
             self.begin_read(... if copy else None)
         found = self.values().copy() if copy else self.shared()
@@ -135,13 +151,17 @@ class Exchange:
         return found.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Host memory."""
+        """Return the DLPack device of host memory."""
         return _CPU, 0
 
 
 def shared_memory(given: Any) -> np.ndarray:
-    """The memory of an array of another package as a C-contiguous NumPy array: shared if it is host memory that may be
-    written, else a copy. Raises FieldError for other devices, and for memory that kernels cannot address.
+    """Return the memory of an array of another package as a C-contiguous NumPy array.
+
+    It is shared if it is host memory that may be written, else copied.
+
+    Raises:
+        FieldError: The array is on another device, or has memory that kernels cannot address.
     """
     found = _imported(given)
     if not found.flags.c_contiguous or not found.flags.aligned:
@@ -150,6 +170,7 @@ def shared_memory(given: Any) -> np.ndarray:
 
 
 def _imported(given: Any) -> np.ndarray:
+    """Return an array of another package as a NumPy array over its memory. Raise FieldError if there is none."""
     if isinstance(given, np.ndarray):
         return given
     device = getattr(given, "__dlpack_device__", lambda: (_CPU, 0))()

@@ -1,6 +1,6 @@
-"""Classes to ask `isinstance` for: what holds data, and whether it is a field or an ndarray.
+"""Define the classes to ask `isinstance` for: fields, ndarrays and tensors.
 
-A field is captured by the kernels that use it; an ndarray is an argument, its shape may differ from call to call.
+A field is captured by the kernels that use it. An ndarray is an argument, whose shape may differ from call to call.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ Shape = int | Sequence[int]
 
 
 class Layout(enum.IntEnum):
-    """How elements of several numbers lie in memory: together (AOS), or one number of all elements together (SOA)."""
+    """The order in memory of elements with several numbers.
+
+    With AOS the numbers of an element lie together; with SOA, one number of all elements.
+    """
 
     AOS = 1
     SOA = 2
 
 
 class Backend(enum.IntEnum):
-    """What `sg.tensor` makes."""
+    """The kind of array that `sg.tensor` makes."""
 
     FIELD = 0
     NDARRAY = 1
@@ -44,7 +47,7 @@ class FieldOptions(CompoundOptions, total=False):
 
 
 class TensorOptions(TypedDict, total=False):
-    """Options of `sg.tensor` and its siblings."""
+    """Options of `sg.tensor`, `sg.Vector.tensor` and `sg.Matrix.tensor`."""
 
     backend: Backend
     needs_grad: bool
@@ -53,56 +56,89 @@ class TensorOptions(TypedDict, total=False):
 
 
 class Tensor:
-    """Anything that holds elements by index: fields and ndarrays. As an annotation: an argument that may be either."""
+    """The base of fields and ndarrays; as an annotation, it accepts an argument of either kind."""
 
     __slots__ = ()
     stackgrad_annotation: ClassVar[str] = "tensor"
 
     if TYPE_CHECKING:
-        # What every kind has, for parameters annotated with a base class; each kind defines and documents it. What
-        # the kind decides is Any: an element is a number, a vector, a matrix or a struct, and to kernels an operand.
+        # Type checkers see here what every kind has, for parameters annotated with a base class; each kind defines it.
+        # What depends on the kind is Any: an element is a number, vector, matrix or struct, and in kernels an operand.
 
         @property
-        def shape(self) -> tuple[int, ...]: ...
+        def shape(self) -> tuple[int, ...]:
+            """Return the extents of all axes."""
+
         @property
-        def ndim(self) -> int: ...
+        def ndim(self) -> int:
+            """Return the number of axes."""
+
         @property
-        def needs_grad(self) -> bool: ...
+        def needs_grad(self) -> bool:
+            """Return True if an adjoint exists and has memory."""
+
         @property
-        def needs_dual(self) -> bool: ...
+        def needs_dual(self) -> bool:
+            """Return True if a tangent exists and has memory."""
+
         @property
-        def name(self) -> str | None: ...
+        def name(self) -> str | None:
+            """Return the name that the user gave, or None."""
+
         @property
-        def label(self) -> str: ...
+        def label(self) -> str:
+            """Return the name for messages."""
+
         @property
-        def is_placed(self) -> bool: ...
+        def is_placed(self) -> bool:
+            """Return True if there is memory."""
+
         @property
-        def grad(self) -> Tensor: ...
+        def grad(self) -> Tensor:
+            """Return the adjoint."""
+
         @property
-        def dual(self) -> Tensor: ...
+        def dual(self) -> Tensor:
+            """Return the tangent."""
+
         def __len__(self) -> int: ...
-        def __iter__(self) -> Iterator[Any]: ...  # in kernels alone: the indices
+        def __iter__(self) -> Iterator[Any]: ...  # Only in kernels: the loop indices.
         def __getitem__(self, index: Any, /) -> Any: ...
         def __setitem__(self, index: Any, value: Any, /) -> None: ...
-        def fill(self, value: Any, /) -> None: ...
-        def copy_from(self, other: Any, /) -> None: ...
-        def to_numpy(self, dtype: Any = None) -> Any: ...
-        def from_numpy(self, content: Any, /) -> None: ...
-        def to_torch(self, device: Any = None) -> Any: ...
-        def from_torch(self, content: Any, /) -> None: ...
-        def to_jax(self) -> Any: ...
-        def from_jax(self, content: Any, /) -> None: ...
+        def fill(self, value: Any, /) -> None:
+            """Overwrite every element with one value."""
+
+        def copy_from(self, other: Any, /) -> None:
+            """Overwrite the content with that of a field or ndarray of the same shape."""
+
+        def to_numpy(self, dtype: Any = None) -> Any:
+            """Return the content as a NumPy array, or a dict of them for structs."""
+
+        def from_numpy(self, content: Any, /) -> None:
+            """Overwrite the content with that of an array of the same shape."""
+
+        def to_torch(self, device: Any = None) -> Any:
+            """Return the content as a torch tensor, or a dict of them for structs."""
+
+        def from_torch(self, content: Any, /) -> None:
+            """Overwrite the content with that of a torch tensor of the same shape."""
+
+        def to_jax(self) -> Any:
+            """Return the content as a JAX array, or a dict of them for structs."""
+
+        def from_jax(self, content: Any, /) -> None:
+            """Overwrite the content with that of a JAX array of the same shape."""
 
     def has_grad(self) -> bool:
-        """Whether an adjoint exists and has memory."""
+        """Return True if an adjoint exists and has memory."""
         return bool(self.needs_grad)
 
     def has_dual(self) -> bool:
-        """Whether a tangent exists and has memory."""
+        """Return True if a tangent exists and has memory."""
         return bool(self.needs_dual)
 
     def _unwrap(self) -> Any:
-        """The object itself: nothing is wrapped here."""
+        """Return the object itself, because nothing is wrapped."""
         return self
 
     def __bool__(self) -> bool:
@@ -110,7 +146,7 @@ class Tensor:
 
 
 class Field(Tensor):
-    """Base class of fields: scalar, vector, matrix and struct."""
+    """The base class of fields: scalar, vector, matrix and struct."""
 
     __slots__ = ()
     stackgrad_annotation = "field"
@@ -118,13 +154,16 @@ class Field(Tensor):
     if TYPE_CHECKING:
 
         @property
-        def grad(self) -> Field: ...
+        def grad(self) -> Field:
+            """Return the adjoint."""
+
         @property
-        def dual(self) -> Field: ...
+        def dual(self) -> Field:
+            """Return the tangent."""
 
 
 class Ndarray(Tensor):
-    """Base class of ndarrays: scalar, vector and matrix."""
+    """The base class of ndarrays: scalar, vector and matrix."""
 
     __slots__ = ()
     stackgrad_annotation = "ndarray"
@@ -132,13 +171,16 @@ class Ndarray(Tensor):
     if TYPE_CHECKING:
 
         @property
-        def grad(self) -> Ndarray: ...
+        def grad(self) -> Ndarray:
+            """Return the adjoint."""
+
         @property
-        def dual(self) -> Ndarray: ...
+        def dual(self) -> Ndarray:
+            """Return the tangent."""
 
 
 def wrap(tensor: Any) -> Tensor:
-    """The field or ndarray itself; raises TypeError for anything else."""
+    """Return the field or ndarray itself. Raise TypeError for anything else."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{type(tensor).__name__} is neither a field nor an ndarray")
     return tensor

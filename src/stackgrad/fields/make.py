@@ -1,6 +1,6 @@
-"""Factories of fields.
+"""Make fields of scalars, vectors, matrices and structs.
 
-Invariant: a field is either placed, with shape and memory, or waits for `place`; gradients that were asked for are
+Invariant: a field is either placed, with shape and memory, or waits for `place`. Gradients that were asked for are
 placed together with their primals.
 """
 
@@ -81,13 +81,23 @@ def field(
     order: str | None = None,
     layout: Layout | Sequence[int] | None = None,
 ) -> Any:
-    """A new field of zeros.
+    """Return a new field of zeros.
 
-    dtype: a scalar type (`sg.f32`), Python's float or int, which mean the defaults of `sg.init`, or a vector, matrix or
-    struct type. shape: extents, an int for one axis, () for a single number `x[None]`; None for a field that
-    `sg.root.dense(...).place(x)` places. needs_grad, needs_dual: make `x.grad`, `x.dual` too; real types only.
-    order, layout: how the axes are nested in memory, a hint that changes no result; layout of vectors: `sg.Layout`.
-    offset: the first index of each axis, if not 0: indices run from offset to offset + shape. Raises FieldError.
+        x = sg.field(sg.f32, shape=(64, 64), needs_grad=True)
+
+    Args:
+        dtype: A scalar type, Python's float or int for the defaults of `sg.init`, or a vector, matrix or struct type.
+        shape: An extent or a tuple of extents; () for a number `x[None]`; None if `sg.root.dense(...).place(x)` places
+            x.
+        needs_grad: True to make the adjoint `x.grad` too; real types only.
+        name: The name for messages.
+        needs_dual: True to make the tangent `x.dual` too; real types only.
+        offset: The first index of each axis; indices run from offset to offset + shape. None for 0.
+        order: How the axes are nested in memory, as "ij"; a hint that changes no result.
+        layout: The same as a permutation; for vectors, matrices and structs a `sg.Layout`.
+
+    Raises:
+        FieldError: An argument does not fit.
     """
     element = getattr(dtype, TYPE_ATTRIBUTE, dtype)
     common: dict[str, Any] = {"needs_grad": needs_grad, "needs_dual": needs_dual, "name": name, "offset": offset}
@@ -114,7 +124,12 @@ def matrix_field(
     layout: Layout = Layout.AOS,
     ndim: int | None = None,
 ) -> MatrixField:
-    """A new field of vectors (element shape (n,)) or matrices (n, m); see `field`. layout: AOS or SOA."""
+    """Return a new field of vectors or matrices, filled with zeros.
+
+    The arguments that `field` has too mean the same, and the errors are the same. `element` is the shape of an element,
+    (n,) for vectors and (n, m) for matrices; `dtype` is the scalar type of the entries, or nested lists of it; `layout`
+    is `sg.Layout.AOS` or `sg.Layout.SOA`; `ndim` is the number of axes of an element, checked if given.
+    """
     kind = MatrixType(element, scalar_type(_one_of(dtype)))
     _check_ndim(ndim, len(element))
     check_nesting(shape, order, None)
@@ -124,7 +139,7 @@ def matrix_field(
 
 
 def _matrix(kind: MatrixType, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> MatrixField:
-    """A field of vectors or matrices without memory."""
+    """Return a field of vectors or matrices without memory."""
     storage = new_array(ScalarField, kind.dtype, needs_grad, needs_dual, name)
     return MatrixField(kind, storage, layout == Layout.SOA)
 
@@ -139,14 +154,17 @@ def struct_field(
     offset: Shape | None = None,
     layout: Layout = Layout.AOS,
 ) -> StructField:
-    """A new field of structs: one field for each member. Members that are no reals have no gradient."""
+    """Return a new field of structs, which has one field for each member; members that are no reals have no gradient.
+
+    The arguments, and the errors, are those of `field`.
+    """
     made = _struct(kind, _layout(layout), needs_grad, needs_dual, name)
     place_now(made, shape, offset)
     return made
 
 
 def _struct(kind: StructType, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> StructField:
-    """A field of structs without memory."""
+    """Return a field of structs without memory."""
     if not kind.members:
         raise FieldError("a struct without members has no field", "give it a member")
     members = {n: _member(k, layout, needs_grad, needs_dual, f"{name}.{n}" if name else None) for n, k in kind.members}
@@ -154,7 +172,7 @@ def _struct(kind: StructType, layout: Layout, needs_grad: bool, needs_dual: bool
 
 
 def _member(kind: Any, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
-    """A member's field, without memory; those that are no reals have no companions."""
+    """Return the field of a member without memory; a member that is no real has no companions."""
     if isinstance(kind, StructType):
         return _struct(kind, layout, needs_grad, needs_dual, name)
     scalar = scalar_type(kind.dtype if isinstance(kind, MatrixType) else kind)
@@ -165,7 +183,18 @@ def _member(kind: Any, layout: Layout, needs_grad: bool, needs_dual: bool, name:
 
 
 def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
-    """An array without memory, that knows which companions to place with it."""
+    """Return an array without memory, which knows which companions to place with it.
+
+    Args:
+        maker: The class of the array.
+        dtype: The scalar type.
+        needs_grad: True to place an adjoint with it.
+        needs_dual: True to place a tangent with it.
+        name: The name for messages.
+
+    Raises:
+        FieldError: The type is no real, and a companion is asked for.
+    """
     RUNTIME.ensure()
     wanted = [kind for kind, asked in (("grad", needs_grad), ("dual", needs_dual)) if asked]
     if wanted and not dtype.is_real:
@@ -195,7 +224,11 @@ def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> No
 
 
 def check_nesting(shape: Shape | None, order: str | None, layout: Any) -> tuple[int, ...] | None:
-    """The order of nesting that `order` ("ji") or `layout` ((1, 0)) asks for, None if it is the usual one."""
+    """Return the order of nesting that `order` ("ji") or `layout` ((1, 0)) asks for; None for the usual order.
+
+    Raises:
+        FieldError: There is no shape, or the axes are not named once each.
+    """
     if order is None and (layout is None or isinstance(layout, Layout)):
         return None
     if shape is None:
@@ -208,6 +241,7 @@ def check_nesting(shape: Shape | None, order: str | None, layout: Any) -> tuple[
 
 
 def _layout(layout: Any) -> Layout:
+    """Return the layout of elements. Raise FieldError if it is none."""
     if layout is None:
         return Layout.AOS
     if isinstance(layout, Layout):
@@ -216,7 +250,7 @@ def _layout(layout: Any) -> Layout:
 
 
 def _one_of(dtype: Any) -> Any:
-    """The one type of a list of entries' types."""
+    """Return the common type of nested lists of entries' types. Raise FieldError if they differ."""
     if not isinstance(dtype, (list, tuple)):
         return dtype
     flat = [d for row in dtype for d in (row if isinstance(row, (list, tuple)) else [row])]

@@ -1,7 +1,7 @@
-"""Fields and ndarrays whose elements are vectors or matrices, over one scalar array.
+"""Define fields and ndarrays whose elements are vectors or matrices, over one scalar array.
 
-Invariant: `storage` has the axes of the field and those of the element, the element's last (AOS) or first (SOA). It
-alone has memory, versions and gradients; `grad` here is a view of `storage.grad`.
+Invariant: `storage` has the axes of the field and those of the element, the element's last (AOS) or first (SOA). Only
+`storage` has memory, versions and gradients; the `grad` of the field is a view of `storage.grad`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ from .scalar import described
 
 
 class MatrixArray(Exchange):
-    """What matrix fields and matrix ndarrays share.
+    """The common base of matrix fields and matrix ndarrays.
 
-    element: type of the elements. storage: the scalar array. element_first: whether the element's axes come first.
+    Attributes:
+        element: The type of the elements.
+        storage: The scalar array.
+        element_first: True if the axes of the element come first in memory.
     """
 
     __slots__ = ("element", "storage", "element_first", "_grad", "_dual", "__weakref__")
@@ -48,65 +51,65 @@ class MatrixArray(Exchange):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the field, without those of the elements."""
+        """Return the extents of the field, without those of the elements."""
         shape, count = self.storage.shape, len(self.element.shape)
         return shape[count:] if self.element_first else shape[:-count]
 
     @property
     def offset(self) -> tuple[int, ...]:
-        """The first index of each axis; () where indices begin at 0."""
+        """Return the first index of each axis; () where indices begin at 0."""
         return self.storage.offset
 
     @property
     def ndim(self) -> int:
-        """Number of axes of the field."""
+        """Return the number of axes of the field."""
         return len(self.shape)
 
     @property
     def dtype(self) -> Scalar:
-        """Type of the entries of the elements."""
+        """Return the type of the entries of the elements."""
         return self.element.dtype
 
     @property
     def n(self) -> int:
-        """Rows of an element."""
+        """Return the number of rows of an element."""
         return self.element.shape[0]
 
     @property
     def m(self) -> int:
-        """Columns of an element; 1 of a vector."""
+        """Return the number of columns of an element, which is 1 for a vector."""
         return self.element.shape[1] if len(self.element.shape) == 2 else 1
 
     @property
     def element_shape(self) -> tuple[int, ...]:
-        """(n,) of vectors, (n, m) of matrices."""
+        """Return the shape of an element: (n,) for vectors, (n, m) for matrices."""
         return self.element.shape
 
     @property
     def layout(self) -> Layout:
-        """Whether the entries of an element lie together (AOS) or each entry of all elements does (SOA)."""
+        """Return AOS if the entries of an element lie together, SOA if each entry of all elements does."""
         return Layout.SOA if self.element_first else Layout.AOS
 
     @property
     def needs_grad(self) -> bool:
-        """Whether an adjoint exists and has memory."""
+        """Return True if an adjoint exists and has memory."""
         return self.storage.needs_grad
 
     @property
     def needs_dual(self) -> bool:
-        """Whether a tangent exists and has memory."""
+        """Return True if a tangent exists and has memory."""
         return self.storage.needs_dual
 
     @property
     def grad(self) -> Self:
-        """The adjoint, of the same shape and layout. Raises GradientError if it was made without needs_grad."""
+        """Return the adjoint, of the same shape and layout. Raise GradientError if it was made without needs_grad."""
         if self._grad is None or self._grad.storage is not self.storage.grad:
             self._grad = self._beside(self.storage.grad, adjoint_element(self.element))
         return self._grad  # type: ignore[return-value]
 
     @property
     def dual(self) -> Self:
-        """The tangent, of the same shape and layout. Raises GradientError if it was made without needs_dual."""
+        """Return the tangent, of the same shape and layout. Raise GradientError if it was made without needs_dual."""
         if self._dual is None or self._dual.storage is not self.storage.dual:
             self._dual = self._beside(self.storage.dual, self.element)
         return self._dual  # type: ignore[return-value]
@@ -115,19 +118,19 @@ class MatrixArray(Exchange):
         return None if storage is None else type(self)(element, storage, self.element_first)
 
     def companion(self, kind: str) -> Self:
-        """The adjoint ("grad") or tangent ("dual"), made without memory if there is none."""
+        """Return the adjoint ("grad") or tangent ("dual"); if there is none, make it without memory."""
         self.storage.companion(kind)
         made: Self = getattr(self, kind)
         return made
 
     @property
     def name(self) -> str | None:
-        """For messages."""
+        """Return the name that the user gave, or None."""
         return self.storage.name
 
     @property
     def label(self) -> str:
-        """How messages name the field."""
+        """Return the name of the field for messages."""
         if self.name or not self.is_placed:
             return self.storage.label
         return f"the {self.maker} of {self.element} and shape {self.shape}"
@@ -146,16 +149,16 @@ class MatrixArray(Exchange):
 
     @property
     def is_placed(self) -> bool:
-        """Whether the field has memory."""
+        """Return True if the field has memory."""
         return self.storage.is_placed
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The scalar arrays that hold the content."""
+        """Return the scalar arrays that hold the content."""
         return (self.storage,)
 
     def allocate(self, shape: tuple[int, ...]) -> None:
-        """Give the field a shape and memory, once. Raises FieldError."""
+        """Give the field a shape and memory, once. Raise FieldError if it has memory already."""
         own = self.element.shape
         self.storage.allocate((*own, *shape) if self.element_first else (*shape, *own))
 
@@ -164,27 +167,27 @@ class MatrixArray(Exchange):
         self.storage.check_alive()
 
     def export(self) -> None:
-        """From now on others can write the memory."""
+        """Note that others can write the memory from now on."""
         self.storage.export()
 
     def begin_read(self, place: Any = ...) -> None:
-        """What precedes reads by the host; see `Array.begin_read`."""
+        """Prepare for a read by the host; see `Array.begin_read`."""
         self.storage.begin_read(place)
 
     def values(self) -> np.ndarray:
-        """The content with the element's axes last, to be read only; see `Array.values`."""
+        """Return the content with the axes of the element last, to be read only; see `Array.values`."""
         return self._in_order(self.storage.values())
 
     def shared(self) -> np.ndarray:
-        """The memory itself, with the element's axes last."""
+        """Return the memory itself, with the axes of the element last."""
         return self._in_order(self.storage.shared())
 
     def in_place(self) -> np.ndarray:
-        """The memory itself, with the element's axes last, which launches may be writing just now."""
+        """Return the memory itself, with the axes of the element last; launches may be writing it just now."""
         return self._in_order(self.storage.in_place())
 
     def mark_exported(self) -> None:
-        """From now on others can write the memory on the device, in order with launches."""
+        """Note that others can write the memory on the device from now on, in order with launches."""
         self.storage.mark_exported()
 
     def _in_order(self, memory: np.ndarray) -> np.ndarray:
@@ -196,13 +199,13 @@ class MatrixArray(Exchange):
     # -- elements -------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Matrix:
-        """An element, which stays tied to the field: writing its entries writes the field. Raises OutOfBounds."""
+        """Return an element, which stays tied to the field: writing its entries writes the field. Raise OutOfBounds."""
         self.check_alive()
         place = self._place(index)
         return element_of(self.storage, place)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an element with a vector or matrix of its shape. Raises OutOfBounds and FieldError."""
+        """Overwrite an element with a vector or matrix of its shape. Raise OutOfBounds or FieldError otherwise."""
         self.check_alive()
         place = self._place(index)
         self.storage.write(place, self._element(value))
@@ -220,7 +223,10 @@ class MatrixArray(Exchange):
     # -- whole content --------------------------------------------------------------------------------------
 
     def from_numpy(self, array: Any) -> None:
-        """Overwrite the content. The array has the field's shape and then that of its elements; see Array."""
+        """Overwrite the content with an array that has the field's shape, followed by that of its elements.
+
+        The dtype is cast, and errors are raised, as by `Array.from_numpy`.
+        """
         given = as_numpy(array)
         want = (*self.shape, *self.element.shape)
         if given.shape not in (want, (*want, 1), want[: -1 if self.m == 1 else None]):
@@ -239,8 +245,9 @@ class MatrixArray(Exchange):
         self.storage.write(..., element.reshape(spread) if self.element_first else element)
 
     def copy_from(self, other: MatrixArray) -> None:
-        """Overwrite the content with that of a field or ndarray of the same shape and elements. To derivatives it is a
-        launch.
+        """Overwrite the content with that of a field or ndarray of the same shape and elements.
+
+        To derivatives it is a launch. Fields that do not match raise FieldError.
         """
         if not isinstance(other, MatrixArray):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
@@ -256,15 +263,18 @@ class MatrixArray(Exchange):
 
 
 class MatrixField(MatrixArray, Field):
-    """A field of vectors or matrices. Made by `sg.Vector.field`, `sg.Matrix.field` and the types' own `field`."""
+    """A field of vectors or matrices; `sg.Vector.field`, `sg.Matrix.field` and the types' own `field` make them."""
 
     __slots__ = ()
     maker = "field"
 
     def to_numpy(self, dtype: Any = None, *, keep_dims: bool = False, copy: bool | None = True) -> np.ndarray:
-        """The content: the field's shape, then (n, m) of matrices, (n,) of vectors and of matrices of one column.
+        """Return the content: the field's shape, then (n, m) of matrices, or (n,) of vectors and one-column matrices.
 
-        keep_dims: (n, 1) of these two instead. dtype, copy: as of other arrays.
+        Args:
+            dtype: The dtype of the array; None for that of the field.
+            keep_dims: True for (n, 1) in place of (n,).
+            copy: False or None to share the memory; see `Exchange.to_numpy`.
         """
         found = super().to_numpy(dtype, copy=copy)
         if self.m != 1:
@@ -272,20 +282,20 @@ class MatrixField(MatrixArray, Field):
         return found.reshape(*self.shape, self.n, *(1,) * keep_dims)
 
     def get_scalar_field(self, *indices: int) -> Any:
-        """Not available: the entries of all elements are one array. Raises FieldError."""
+        """Raise FieldError, because the entries of all elements are one array."""
         raise FieldError(f"{self.label} is one array, not one field for each entry", "use x[i][k], or to_numpy()")
 
 
 class MatrixNdarray(MatrixArray, Ndarray):
-    """An ndarray of vectors or matrices. `grad` is None if it was made without needs_grad."""
+    """An ndarray of vectors or matrices; `grad` is None if it was made without needs_grad."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        """An element, tied to the ndarray, or the part `x[a:b]` as a view. Raises OutOfBounds and ViewError."""
+        """Return an element, tied to the ndarray, or the part `x[a:b]` as a view. Raise OutOfBounds or ViewError."""
         return sliced(self, index) if isinstance(index, slice) else MatrixArray.__getitem__(self, index)
 
 
 def remade(kind: type[MatrixArray], element: MatrixType, make: Any, content: Any, element_first: bool) -> MatrixArray:
-    """A field or ndarray with this content in the present runtime, without gradients: what was pickled."""
+    """Return a field or ndarray with this content in the present runtime, without gradients; unpickling calls this."""
     return kind(element, make(*content), element_first)

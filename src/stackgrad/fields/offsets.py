@@ -1,7 +1,7 @@
-"""Offsets: fields whose indices run from `offset` to `offset + shape`.
+"""Handle offsets: the indices of a field run from `offset` to `offset + shape`.
 
-Invariant: a field, its members and what is beside it (adjoint, tangent) have one offset, which is fixed when the field
-is placed; () means that indices begin at 0. Memory begins at the first element: only indices are shifted.
+Invariant: a field, its members, its adjoint and its tangent have one offset, which is fixed when the field is placed;
+() means that indices begin at 0. Memory begins at the first element: only indices are shifted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
-    """The offset with one integer for each axis; () if it shifts nothing. Raises FieldError."""
+    """Return the offset with one integer for each axis; () if it shifts nothing.
+
+    Raises:
+        FieldError: It is not made of integers, or has not one for each axis.
+    """
     if offset is None:
         return ()
     given = tuple(offset) if isinstance(offset, (tuple, list)) else (offset,)
@@ -33,7 +37,10 @@ def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
 
 
 def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
-    """Shift the indices of arrays and of what is beside them. Gradients follow their primals and stay as they are."""
+    """Shift the indices of arrays, and of their adjoints and tangents.
+
+    Gradients that are given themselves follow their primals, and stay as they are.
+    """
     for array in arrays:
         if array.is_grad:
             continue
@@ -44,12 +51,21 @@ def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
 
 
 def described(shape: tuple[int, ...], offset: tuple[int, ...]) -> str:
-    """The shape, and where indices begin if not at 0, for messages."""
+    """Return the shape, and the first indices if they are not 0, for messages."""
     return f"shape is {shape} and whose indices begin at {offset}" if offset else f"shape is {shape}"
 
 
 def place_of(field: Any, index: Any) -> tuple[int, ...]:
-    """The indices of one element, checked against the field's shape. Raises FieldError and OutOfBounds."""
+    """Return the indices of one element in memory, checked against the field's shape.
+
+    Args:
+        field: A field or ndarray.
+        index: An integer, a tuple, list or vector of them, or None for a single number.
+
+    Raises:
+        FieldError: The number of indices is wrong, or one is no integer.
+        OutOfBounds: An index is outside.
+    """
     shape: tuple[int, ...] = field.shape
     indices = () if index is None else index if isinstance(index, tuple) else (index,)
     if len(indices) != len(shape):
@@ -75,7 +91,7 @@ def place_of(field: Any, index: Any) -> tuple[int, ...]:
 
 
 def _spread(indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Indices given as one list or vector, `x[[i, j]]`, one by one; `x[(None,)]` means no indices."""
+    """Return indices given as one list or vector, `x[[i, j]]`, one by one; `x[(None,)]` means no indices."""
     if indices == (None,):
         return ()
     if len(indices) == 1 and (isinstance(indices[0], list) or getattr(indices[0], "is_stackgrad_matrix", False)):

@@ -1,4 +1,4 @@
-"""Fields and ndarrays of scalars, and the factory `sg.field`."""
+"""Define fields and ndarrays of scalars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .kinds import Field, Ndarray
 
 
 class ScalarField(Array, Field):
-    """A field of scalars. Made by `sg.field`."""
+    """A field of scalars; `sg.field` makes them."""
 
     __slots__ = ()
 
@@ -19,17 +19,17 @@ class ScalarField(Array, Field):
 
 
 class ScalarNdarray(Array, Ndarray):
-    """An ndarray of scalars. Made by `sg.ndarray`. `grad` is None if it was made without needs_grad."""
+    """An ndarray of scalars; `sg.ndarray` makes them. Their `grad` is None if they were made without needs_grad."""
 
     __slots__ = ()
 
     @property
     def element_shape(self) -> tuple[int, ...]:
-        """(): elements are scalars."""
+        """Return (), because elements are scalars."""
         return ()
 
     def __getitem__(self, index: Any) -> Any:
-        """An element as a Python number, or the part `x[a:b]` as a view. Raises OutOfBounds and ViewError."""
+        """Return an element as a Python number, or the part `x[a:b]` as a view. Raise OutOfBounds or ViewError."""
         return sliced(self, index) if isinstance(index, slice) else Array.__getitem__(self, index)
 
     def __repr__(self) -> str:
@@ -40,12 +40,18 @@ class ScalarNdarray(Array, Ndarray):
 
     @property
     def label(self) -> str:
-        """How messages name the array."""
+        """Return the name of the array for messages."""
         return Array.label.fget(self).replace("field", "ndarray", 1)  # type: ignore[attr-defined,no-any-return]
 
 
 def described(maker: str, parts: list[str], tensor: Any) -> str:
-    """What `repr` shows: how the field or ndarray could be made."""
+    """Return what `repr` shows: how the field or ndarray could be made.
+
+    Args:
+        maker: The name of the function that makes it.
+        parts: Its first arguments.
+        tensor: The field or ndarray.
+    """
     parts = [*parts, f"shape={tensor.shape}" if tensor.is_placed else "not placed"]
     parts += ["needs_grad=True"] if tensor.needs_grad else []
     parts += ["needs_dual=True"] if tensor.needs_dual else []

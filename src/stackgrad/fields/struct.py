@@ -1,7 +1,6 @@
-"""Fields of structs: one field for each member, all of one shape.
+"""Define fields of structs, which have one field for each member, all of one shape.
 
-Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of those
-members that have one.
+Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of the members that have one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,14 @@ from .scalar import described
 
 
 class StructField(Field):
-    """A field of structs. Made by `sg.Struct.field` and by the struct types' own `field`. Members are attributes."""
+    """A field of structs, whose members are attributes; `sg.Struct.field` and the types' own `field` make them.
+
+    Attributes:
+        type: The type of the elements.
+        members: The field of each member by name.
+        name: The name for messages, or None.
+        layout: The layout of members that are vectors or matrices.
+    """
 
     __slots__ = ("type", "members", "name", "layout", "_grad", "_dual", "__weakref__")
     is_stackgrad_struct_field = True
@@ -39,24 +45,24 @@ class StructField(Field):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the field."""
+        """Return the extents of the field."""
         found: tuple[int, ...] = self._first.shape
         return found
 
     @property
     def offset(self) -> tuple[int, ...]:
-        """The first index of each axis; () where indices begin at 0."""
+        """Return the first index of each axis; () where indices begin at 0."""
         found: tuple[int, ...] = self._first.offset
         return found
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """Return the number of axes."""
         return len(self.shape)
 
     @property
     def keys(self) -> list[str]:
-        """Member names in order."""
+        """Return the names of the members in order."""
         return list(self.members)
 
     @property
@@ -65,23 +71,23 @@ class StructField(Field):
 
     @property
     def needs_grad(self) -> bool:
-        """Whether any member has an adjoint with memory."""
+        """Return True if any member has an adjoint with memory."""
         return any(member.needs_grad for member in self.members.values())
 
     @property
     def needs_dual(self) -> bool:
-        """Whether any member has a tangent with memory."""
+        """Return True if any member has a tangent with memory."""
         return any(member.needs_dual for member in self.members.values())
 
     @property
     def grad(self) -> StructField:
-        """The adjoints of the members that have one. Raises GradientError if none has."""
+        """Return the adjoints of the members that have one. Raise GradientError if none has."""
         self._grad = self._beside("grad", self._grad)
         return self._grad  # type: ignore[return-value]
 
     @property
     def dual(self) -> StructField:
-        """The tangents of the members that have one. Raises GradientError if none has."""
+        """Return the tangents of the members that have one. Raise GradientError if none has."""
         self._dual = self._beside("dual", self._dual)
         return self._dual  # type: ignore[return-value]
 
@@ -105,7 +111,7 @@ class StructField(Field):
 
     @property
     def label(self) -> str:
-        """How messages name the field."""
+        """Return the name of the field for messages."""
         return f"field {self.name!r}" if self.name else f"the field of {self.type}"
 
     def __repr__(self) -> str:
@@ -120,7 +126,7 @@ class StructField(Field):
     def __getattr__(self, name: str) -> Any:
         if name in StructField.__slots__:
             raise AttributeError(name)
-        if name in ("grad", "dual"):  # the property raised, which is an AttributeError too
+        if name in ("grad", "dual"):  # The property raised GradientError, which is an AttributeError too.
             raise self._missing(name)
         if name in self.members:
             return self.members[name]
@@ -128,7 +134,7 @@ class StructField(Field):
         raise AttributeError(f"{self.label} has no member {name!r}. {hint}".rstrip(". "))
 
     def get_member_field(self, name: str) -> Any:
-        """The field of one member. Raises FieldError if there is none."""
+        """Return the field of one member. Raise FieldError if there is none."""
         if name not in self.members:
             hint = close_names(name, self.keys) or f"members: {', '.join(self.keys)}"
             raise FieldError(f"{self.label} has no member {name!r}", hint)
@@ -138,17 +144,17 @@ class StructField(Field):
 
     @property
     def is_placed(self) -> bool:
-        """Whether the field has memory."""
+        """Return True if the field has memory."""
         placed: bool = self._first.is_placed
         return placed
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The scalar arrays that hold the content."""
+        """Return the scalar arrays that hold the content."""
         return tuple(array for member in self.members.values() for array in member.arrays)
 
     def allocate(self, shape: tuple[int, ...]) -> None:
-        """Give all members a shape and memory, once. Raises FieldError."""
+        """Give all members a shape and memory, once. Raise FieldError if they have memory already."""
         for member in self.members.values():
             member.allocate(shape)
 
@@ -159,12 +165,12 @@ class StructField(Field):
     # -- elements and content -------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> StructElement:
-        """An element, which stays tied to the field: writing its members writes the field. Raises OutOfBounds."""
+        """Return an element, which stays tied to the field: writing its members writes the field. Raise OutOfBounds."""
         self.check_alive()
         return StructElement.at(self, self._indices(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an element with a struct, a mapping or a sequence of members. Raises OutOfBounds, StructError."""
+        """Overwrite an element with a struct, a mapping or a sequence of members. Raise OutOfBounds or StructError."""
         self.check_alive()
         place = self._indices(index)
         given = value.members if isinstance(value, Struct) else value
@@ -173,31 +179,31 @@ class StructField(Field):
             self.members[name][place] = member
 
     def _indices(self, index: Any) -> tuple[int, ...]:
-        """The indices of an element, checked, as its members take them. Raises OutOfBounds."""
+        """Return the checked indices of an element, as its members take them. Raise OutOfBounds."""
         place = place_of(self, index)
         return tuple(map(operator.add, place, self.offset)) if self.offset else place
 
     def to_numpy(self, dtype: Any = None) -> dict[str, Any]:
-        """Copies of the members' contents by name."""
+        """Return copies of the members' contents by name."""
         return {name: member.to_numpy(dtype) for name, member in self.members.items()}
 
     def from_numpy(self, arrays: Mapping[str, Any]) -> None:
-        """Overwrite members with the arrays of a mapping. Raises FieldError for an unknown member."""
+        """Overwrite members with the arrays of a mapping. Raise FieldError for an unknown member."""
         for name in arrays:
             self.get_member_field(name)
         for name, array in arrays.items():
             self.members[name].from_numpy(array)
 
     def to_torch(self, device: Any = None) -> dict[str, Any]:
-        """Copies of the members' contents by name, as torch tensors."""
+        """Return copies of the members' contents by name, as torch tensors."""
         return {name: member.to_torch(device) for name, member in self.members.items()}
 
     def from_torch(self, tensors: Mapping[str, Any]) -> None:
-        """Overwrite members with the tensors of a mapping."""
+        """Overwrite members with the tensors of a mapping. Raise FieldError for an unknown member."""
         self.from_numpy(tensors)
 
     def to_jax(self) -> dict[str, Any]:
-        """Copies of the members' contents by name, as JAX arrays."""
+        """Return copies of the members' contents by name, as JAX arrays."""
         return {name: member.to_jax() for name, member in self.members.items()}
 
     from_jax = from_numpy
@@ -212,7 +218,7 @@ class StructField(Field):
                 field.fill(value)
 
     def copy_from(self, other: StructField) -> None:
-        """Overwrite the content with that of a field of the same members."""
+        """Overwrite the content with that of a field of the same members. Raise FieldError if they differ."""
         if not isinstance(other, StructField) or other.keys != self.keys:
             raise FieldError(f"{self.label} cannot be copied from {other!r}", "give a field with the same members")
         for name, member in self.members.items():
@@ -220,7 +226,7 @@ class StructField(Field):
 
 
 def _companion(member: Any, kind: str) -> Any:
-    """The adjoint or tangent of a member, None if it has none."""
+    """Return the adjoint or tangent of a member, or None if it has none."""
     try:
         return getattr(member, kind)
     except GradientError:

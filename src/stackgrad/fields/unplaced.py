@@ -1,4 +1,4 @@
-"""What stands for shape and memory of an array that was not placed yet.
+"""Define what stands for shape and memory of an array that was not placed yet.
 
 Invariant: every use of it is a FieldError that says how to place the array; arrays that are placed pay nothing.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoMemory:
-    """Stands for shape and memory until a field is placed: every use is a FieldError. Placed fields pay nothing."""
+    """The shape and the memory of an array until it is placed; every use raises a FieldError."""
 
     __slots__ = ("_owner",)
 

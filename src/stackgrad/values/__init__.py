@@ -1,4 +1,4 @@
-"""Host values: vectors, matrices and structs outside kernels. Python numbers' semantics, NumPy underneath."""
+"""Define values of the host: vectors, matrices and structs outside kernels, with the semantics of Python numbers."""
 
 from __future__ import annotations
 

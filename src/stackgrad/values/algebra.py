@@ -1,4 +1,4 @@
-"""What vectors and matrices can do: operators, reductions and linear algebra, the same names as inside kernels."""
+"""Define the operators, reductions and linear algebra of vectors and matrices, under the same names as in kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ROWS = 4
 
 
 class Algebra:
-    """Operations of a value with `data` and `dtype`."""
+    """The operations of a value with `data` and `dtype`."""
 
     __slots__ = ()
     data: np.ndarray
@@ -125,53 +125,53 @@ class Algebra:
     # -- reductions -----------------------------------------------------------------------------------------
 
     def sum(self) -> Any:
-        """The sum of all entries."""
+        """Return the sum of all entries."""
         return operators.counted(self.data).sum(dtype=operators.counted(self.data).dtype).item()
 
     def max(self) -> Any:
-        """The largest entry."""
+        """Return the largest entry."""
         return self.data.max().item()
 
     def min(self) -> Any:
-        """The smallest entry."""
+        """Return the smallest entry."""
         return self.data.min().item()
 
     def any(self) -> bool:
-        """Whether any entry is not 0."""
+        """Return True if any entry is not 0."""
         return bool(self.data.any())
 
     def all(self) -> bool:
-        """Whether no entry is 0."""
+        """Return True if no entry is 0."""
         return bool(self.data.all())
 
     def dot(self, other: Any) -> Any:
-        """The inner product with a vector of the same shape."""
+        """Return the inner product with a value of the same shape. Raise MatrixError if the shapes differ."""
         found = operators.binary(np.multiply, self, other, "dot")
         if found is None:
             raise MatrixError(f"dot with {other!r}", "give a vector")
         return operators.counted(found[0]).sum().item()
 
     def norm_sqr(self) -> Any:
-        """The sum of the squares of the entries."""
+        """Return the sum of the squares of the entries."""
         return (self * self).sum()
 
     def norm(self, eps: float = 0) -> float:
-        """sqrt(sum of squares + eps)."""
+        """Return sqrt(sum of squares + eps)."""
         return float(np.sqrt(self.norm_sqr() + eps))
 
     def norm_inv(self, eps: float = 0) -> float:
-        """1 / norm(eps)."""
+        """Return 1 / norm(eps)."""
         with np.errstate(all="ignore"):
             return float(1.0 / np.sqrt(np.float64(self.norm_sqr() + eps)))
 
     def normalized(self, eps: float = 0) -> Matrix:
-        """The value divided by norm() + eps."""
+        """Return the value divided by norm() + eps."""
         return self / (self.norm() + eps)
 
     # -- linear algebra -------------------------------------------------------------------------------------
 
     def cross(self, other: Any) -> Any:
-        """The cross product: a vector in three dimensions, a number in two. Raises MatrixError otherwise."""
+        """Return the cross product: a vector in three dimensions, a number in two. Raise MatrixError otherwise."""
         x, y, typed = operators.pair(self, other, "cross") or (self.data, np.zeros(0), False)
         if x.shape == y.shape == (2,):
             return (x[0] * y[1] - x[1] * y[0]).item()
@@ -180,7 +180,7 @@ class Algebra:
         return self._wrap(np.roll(x, -1) * np.roll(y, -2) - np.roll(x, -2) * np.roll(y, -1), typed)
 
     def outer_product(self, other: Any) -> Matrix:
-        """The matrix self[i] * other[j] of two vectors."""
+        """Return the matrix self[i] * other[j] of two vectors. Raise MatrixError if one is no vector."""
         found = operators.data_of(other)
         if self.data.ndim != 1 or found is None or found[0].ndim != 1:
             raise MatrixError("outer_product of what is no vector", "give two vectors")
@@ -189,25 +189,28 @@ class Algebra:
     outer = outer_product
 
     def transpose(self) -> Matrix:
-        """Rows and columns exchanged; a vector becomes a matrix of one row."""
+        """Return the value with rows and columns exchanged; a vector becomes a matrix of one row."""
         return self._like(self.data.T.copy() if self.data.ndim == 2 else self.data[None, :].copy())
 
     def trace(self) -> Any:
-        """The sum of the diagonal of a square matrix."""
+        """Return the sum of the diagonal of a square matrix. Raise MatrixError if it is not square."""
         return np.trace(self._square("trace")).item()
 
     def determinant(self) -> Any:
-        """The determinant of a square matrix of at most 4 rows."""
+        """Return the determinant of a square matrix of at most 4 rows. Raise MatrixError for other values."""
         return operators.determinant(self._square("determinant")).item()
 
     def inverse(self) -> Matrix:
-        """The inverse of a square matrix of at most 4 rows; infinities and NaN if it is singular."""
+        """Return the inverse of a square matrix of at most 4 rows; infinities and NaN if it is singular.
+
+        Raises MatrixError for other values.
+        """
         square = self._square("inverse")
         real = square if square.dtype.kind == "f" else square.astype(np.float64)
         return self._wrap(operators.inverse(real), self.dtype is not None and square.dtype.kind == "f")
 
     def cast(self, dtype: Any) -> Matrix:
-        """The value with entries of another type."""
+        """Return the value with entries of another scalar type."""
         wanted = scalar_type(dtype)
         with np.errstate(all="ignore"):
             return self._wrap(self.data.astype(wanted.dtype), True)
@@ -217,14 +220,14 @@ class Algebra:
         self._write(..., operators.fitting(value, ()))
 
     def copy(self) -> Matrix:
-        """A copy with entries of its own."""
+        """Return a copy with entries of its own."""
         return self._like(self.data.copy())
 
     # -- what is made ---------------------------------------------------------------------------------------
 
     @staticmethod
     def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
-        """A value of these entries."""
+        """Return a value of these entries; `is_typed` tells that their dtype is an element type."""
         raise NotImplementedError
 
     def _write(self, place: Any, value: np.ndarray) -> None:
@@ -245,6 +248,7 @@ class Algebra:
         return self._wrap(*found) if found[0].ndim else found[0].item()
 
     def _square(self, what: str) -> np.ndarray:
+        """Return the entries of a square matrix. Raise MatrixError if the value is none, or too large."""
         shape = self.data.shape
         if len(shape) != 2 or shape[0] != shape[1]:
             raise MatrixError(f"{what} of shape {shape}", "it takes a square matrix")

@@ -1,4 +1,4 @@
-"""Makers that hang on `sg.Matrix` and `sg.Vector`: constants, and fields, ndarrays and tensors of such elements."""
+"""Define the class methods of `sg.Matrix` and `sg.Vector`: constants, fields, ndarrays and tensors of such elements."""
 
 from __future__ import annotations
 
@@ -21,53 +21,53 @@ if TYPE_CHECKING:
 
 
 def factory(module: str, name: str) -> Any:
-    """A factory of fields or ndarrays, found by name: their elements are the values made here, so they load us."""
+    """Return a factory of fields or ndarrays by its name, imported late because its module imports the values."""
     return getattr(importlib.import_module(f"..{module}", __package__), name)
 
 
 def extent(value: Any, name: str) -> int:
-    """An extent of a vector or matrix, checked. Raises MatrixError."""
+    """Return an extent of a vector or matrix as an int. Raise MatrixError if it is no integer of 1 or more."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise MatrixError(f"{name} cannot be {value!r}", "extents are integers of 1 or more")
     return int(value)
 
 
 class MatrixMakers:
-    """Class methods of `sg.Matrix`."""
+    """The class methods of `sg.Matrix`."""
 
     __slots__ = ()
     stackgrad_constructor: ClassVar[str] = "Matrix"
 
     @classmethod
     def zero(cls, dt: DType | None, n: int, m: int | None = None) -> Matrix:
-        """n rows and m columns of 0; a vector without m."""
+        """Return n rows and m columns of 0 in the type `dt`; a vector without m."""
         return cls._made(np.full(_shape(n, m), 0).tolist(), dt)
 
     @classmethod
     def one(cls, dt: DType | None, n: int, m: int | None = None) -> Matrix:
-        """n rows and m columns of 1; a vector without m."""
+        """Return n rows and m columns of 1 in the type `dt`; a vector without m."""
         return cls._made(np.full(_shape(n, m), 1).tolist(), dt)
 
     @classmethod
     def identity(cls, dt: DType | None, n: int) -> Matrix:
-        """The identity matrix of n rows."""
+        """Return the identity matrix of n rows in the type `dt`."""
         return cls._made(np.eye(extent(n, "n"), dtype=np.int64).tolist(), dt)
 
     @classmethod
     def unit(cls, n: int, i: int, dt: DType | None = None) -> Matrix:
-        """The i-th unit vector of n entries, integers unless told otherwise."""
+        """Return the i-th unit vector of n entries, counted from 0; the entries are integers unless `dt` is given."""
         if not 0 <= i < extent(n, "n"):
             raise MatrixError(f"there is no unit vector {i} of {n} entries", "count from 0")
         return cls._made([int(i == place) for place in range(n)], dt)
 
     @classmethod
     def diag(cls, dim: int, val: float) -> Matrix:
-        """A square matrix with one number on its diagonal."""
+        """Return a square matrix with the number `val` on its diagonal."""
         return cls._made(np.diag([val] * extent(dim, "dim")).tolist(), None)
 
     @classmethod
     def rows(cls, rows: Sequence[Any]) -> Matrix:
-        """The matrix of these rows: vectors or sequences of one length."""
+        """Return the matrix of these rows: vectors or sequences of one length. Raise MatrixError otherwise."""
         made = cls._made(rows, None)
         if made.ndim != 2:
             raise MatrixError(f"a matrix of shape {made.shape}", "give vectors of one length")
@@ -75,25 +75,33 @@ class MatrixMakers:
 
     @classmethod
     def cols(cls, cols: Sequence[Any]) -> Matrix:
-        """The matrix of these columns: vectors or sequences of one length."""
+        """Return the matrix of these columns: vectors or sequences of one length. Raise MatrixError otherwise."""
         return cls.rows(cols).transpose()
 
     @staticmethod
     def _made(entries: Any, dtype: Any) -> Matrix:
-        """A value of these entries, in a type if one is given."""
+        """Return a value of these entries, in a type if one is given."""
         raise NotImplementedError
 
     @classmethod
     def field(
         cls, n: int, m: int, dtype: DType, shape: Shape | None = None, **options: Unpack[FieldOptions]
     ) -> MatrixField:
-        """A field of n x m matrices; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
+        """Return a new field of n x m matrices.
+
+        Args:
+            n: Number of rows.
+            m: Number of columns.
+            dtype: The scalar type of the entries.
+            shape: An extent or a tuple of extents; None for a field that is placed later.
+            **options: Options of `sg.field`, and layout=sg.Layout.AOS or SOA.
+        """
         made: MatrixField = factory("fields", "matrix_field")(_shape(n, m), dtype, shape, **options)
         return made
 
     @classmethod
     def ndarray(cls, n: int, m: int, dtype: DType, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
-        """An ndarray of n x m matrices."""
+        """Return a new ndarray of n x m matrices, filled with zeros."""
         made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")(_shape(n, m), dtype, shape, needs_grad)
         return made
 
@@ -101,13 +109,13 @@ class MatrixMakers:
     def tensor(
         cls, n: int, m: int, dtype: DType, shape: Shape, **options: Unpack[TensorOptions]
     ) -> MatrixField | MatrixNdarray:
-        """An ndarray or, with backend=sg.Backend.FIELD, a field of n x m matrices; options as `sg.tensor`."""
+        """Return a new ndarray or, with backend=sg.Backend.FIELD, field of n x m matrices; options as `sg.tensor`."""
         made: MatrixField | MatrixNdarray = factory("ndarrays", "matrix_tensor")(_shape(n, m), dtype, shape, **options)
         return made
 
 
 class VectorMakers(MatrixMakers):
-    """Class methods of `sg.Vector`, which take the extent alone."""
+    """The class methods of `sg.Vector`, which take one extent."""
 
     __slots__ = ()
     stackgrad_constructor: ClassVar[str] = "Vector"
@@ -116,7 +124,14 @@ class VectorMakers(MatrixMakers):
     def field(  # type: ignore[override]
         cls, n: int, dtype: DType, shape: Shape | None = None, **options: Unpack[FieldOptions]
     ) -> MatrixField:
-        """A field of vectors of n entries; options as `sg.field`, and layout=sg.Layout.AOS or SOA."""
+        """Return a new field of vectors.
+
+        Args:
+            n: Number of entries.
+            dtype: The scalar type of the entries.
+            shape: An extent or a tuple of extents; None for a field that is placed later.
+            **options: Options of `sg.field`, and layout=sg.Layout.AOS or SOA.
+        """
         made: MatrixField = factory("fields", "matrix_field")(_shape(n, None), dtype, shape, **options)
         return made
 
@@ -124,7 +139,7 @@ class VectorMakers(MatrixMakers):
     def ndarray(  # type: ignore[override]
         cls, n: int, dtype: DType, shape: Shape, needs_grad: bool = False
     ) -> MatrixNdarray:
-        """An ndarray of vectors of n entries."""
+        """Return a new ndarray of vectors of n entries, filled with zeros."""
         made: MatrixNdarray = factory("ndarrays", "matrix_ndarray")(_shape(n, None), dtype, shape, needs_grad)
         return made
 
@@ -132,7 +147,7 @@ class VectorMakers(MatrixMakers):
     def tensor(  # type: ignore[override]
         cls, n: int, dtype: DType, shape: Shape, **options: Unpack[TensorOptions]
     ) -> MatrixField | MatrixNdarray:
-        """An ndarray or, with backend=sg.Backend.FIELD, a field of vectors; options as `sg.tensor`."""
+        """Return a new ndarray or, with backend=sg.Backend.FIELD, field of vectors; options as `sg.tensor`."""
         return cast("MatrixField", factory("ndarrays", "matrix_tensor")(_shape(n, None), dtype, shape, **options))
 
 

@@ -1,7 +1,7 @@
-"""Matrices of numbers outside kernels: what `sg.Matrix([[...]])` makes and what elements of matrix fields are.
+"""Define matrices of numbers outside kernels: the values of `sg.Matrix([[...]])` and the elements of matrix fields.
 
-Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if one was given, None
-for plain numbers, which take a type where they are used, as Python's do.
+Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if one was given; it is
+None for plain numbers, which take a type where they are used, as Python's do.
 """
 
 from __future__ import annotations
@@ -25,10 +25,18 @@ Number = int | float | bool
 
 
 class Matrix(Algebra, MatrixMakers):
-    """A vector or matrix of numbers. Made by `sg.Matrix([[1, 2], [3, 4]], dt=None)` from rows of numbers or vectors.
+    """A vector or matrix of numbers; operators work element by element, and `@` is the product.
 
-    dt: element type; without one the entries count as plain numbers, those of NumPy arrays too. Operators work element
-    by element, `@` is the product. Raises MatrixError for rows of unequal length and for what holds no numbers.
+        a = sg.Matrix([[1, 2], [3, 4]], sg.f32)
+        a @ sg.Vector([1, 0])
+
+    Args:
+        rows: Rows of numbers or vectors.
+        dt: The element type; without one the entries count as plain numbers, those of NumPy arrays too.
+        dtype: Another name of `dt`.
+
+    Raises:
+        MatrixError: Rows have unequal lengths, or hold no numbers.
     """
 
     __slots__ = ("data", "dtype")
@@ -47,11 +55,12 @@ class Matrix(Algebra, MatrixMakers):
 
     @staticmethod
     def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
+        """Return a value of these entries."""
         return wrap(data, is_typed)
 
     @staticmethod
     def _made(entries: Any, dtype: Any) -> Matrix:
-        """A value of these entries, in a type if one is given."""
+        """Return a value of these entries, in a type if one is given."""
         data, own = typed(*entries_of(entries), dtype)
         return wrap(data, own is not None)
 
@@ -63,49 +72,49 @@ class Matrix(Algebra, MatrixMakers):
 
     @property
     def _form(self) -> np.ndarray:
-        """The entries of whoever wants their shape alone."""
+        """Return the entries for code that needs only their shape; elements of fields report no read then."""
         return self.data
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n,) of a vector, (n, m) of a matrix."""
+        """Return (n,) for a vector, (n, m) for a matrix."""
         return self._form.shape
 
     @property
     def n(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self._form)
 
     @property
     def m(self) -> int:
-        """Number of columns; 1 of a vector."""
+        """Return the number of columns, which is 1 for a vector."""
         return self._form.shape[1] if self._form.ndim == 2 else 1
 
     @property
     def ndim(self) -> int:
-        """1 of a vector, 2 of a matrix."""
+        """Return 1 for a vector, 2 for a matrix."""
         return self._form.ndim
 
     @property
     def entries(self) -> list[Any]:
-        """The entries as Python numbers: a list, or a list of rows."""
+        """Return the entries as Python numbers: a list, or a list of rows."""
         return self.data.tolist()  # type: ignore[no-any-return]
 
     def to_list(self) -> list[Any]:
-        """The entries as Python numbers: a list, or a list of rows."""
+        """Return the entries as Python numbers: a list, or a list of rows."""
         return self.entries
 
     tolist = to_list
 
     def to_numpy(self) -> np.ndarray:
-        """A copy as a NumPy array."""
+        """Return a copy of the entries as a NumPy array."""
         return self.data.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.data.astype(dtype) if dtype is not None else self.data.copy()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy's functions of one or two arguments give matrices."""
+        """Apply a NumPy function of one or two arguments, and return a matrix."""
         if method != "__call__" or options or ufunc.nout != 1 or len(inputs) > 2:
             return NotImplemented
         if len(inputs) == 2:
@@ -137,12 +146,12 @@ class Matrix(Algebra, MatrixMakers):
     # -- entries --------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
-        """An entry as a Python number; a row of a matrix, or a slice, as a vector or matrix. Raises OutOfBounds."""
+        """Return an entry as a Python number, or a row or slice as a vector or matrix. Raise OutOfBounds."""
         found = self.data[self._index(index)]
         return wrap(found.copy(), self.dtype is not None) if found.ndim else found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an entry or a row. Raises OutOfBounds and MatrixError."""
+        """Overwrite an entry or a row. Raise OutOfBounds or MatrixError if it does not fit."""
         place = self._index(index)
         self._write(place, operators.fitting(value, self._form[place].shape))
 
@@ -187,7 +196,18 @@ def _place(index: Any, extent: int, shape: tuple[int, ...]) -> int | slice:
 
 
 class Vector(VectorMakers, Matrix):
-    """A vector of numbers. Made by `sg.Vector([1, 2, 3], dt=None)`; see Matrix. Raises MatrixError."""
+    """A vector of numbers; see `Matrix`.
+
+        v = sg.Vector([1.0, 2.0, 3.0], sg.f32)
+
+    Args:
+        entries: Numbers, or a matrix of one column.
+        dt: The element type; without one the entries count as plain numbers.
+        dtype: Another name of `dt`.
+
+    Raises:
+        MatrixError: The entries are no numbers along one axis.
+    """
 
     __slots__ = ()
 
@@ -201,14 +221,18 @@ class Vector(VectorMakers, Matrix):
 
 
 def wrap(data: Any, is_typed: bool) -> Matrix:
-    """A value of these entries: a Vector if they have one axis."""
+    """Return a value of these entries: a Vector if they have one axis."""
     made: Matrix = object.__new__(Vector if data.ndim == 1 else Matrix)
     made._set(data, from_dtype(data.dtype) if is_typed else None)
     return made
 
 
 def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
-    """The entries of nested sequences, and their type if they have one of their own."""
+    """Return the entries of nested sequences, and their type if all of them have one.
+
+    Raises:
+        MatrixError: Rows have unequal lengths, or hold no numbers.
+    """
     if isinstance(rows, Matrix):
         return rows.data.copy(), rows.dtype
     lines = _sequence(rows)
@@ -232,7 +256,7 @@ def _sequence(rows: Any) -> Sequence[Any]:
 
 
 def typed(data: np.ndarray, own: Scalar | None, dtype: object) -> tuple[np.ndarray, Scalar | None]:
-    """The entries in the type that was asked for, their own if none was."""
+    """Return the entries in the type that was asked for, or in their own if none was."""
     if dtype is None:
         return data, own
     wanted = scalar_type(dtype)

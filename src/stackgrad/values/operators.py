@@ -1,7 +1,8 @@
-"""Arithmetic of host vectors and matrices: which arrays meet, in which type, and what comes of it.
+"""Compute with vectors and matrices of the host: which shapes fit, and which type the result has.
 
-Invariant: a value without a type of its own counts as Python numbers do: beside a typed one it takes that one's type,
-as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast silently.
+Invariant: a value without a type of its own counts as Python numbers do: beside a typed value it takes the type of that
+value, as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast
+silently.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ import numpy as np
 from ..usage import MatrixError
 
 Result = tuple[Any, bool]
-"""Entries, and whether their type is their own."""
+"""The entries of a result, and True if their type is their own."""
 _WEAK: dict[str, Any] = {"f": 1.0, "i": 1, "u": 1, "b": False}
+"""A Python number of each kind, which NumPy's promotion treats as having no type of its own."""
 
 
 def is_matrix(value: object) -> bool:
-    """Whether a value is a vector or matrix of the host."""
+    """Return True if a value is a vector or matrix of the host."""
     return getattr(value, "is_stackgrad_matrix", False) is True
 
 
 def is_number(value: object) -> bool:
-    """Whether a value takes part in arithmetic as one number."""
+    """Return True if a value takes part in arithmetic as one number."""
     return isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating)
 
 
 def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
-    """The array of an operand, and whether its type is its own; None for what is no operand."""
+    """Return the array of an operand, and True if its type is its own; None for what is no operand."""
     if is_matrix(value):
         return value.data, value.dtype is not None
     if is_number(value) or isinstance(value, (list, tuple, np.ndarray)):
@@ -39,13 +41,22 @@ def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
 
 
 def plain(data: np.ndarray) -> np.ndarray:
-    """Numbers without a type of their own, as wide as Python's; arrays of NumPy count as these, as its scalars do."""
+    """Return numbers without a type of their own in the width of Python's; arrays of NumPy count as such numbers."""
     wide = {"f": np.float64, "i": np.int64}.get(data.dtype.kind)
     return data if wide is None else data.astype(wide, copy=False)
 
 
 def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
-    """Both operands as arrays that fit, and whether the result is typed. Raises MatrixError for unequal shapes."""
+    """Return both operands as arrays that fit, and True if the result is typed; None if one is no operand.
+
+    Args:
+        a: The left operand.
+        b: The right operand.
+        what: The name of the operation for messages.
+
+    Raises:
+        MatrixError: The shapes differ.
+    """
     left, right = data_of(a), data_of(b)
     if left is None or right is None:
         return None
@@ -60,7 +71,17 @@ def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | Non
 
 
 def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Result | None:
-    """An element-wise operation; None where an operand is none of ours. Raises MatrixError for unequal shapes."""
+    """Return the result of an element-wise operation, or None if an operand is no number, vector or matrix.
+
+    Args:
+        function: The function of two arrays.
+        a: The left operand.
+        b: The right operand.
+        what: The name of the operation for messages.
+
+    Raises:
+        MatrixError: The shapes differ.
+    """
     operands = pair(a, b, what)
     if operands is None:
         return None
@@ -75,7 +96,11 @@ _COUNTING = (np.add, np.subtract, np.multiply)
 
 
 def product(a: Any, b: Any) -> Result | None:
-    """`a @ b`: matrix times matrix or vector, vector times matrix. Raises MatrixError for extents that do not meet."""
+    """Return `a @ b`: matrix times matrix or vector, or vector times matrix; None if an operand is none of these.
+
+    Raises:
+        MatrixError: The inner extents differ, or an operand is a number.
+    """
     left, right = data_of(a), data_of(b)
     if left is None or right is None:
         return None
@@ -88,7 +113,7 @@ def product(a: Any, b: Any) -> Result | None:
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Element-wise power; an integer to a negative power is real, as in Python."""
+    """Return the element-wise power; an integer to a negative power is real, as in Python."""
     if x.dtype.kind in "iu" and y.dtype.kind == "i" and (y < 0).any():
         x = x.astype(np.float64)
     made: np.ndarray = np.power(x, y)
@@ -96,19 +121,19 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def counted(data: np.ndarray) -> np.ndarray:
-    """Booleans as the integers they count as."""
+    """Return booleans as the integers that they count as; other arrays are returned unchanged."""
     return data.astype(np.int32) if data.dtype.kind == "b" else data
 
 
 def determinant(a: np.ndarray) -> Any:
-    """By expansion along the first row: exact for integers."""
+    """Return the determinant by expansion along the first row, which is exact for integers."""
     if len(a) == 1:
         return a[0, 0]
     return sum((-1) ** j * a[0, j] * determinant(np.delete(a[1:], j, axis=1)) for j in range(len(a)))
 
 
 def inverse(a: np.ndarray) -> np.ndarray:
-    """adj(a) / det(a)."""
+    """Return the inverse adj(a) / det(a)."""
     size = len(a)
     made = np.empty_like(a)
     for i in range(size):
@@ -121,7 +146,7 @@ def inverse(a: np.ndarray) -> np.ndarray:
 
 
 def fitting(value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A value to be written to entries of this shape. Raises MatrixError."""
+    """Return a value as an array to be written to entries of this shape. Raise MatrixError if it does not fit."""
     found = data_of(value)
     if found is None or found[0].shape not in ((), shape):
         what = "no number" if found is None else f"of shape {found[0].shape}"

@@ -1,4 +1,4 @@
-"""Structs outside kernels: named members, each a number, a vector or matrix, or a struct.
+"""Define structs outside kernels: named members, each a number, a vector or matrix, or a struct.
 
 Invariant: a member that is a vector or matrix is held by value: what was assigned can change without the struct.
 """
@@ -24,9 +24,16 @@ Shape = int | Sequence[int]
 
 
 class Struct:
-    """A struct value: `sg.Struct(pos=[1, 2], m=1.0)`, or `sg.Struct({...})`. Members are attributes and items.
+    """A struct value, whose members are attributes and items.
 
-    Types made by `sg.types.struct` and `@sg.dataclass` make these too, with their members' types and their methods.
+        ball = sg.Struct(pos=[1, 2], m=1.0)
+        ball.pos
+
+    Types made by `sg.types.struct` and `@sg.dataclass` make these values too, with their members' types and methods.
+
+    Args:
+        given: Members by name.
+        **named: Members by name.
     """
 
     __slots__ = ("type", "members")
@@ -45,7 +52,7 @@ class Struct:
 
     @classmethod
     def of(cls, kind: StructType, members: dict[str, Any]) -> Struct:
-        """A value of this type with these members, which fit."""
+        """Return a value of this type with members that fit it."""
         made: Struct = object.__new__(cls)
         made._set(kind, members)
         return made
@@ -61,7 +68,14 @@ class Struct:
         methods: Mapping[str, Any] | None = None,
         **options: Unpack[CompoundOptions],
     ) -> StructField:
-        """A field of structs; members are types by name. options: needs_grad, needs_dual, name, layout."""
+        """Return a new field of structs.
+
+        Args:
+            members: The type of each member by name.
+            shape: An extent or a tuple of extents; None for a field that is placed later.
+            methods: Functions by name.
+            **options: needs_grad, needs_dual, name, layout; see `sg.field`.
+        """
         made: StructField = factory("fields", "struct_field")(struct_type("", members, methods or {}), shape, **options)
         return made
 
@@ -69,19 +83,19 @@ class Struct:
 
     @property
     def keys(self) -> list[str]:
-        """Member names in order."""
+        """Return the names of the members in order."""
         return list(self.members)
 
     @property
     def items(self) -> Any:
-        """Member names and values in order."""
+        """Return names and values of the members in order."""
         return self.members.items()
 
     def __reduce__(self) -> Any:
         return Struct.of, (self.type, {name: _plain(value) for name, value in self.members.items()})
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("type", "members"):  # while it is made
+        if name in ("type", "members"):  # The struct is being made, and has no such attribute yet.
             raise AttributeError(name)
         if name in self.members:
             return self.members[name]
@@ -107,7 +121,11 @@ class Struct:
             raise StructError(f"the struct has no member {name!r}", hint)
 
     def to_dict(self, include_methods: bool = False) -> dict[str, Any]:
-        """Members by name: numbers, lists of numbers and dictionaries."""
+        """Return the members by name: numbers, lists of numbers and dictionaries.
+
+        Args:
+            include_methods: True to add the methods under the name `__struct_methods`.
+        """
         made = {n: v.to_dict() if isinstance(v, Struct) else _listed(v) for n, v in self.members.items()}
         return {**made, "__struct_methods": dict(self.type.methods)} if include_methods else made
 
@@ -128,12 +146,18 @@ class Struct:
 
 
 def bound(method: Any, receiver: Any) -> Callable[..., Any]:
-    """A method of a struct type, to be called on the host with this struct as its first argument."""
+    """Return a method of a struct type for the host, with this struct as its first argument."""
     return partial(method, receiver)
 
 
 def fit(kind: Any, value: Any, name: str) -> Any:
-    """A value as a member of this type. Raises StructError if it does not fit."""
+    """Return a value as a member of this type. Raise StructError if it does not fit.
+
+    Args:
+        kind: The type of the member.
+        value: The value.
+        name: The name of the member for messages.
+    """
     if isinstance(kind, StructType):
         return as_struct(kind, value)
     if isinstance(kind, MatrixType):
@@ -147,7 +171,13 @@ def fit(kind: Any, value: Any, name: str) -> Any:
 
 
 def as_struct(kind: StructType, value: Any) -> Struct:
-    """A value of a struct type: from a struct, a mapping, or a sequence in order. Missing members are 0."""
+    """Return a value of a struct type, made of a struct, a mapping, or a sequence in order.
+
+    Missing members are 0.
+
+    Raises:
+        StructError: A member is unknown, or does not fit.
+    """
     given = value.members if isinstance(value, Struct) else value
     if not isinstance(given, Mapping):
         if not isinstance(given, (list, tuple)) or len(given) > len(kind.members):
@@ -162,7 +192,7 @@ def as_struct(kind: StructType, value: Any) -> Struct:
 
 
 def zero(kind: Any) -> Any:
-    """The value of this type that is 0 everywhere."""
+    """Return the value of this type that is 0 everywhere."""
     if isinstance(kind, StructType):
         return as_struct(kind, {})
     if isinstance(kind, MatrixType):
@@ -171,7 +201,7 @@ def zero(kind: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A member given without a type."""
+    """Return a copy of a member that is given without a type."""
     if isinstance(value, Matrix):
         return value.copy()
     if isinstance(value, Mapping):
@@ -185,6 +215,7 @@ def _plain(value: Any) -> Any:
 
 
 def _kind(name: str, value: Any) -> Any:
+    """Return the type of a member that is given without one. Raise StructError if it can be no member."""
     if isinstance(value, Struct):
         return value.type
     if isinstance(value, Matrix):

@@ -1,7 +1,7 @@
-"""Struct types from what users write: members by name, checked.
+"""Make struct types from what users write: members by name, checked.
 
-Invariant: Python's float, int and bool stay in a type until a kernel is traced or memory is made, when the defaults of
-`sg.init` say what they mean.
+Invariant: Python's float, int and bool stay in a type until a kernel is traced or memory is made, because the defaults
+of `sg.init` decide what they mean.
 """
 
 from __future__ import annotations
@@ -14,10 +14,20 @@ from ..dtypes import is_default, scalar_type
 from ..usage import FieldError, StructError
 
 RESERVED = ("type", "members", "keys", "items", "to_dict", "field", "grad", "dual", "shape")
+"""Names that a member cannot have, because structs or their fields use them."""
 
 
 def struct_type(name: str, members: Mapping[str, Any], methods: Mapping[str, Any]) -> StructType:
-    """The frontend's type of a struct. Raises StructError for members that are no types or have reserved names."""
+    """Return the frontend's type of a struct.
+
+    Args:
+        name: The name of the type.
+        members: The type of each member by name.
+        methods: Functions by name.
+
+    Raises:
+        StructError: A member is no type, or has a reserved name.
+    """
     found = []
     for member, kind in members.items():
         if member in RESERVED or not member.isidentifier() or member.startswith("__"):
@@ -35,5 +45,5 @@ def _member_type(kind: Any) -> Any:
 
 
 def element_type(dtype: Any) -> Any:
-    """A scalar type; Python's types stay for the defaults of the time when they are used."""
+    """Return a scalar type; Python's types stay, because `sg.init` decides what they mean where they are used."""
     return dtype if is_default(dtype) else scalar_type(dtype)

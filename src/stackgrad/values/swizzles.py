@@ -1,13 +1,13 @@
-"""Names of entries of a vector: `v.x`, `v.xy`, `v.rgb`."""
+"""Find the entries of a vector that a name means: `v.x`, `v.xy`, `v.rgb`."""
 
 from __future__ import annotations
 
 ALPHABETS = ("xyzw", "rgba", "stpq", "uvw")
-"""Letters that stand for the entries 0, 1, 2, ...; a name mixes no two rows."""
+"""Letters that stand for the entries 0, 1, 2, ...; a name takes all its letters from one of these texts."""
 
 
 def swizzle(name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The entries that a name means in a vector of this shape; None if it means none."""
+    """Return the entries that a name means in a vector of this shape, or None if it means none."""
     if len(shape) != 1 or not 0 < len(name) <= 4:
         return None
     for letters in ALPHABETS:
