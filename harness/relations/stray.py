@@ -65,7 +65,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 
 
 def _unproved(kernel: Kernel) -> Lowered:
-    """Return the forward kernel with all comparisons of positions, so that the reference sees what a wrong proof drops."""
+    """Return the forward kernel with all comparisons of positions, so that the reference sees a wrong proof."""
     return Lowered(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
 
 

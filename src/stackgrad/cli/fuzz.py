@@ -69,7 +69,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _hunt_mutants(given: argparse.Namespace) -> int:
-    """Plant mutants and fuzz; they are mistakes in the compiler and the CPU backend, so other backends cost only time."""
+    """Plant mutants and fuzz; they are mistakes in the compiler and the CPU backend, so others cost only time."""
     from .mutants import hunt
 
     backends = wanted_backends(given.backends or ",".join(BACKENDS))
