@@ -6,7 +6,7 @@ and statements live in tables that the other modules fill; a mistake ends the in
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -42,7 +42,7 @@ from .operands import (
 from .protocols import extents_type, measured, measured_hint
 from .reads import Read
 from .scope import Fixed, Namer, Scopes
-from .source import Source, condition_nodes, indexed_names, local_names
+from .source import Source, condition_nodes, indexed_names, local_names, read_names
 
 if TYPE_CHECKING:
     from .returns import Results
@@ -81,7 +81,8 @@ class Chain:
 class Activation:
     """One function being traced: the kernel, or a function inlined into it.
 
-    stopped: arrays under `stop_grad`. indexed: names whose entries are picked by what its text does not fix.
+    locals: its names in Python, with the lines that first assign them. read: names that its text reads. stopped: arrays
+    under `stop_grad`. indexed: names whose entries are picked by what its text does not fix.
     """
 
     function: FunctionType
@@ -93,14 +94,16 @@ class Activation:
     result_names: tuple[str, ...] = ()
     returns: list[ReturnSite] = field(default_factory=list)
     call_span: Span | None = None
-    locals: frozenset[str] = frozenset()
+    locals: Mapping[str, int] = field(default_factory=dict)
     conditions: frozenset[ast.AST] = frozenset()
     stopped: frozenset[str] = frozenset()
     indexed: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.locals = local_names(self.function)
+        self.locals = local_names(self.function.__code__, self.source.tree)
         self.indexed = indexed_names(self.source.tree)
+        self.read = read_names(self.source.tree)
         self.conditions = condition_nodes(self.source.tree)
 
 
@@ -122,6 +125,7 @@ class Tracer:
         self.tasks: list[Task] = []
         self.activations: list[Activation] = []
         self.poisoned: set[tuple[FunctionType, str]] = set()
+        self.told: set[tuple[FunctionType, str]] = set()
         self.frames = 0
         self.nesting = self.expressions = 0
         self.chain: Chain | None = None
@@ -153,9 +157,9 @@ class Tracer:
         context = f" (in `{name}`, called at {call.file}:{call.line})" if call else ""
         self.diagnostics.error(problem, span, context)
 
-    def warn(self, reason: str, cure: str) -> None:
-        """Record a warning at the statement being built."""
-        span = list(self.locations)[self.builder.loc]
+    def warn(self, reason: str, cure: str, node: ast.AST | None = None) -> None:
+        """Record a warning at its node, or at the statement being built."""
+        span = self.active.source.span(node) if node is not None else list(self.locations)[self.builder.loc]
         assert span is not None
         self.diagnostics.warn(reason, cure, span)
 
