@@ -43,6 +43,11 @@ def _tell_of_local(t: Tracer, node: ast.Name) -> None:
            "give the local another name; or a value above this line, if the local is meant", node)  # fmt: skip
 
 
+def local_hint(t: Tracer, name: str) -> str:
+    """What the IR calls a local: an array that the program calls the same keeps that name."""
+    return f"{name}.local" if is_any_field(outer_name(t.active.function, name)) else name
+
+
 def tell_if_unread(t: Tracer, name: str) -> None:
     """Warn of a new local that nothing reads, and that is named like a field: the field may be meant."""
     found, around = outer_name(t.active.function, name), t.active.function.__name__
@@ -78,7 +83,7 @@ def _ended(t: Tracer, node: ast.Name) -> Problem:
     """The local was made in a block that may have run or not, so neither it nor what is outside is meant for sure."""
     function, name = t.active.function, node.id
     cure = f"give `{name}` a value before the block, as in `{name} = 0.0`"
-    if outer_name(function, name) is not MISSING:
+    if outer_name(function, name) is not MISSING and not is_builtin(name, function):
         cure += f", or the local another name, if `{name}` outside of `{function.__name__}` is meant here"
     line = t.scopes.expired[name]
     return syntax(f"`{name}` is first assigned inside the block at line {line} and ends with that block", cure, node)

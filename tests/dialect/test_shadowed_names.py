@@ -195,6 +195,24 @@ def test_is_a_local(function: Any, value: Callable[[Any], Any], slope: Callable[
     assert act.to_numpy().tolist() == (10 * V).tolist()
 
 
+def test_arrays_keep_their_names() -> None:
+    """Messages name an array as the program does, whatever locals came before it; and a local likewise."""
+
+    @sg.kernel
+    def carried():
+        act = 0.0
+        for i in x:
+            act = reader(i + 3) + act
+            y[i] = act
+
+    with (
+        pytest.warns(sg.KernelWarning, match="the loop stores to `act`, which is declared outside"),
+        pytest.raises(sg.OutOfBounds, match=r"\bact\b"),
+    ):
+        carried()
+    assert [p.name for p in carried.ir().params] == ["x", "act", "y"]
+
+
 def test_parameters_are_not_assigned() -> None:
     @sg.kernel
     def assigned(act: sg.template()):
