@@ -1,4 +1,5 @@
-"""Other ways to write a finished program: its numbers in structs, its arrays as views, from other origins.
+"""Other ways to write a finished program: its numbers in structs, its arrays as views, from other origins, its locals
+under names that mean something else outside.
 
 Every alteration takes a program of `Kernels` and gives one that is as valid, so that everything a program may hold
 meets what these are about. Most programs stay as they are.
@@ -9,6 +10,7 @@ from ..model import nodes as m
 from ..model.origins import moved
 from .deep_branches import with_deep_branches
 from .draw import Draw
+from .outer_names import with_outer_names
 from .strides import with_strides
 from .struct_fields import with_struct_fields
 from .struct_functions import with_struct_arguments
@@ -20,6 +22,8 @@ STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.06, 
 """Shares of programs; of those with functions, and with ranges that have a step."""
 DEEP_BRANCHES = 0.01
 """Share of programs with branches far within each other: they take a second to compile."""
+OUTER_NAMES = 0.5
+"""Share of programs that take names from outside, where there are any; most have none to take."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
@@ -38,7 +42,9 @@ def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
         program = with_offsets(draw, program)
     if draw.boolean(STRIDES):
         program = with_strides(draw, program)
-    return with_deep_branches(draw, program) if draw.boolean(DEEP_BRANCHES) else program
+    if draw.boolean(DEEP_BRANCHES):
+        program = with_deep_branches(draw, program)
+    return with_outer_names(draw, program) if draw.boolean(OUTER_NAMES) else program
 
 
 def with_offsets(draw: Draw, program: m.Program) -> m.Program:

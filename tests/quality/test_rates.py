@@ -39,7 +39,7 @@ LEAST: dict[str, float] = {
     "step of the launch": 0.05, "atomic exchange": 0.015, "atomic cas": 0.015, "value of an atomic": 0.035,
     "local array": 0.08, "local array of a loop": 0.02, "local array of integers": 0.02,
     "local array read in its iteration": 0.02, "local started in an iteration": 0.06, "extreme of one side": 0.035,
-    "deep branches": 0.003,
+    "deep branches": 0.003, "local named like a field": 0.02, "local named like a function": 0.02,
 }  # fmt: skip
 
 
