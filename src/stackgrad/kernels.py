@@ -16,6 +16,7 @@ from .classes import BoundKernel
 from .compiler.errors import Span, StackgradError, warn
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
+from .constant import CONSTANT
 from .guards import hold
 from .leaves import Misfit
 from .native import Native, Situation
@@ -54,17 +55,20 @@ class Kernel(Generic[P, R]):
     function's `def`, for arguments that do not fit. Defined in a class, it is a method: `obj.k(...)`,
     `obj.k.grad(...)`.
 
+    is_constant: derivatives take its launches for constant, and its gradient is empty; see `sg.ad.no_grad`.
+
     Invariant: `__call__` and `grad` are slots: a call runs no Python code before the function that stands there.
     """
 
     __slots__ = (
         "__wrapped__", "__name__", "_method", "_generation", "_signature", "_special", "_binding", "_table", "_forward",
-        "_reverse", *_CALLS,
+        "_reverse", "is_constant", *_CALLS,
     )  # fmt: skip
     is_stackgrad_kernel = True
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], is_constant: bool = False) -> None:
         self.__wrapped__ = function
+        self.is_constant = is_constant
         self.__name__ = getattr(function, "__name__", "kernel")
         self._method = False
         self._generation = -1
@@ -74,7 +78,13 @@ class Kernel(Generic[P, R]):
         self._table: Specialisations | None = None
         self._forward, self._reverse = Native(), Native()
         self._set("__call__", self._first_call)
-        self._set("grad", self._first_call_grad)
+        self._set("grad", self._launch_nothing if is_constant else self._first_call_grad)
+
+    def constant(self) -> Kernel[P, R]:
+        """The same kernel, constant to derivatives."""
+        made = Kernel(self.__wrapped__, is_constant=True)
+        made._method = self._method
+        return made
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
@@ -121,6 +131,15 @@ class Kernel(Generic[P, R]):
     def _first_call_grad(self, *args: Any, **keywords: Any) -> None:
         """A call of the gradient, perhaps through what stood in the slot before a trampoline did."""
         (self._call_grad if self._reverse.is_new else self.grad)(*args, **keywords)
+
+    def _launch_nothing(self, *args: Any, **keywords: Any) -> None:
+        """The gradient of a constant kernel. Raises what a launch with these arguments would."""
+        given = without_stream(keywords, is_gradient=True) if KEYWORD in keywords else keywords
+        if self._ready() is None:
+            self._table.check(args, given)  # type: ignore[union-attr]
+        else:
+            signature: Signature = self._signature  # type: ignore[assignment]
+            signature.scalars(signature.positional(args, given) if given else args)
 
     def _call(self, *args: Any, **keywords: Any) -> R:
         """A call that nothing stands ready for, unless what the kernel took from an object is asked for first."""
@@ -285,7 +304,7 @@ class Kernel(Generic[P, R]):
             read_source(function)
             parameters = parameters_of(function, options, self._method)
             kinds = {p.kind for p in parameters}
-            table = Specialisations(self.__name__, parameters, options, span, self._traced)
+            table = Specialisations(self.__name__, parameters, options, span, self._traced, self.is_constant)
             self._forward.clear()
             self._reverse.clear()
             self._special, self._binding, self._table = None, None, table
@@ -293,7 +312,7 @@ class Kernel(Generic[P, R]):
                 traced = self._traced({})
                 params = [Param(a.name, a.type) for a in traced.arguments]
                 self._signature = Signature(self.__name__, params, span, table.defaults)
-                self._special = Specialisation(Program(traced.kernel, span), traced)
+                self._special = Specialisation(Program(traced.kernel, span, self.is_constant), traced)
                 self._binding = self._special.binding([])
             self._generation = RUNTIME.generation
 
@@ -341,8 +360,15 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
             raise OptionError(f"sg.kernel has no option {name!r}", "its options are pure, fastcache and graph")
     frame = sys._getframe(1)
     if function is None:
-        return lambda found: Kernel(_resolved(found, frame))
-    return Kernel(_resolved(function, frame))
+        return lambda found: _made(found, frame)
+    return _made(function, frame)
+
+
+def _made(function: Callable[..., Any], frame: FrameType | None) -> Kernel[..., Any]:
+    """The kernel of a function; a constant one of what `sg.ad.no_grad` made of a function."""
+    call, inner = getattr(function, CONSTANT, (None, function))
+    is_constant = call is function
+    return Kernel(_resolved(inner if is_constant else function, frame), is_constant)
 
 
 def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any]:

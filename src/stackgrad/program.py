@@ -48,19 +48,21 @@ def nothing(direction: int | None) -> Mapping[str, np.ndarray]:
 class Program:
     """A source kernel under the settings of one generation. Lowered and compiled when first needed.
 
-    span: where the kernel is defined, for messages. Raises the located errors of the compiler on first use.
+    span: where the kernel is defined, for messages. constant: its launches are, to derivatives; its gradient is empty.
+    Raises the located errors of the compiler on first use.
     """
 
     __slots__ = (
         "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
         "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_second", "_taped", "_detached",
-        "_overwritten", "orderings", "guards",
+        "_overwritten", "orderings", "guards", "constant",
     )  # fmt: skip
 
-    def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
+    def __init__(self, kernel: Kernel, span: Span | None = None, constant: bool = False) -> None:
         RUNTIME.ensure()
         self.kernel = kernel
         self.span = span
+        self.constant = constant
         self.generation = RUNTIME.generation
         self.has_random = any(isinstance(s, Random) for s in walk_kernel(kernel))
         self._forward: Launcher | None = None
@@ -127,6 +129,9 @@ class Program:
         return None
 
     def _need_gradients(self) -> None:
+        if self.constant:
+            reason = f"kernel {self.kernel.name} is decorated with no_grad, so its gradient is empty"
+            raise NotDifferentiable(reason, "take that of the kernel without the decorator", self.span)
         if not self.gradients:
             raise NotDifferentiable(
                 f"missing gradient: no array that kernel {self.kernel.name} uses has one",
@@ -301,6 +306,8 @@ class Binding:
         draws: of the forward launch; None for those of the last one with the same scalars. replaced: gives arrays for
         bound ones, new each time. taped: with all of `prepare_taped().before`, whose `verify` saw what it left.
         """
+        if self.program.constant:
+            return
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
         with rounded(self.halves):

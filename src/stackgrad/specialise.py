@@ -132,9 +132,11 @@ class Specialisations:
         options: FrontendOptions,
         span: Span | None,
         trace: Tracing,
+        constant: bool = False,
     ) -> None:
         self.name = name
         self.span = span
+        self.constant = constant
         self.names = tuple(p.name for p in parameters)
         self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
         self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
@@ -181,6 +183,10 @@ class Specialisations:
         recent = recent or self._remember(objects, special, call, binding)
         if recent is not None:
             recent.remember_reverse(binding)
+
+    def check(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        """Look at the arguments of a call as a launch does, and launch nothing."""
+        self.bind(self._arranged(args, keywords))
 
     def _arranged(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         if keywords or len(args) != len(self.names):
@@ -278,7 +284,7 @@ class Specialisations:
             if not isinstance(stand_in, LaunchValue):
                 given[name] = stand_in
         traced = self.trace(given)
-        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced)
+        made = self.found[key] = Specialisation(Program(traced.kernel, self.span, self.constant), traced)
         for owner in call.owners:
             self._depend(key, owner, made)
         return made
@@ -347,7 +353,7 @@ def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
 
 def _result(reader: Reader, binding: Binding, scalars: Mapping[str, Any]) -> Any:
     """What the host reads of a launch."""
-    if RUNTIME.words[WATCHED]:
+    if RUNTIME.words[WATCHED] and not binding.program.constant:
         own = RUNTIME.threads.own
         for seen in (*reversed(own.tapes), own.forward):
             if seen is not None and seen.before_result(binding, scalars):

@@ -5,55 +5,31 @@ recorded. Each decorator works on functions and, in classes, on methods.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..session import RUNTIME, Watcher
+from ..classes import BoundKernel
+from ..constant import CONSTANT, unrecorded, without_tangents
+from ..kernels import Kernel
 from ..usage import TapeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@contextmanager
-def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
-    """Launches inside are watched, not recorded; gives the tapes that would have recorded.
-
-    constant: what they and the host write there is constant to the tapes; else the function has its own gradient.
-    """
-    tapes = [tape for tape in RUNTIME.tapes if tape.recording]
-    if not tapes or not RUNTIME.tapes[-1].recording:  # inside another such function, or while a tape runs backward
-        yield []
-        return
-    for tape in tapes:
-        tape.before_custom()
-    for tape in tapes:
-        tape.recording, tape.constant = False, constant
-    try:
-        yield tapes
-    finally:
-        for tape in tapes:
-            tape.recording = tape.constant = True
-
-
-@contextmanager
-def without_tangents() -> Iterator[None]:
-    """In forward mode, what launches inside write is constant."""
-    mode = RUNTIME.forward
-    if mode is None or mode.constant:
-        yield
-        return
-    mode.constant = True
-    try:
-        yield
-    finally:
-        mode.constant = False
-
-
 def no_grad(function: F) -> F:
-    """Decorator: the launches of this function take no part in gradients; to a tape its results are constants."""
-    _check_function(function, "no_grad")
+    """Decorator: the launches of this function take no part in derivatives; to tapes and forward mode what it writes is
+    constant.
+
+    Of a kernel, above or below `@sg.kernel`, in classes too, it gives a kernel: launched natively where nothing takes
+    derivatives, and with an empty gradient, `k.grad(...)`, which looks at its arguments and changes nothing. The kernel
+    that is given keeps its gradient.
+    """
+    if isinstance(function, BoundKernel):
+        return BoundKernel(function.__func__.constant(), function.__self__)  # type: ignore[return-value]
+    if isinstance(function, Kernel):
+        return function.constant()  # type: ignore[return-value]
+    _check_callable(function, "no_grad")
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -63,6 +39,7 @@ def no_grad(function: F) -> F:
             tape.add_custom(None, lambda: call(*args, **kwargs))
         return result
 
+    setattr(call, CONSTANT, (call, function))
     return call  # type: ignore[return-value]
 
 
@@ -117,9 +94,13 @@ def custom_gradient(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_function(function: object, decorator: str) -> None:
-    if getattr(function, "is_stackgrad_kernel", False):
-        name = getattr(function, "__name__", "it")
+    if isinstance(function, (Kernel, BoundKernel)):
+        name = function.__name__
         cure = f"write a Python function that calls {name}, and decorate that"
         raise TapeError(f"{decorator} decorates Python functions, and {name} is a kernel", cure)
+    _check_callable(function, decorator)
+
+
+def _check_callable(function: object, decorator: str) -> None:
     if not callable(function):
         raise TapeError(f"{decorator} decorates functions, not {type(function).__name__}", "put it above a `def`")

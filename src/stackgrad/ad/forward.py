@@ -46,8 +46,8 @@ class FwdMode:
     are initial tangents too. Duals of parameters are 0 again on exit; those that fields had not before, losses and
     parameters apart, are dropped.
 
-    What the host writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a
-    tape; what no launch has used before is an input, and keeps its tangent.
+    What the host writes inside, or a function or kernel of `no_grad`, is constant and has no tangent, as it has no
+    adjoint on a tape; what no launch has used before is an input, and keeps its tangent.
     """
 
     copy = staticmethod(launch_copy)
