@@ -266,6 +266,17 @@ class IRBuilder:
     def ret_void(self) -> None:
         self._leave("ret void")
 
+    def if_else(self, cond: Value, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+        """Emit one of two blocks. Where the condition holds is thought to be rare."""
+        yes, no, done = (self.function.append_basic_block(name) for name in ("then", "else", "endif"))
+        self.cbranch(cond, yes, no, unlikely=True)
+        for start, write in ((yes, then), (no, orelse)):
+            self.position_at_end(start)
+            write()
+            if self.block.terminator is None:
+                self.branch(done)
+        self.position_at_end(done)
+
     @contextmanager
     def if_then(self, cond: Value) -> Iterator[None]:
         """What is emitted inside runs only where the condition holds."""

@@ -13,11 +13,12 @@ from .builder import IRBuilder
 from .clock import clock, slot
 from .emit import Arith, ModuleState
 from .errors import FAILED, OK
-from .function import bounds_function, task_function, total
+from .function import NOTHING, TWICE, bounds_function, task_function, total
 from .layout import DECLINED
 from .polls import poll
 from .spread import LANES, Code, filled, in_parts, spread, whole
 from .types import I8, I32, I64, PTR, VOID, const, pointer
+from .worth import lanes_pay
 
 WORTH = 16
 """Iterations from which masked code is made for a task, unless the options ask for it whatever the number."""
@@ -98,7 +99,8 @@ class _Dispatch:
         self.function = b.function
         self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
         self.spreads = m.options.threads > 1 and m.sharing(index).pays
-        self.branching = task_function(m, index, task, inline=not self.spreads)
+        additions = NOTHING if m.options.lanes != 0 and lanes_pay(task) else TWICE
+        self.branching = task_function(m, index, task, inline=not self.spreads, additions=additions)
         self.count = total(b, m, block, index, len(task.indices))
 
     def emit(self) -> None:

@@ -17,6 +17,7 @@ from .control import Branching
 from .emit import Emitter, ModuleState
 from .errors import OK, RETURNED
 from .index_checks import end_deferred
+from .launch_conditions import write_where_inside
 from .statements import LOWER
 from .types import I1, I8, I32, I64, PTR, const, pointer
 
@@ -30,12 +31,13 @@ Run = tuple[ir.Value, ir.Value, ir.Value]
 class Additions:
     """What a target adds to the function of a task: nothing. copies: of the body, for iterations that run together.
     late: they load before any of them writes. inside: the function runs only in launches whose extents and arguments
-    make comparisons of indices needless, as far as they can.
+    make comparisons of indices needless, as far as they can. twice: the loop is written once more for such launches.
     """
 
     copies = 1
     late = False
     inside = False
+    twice = False
 
     def begin(self, e: Emitter) -> None:
         """Before the first iteration."""
@@ -59,6 +61,15 @@ class Additions:
 
 
 NOTHING = Additions()
+
+
+class Twice(Additions):
+    """A loop with all comparisons of indices, and one without those that a launch makes needless."""
+
+    twice = True
+
+
+TWICE = Twice()
 
 
 def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.Function:
@@ -143,14 +154,25 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     e.checks = m.checks.of(task, learns=not additions.late)
     if additions.inside:
         e.checks = e.checks.where_inside()
-    if additions.copies == 1:
-        latch.append(e.flow.append("next"))
     additions.begin(e)
     if additions.copies > 1:
         first = _groups(e, task, additions, latch, first)
-        latch.append(e.flow.append("next"))
-    first, last, stride = additions.enter(e, (first, last, stride))
-    header, body, done = (e.flow.append(name) for name in ("iterations", "iteration", "done"))
+    run = additions.enter(e, (first, last, stride))
+    if additions.twice:
+        write_where_inside(e, task, lambda: _one_by_one(e, task, additions, latch, run))
+    else:
+        _one_by_one(e, task, additions, latch, run)
+    additions.leave(e)
+    additions.end(e)
+    _end(e, OK)
+    e.finish()
+
+
+def _one_by_one(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], run: Run) -> None:
+    """Emit a loop over a run of iterations."""
+    first, last, stride = run
+    header, body, done, after = (e.flow.append(name) for name in ("iterations", "iteration", "done", "next"))
+    latch.append(after)
     before, b = e.b.block, e.b
     e.flow.go(header)
     k = b.phi(I64)
@@ -158,16 +180,12 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     b.cbranch(b.icmp_unsigned("<", k, last), body, done)
     b.position_at_end(body)
     point = _iteration(e, task, additions, k, header)
-    e.flow.go(latch[-1])
+    e.flow.go(after)
     if point:
-        point.step(first, before, latch[-1])
-    k.add_incoming(b.add(k, stride), latch[-1])
+        point.step(first, before, after)
+    k.add_incoming(b.add(k, stride), after)
     b.branch(header)
     b.position_at_end(done)
-    additions.leave(e)
-    additions.end(e)
-    _end(e, OK)
-    e.finish()
 
 
 def decision_function(

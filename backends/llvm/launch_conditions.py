@@ -1,11 +1,17 @@
 """Whether a launch needs comparisons of indices: conditions on its extents and arguments, computed once a function."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ...compiler.ir import nodes as n
+from ...compiler.ir.walk import walk
 from . import ir
 from .index_forms import value_of
 from .types import I1, I64, const
+
+BRIEF = 64
+"""Most statements of a task that is written once more for launches that need no comparisons of indices."""
 
 
 def needs_comparisons(e: Any) -> ir.Value:
@@ -19,3 +25,22 @@ def needs_comparisons(e: Any) -> ir.Value:
             open_ = b.and_(open_, b.icmp_signed("<", value_of(e, form), const(I64, 0)))
         found = b.or_(found, open_)
     return found
+
+
+def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
+    """Write a task; a brief one without adstacks twice, the second time without comparisons that launches decide.
+
+    The condition is the same for all iterations, but a branch on it in every one costs as much as what it saves, and
+    keeps their accesses apart. Args: e: an emitter of any generator. write: writes the task under `e.checks`.
+    """
+    whole, statements = e.checks, list(walk(task.body))
+    if not whole.launches or len(statements) > BRIEF or any(isinstance(s, n.StackAlloca) for s in statements):
+        write()
+        return
+
+    def inside() -> None:
+        e.checks = whole.where_inside()
+        write()
+        e.checks = whole
+
+    e.b.if_else(e.needs_comparisons, write, inside)

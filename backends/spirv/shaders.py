@@ -21,6 +21,7 @@ from .. import limits
 from ..base import Options
 from ..llvm import ir
 from ..llvm.emit import Site
+from ..llvm.launch_conditions import write_where_inside
 from ..llvm.layout import Layout
 from . import access, adstack, control, memory, prints, trips
 from . import opcodes as op
@@ -241,30 +242,10 @@ def _parallel(m: ModuleState, index: int, task: Task) -> bool:
     def run() -> None:
         _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, fits(e, task.body))
 
-    _where_inside(e, task, run)
+    write_where_inside(e, task, run)
     kept.publish(e)
     _close(e)
     return bool(kept.sums)
-
-
-BRIEF = 64
-"""Most statements of a task that is written once more for launches that need no comparisons of indices."""
-
-
-def _where_inside(e: Emitter, task: Task, run: Callable[[], None]) -> None:
-    """Write a task; a brief one without adstacks twice, the second time without comparisons that launches decide."""
-    whole = e.checks
-    statements = list(walk(task.body))
-    if not whole.launches or len(statements) > BRIEF or any(isinstance(s, n.StackAlloca) for s in statements):
-        run()
-        return
-
-    def inside() -> None:
-        e.checks = whole.where_inside()
-        run()
-        e.checks = whole
-
-    e.b.if_else(e.needs_comparisons, run, inside)
 
 
 def _over(

@@ -9,10 +9,10 @@ from ...base import Options
 from ..emit import MASKED_SITES, ModuleState
 from ..module import Generated
 from ..target import Target
+from ..worth import lanes_pay
 from .compaction import selecting_function
 from .function import lowered, masked_function, runs_along_rows
 from .selection import selection
-from .worth import lanes_pay
 
 LANES = 64
 FEWER = ((24, LANES), (64, 32), (1 << 62, 16))

@@ -10,12 +10,12 @@ elements that lanes may share are made one by one, through memory. Arithmetic is
 """
 from __future__ import annotations
 
-from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Stmt, Task, Value
-from ....compiler.ir.ops import OPS
-from ....compiler.ir.walk import operands, walk_task
-from ....compiler.passes.affine import IndexForms
-from ..sharing import ADDITION, SPEEDUP, often_run
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Stmt, Task, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.walk import operands, walk_task
+from ...compiler.passes.affine import IndexForms
+from .sharing import ADDITION, SPEEDUP, often_run
 
 Kind = str
 """'run', one run of memory for all lanes, or one element; 'apart', an element for each lane anywhere; 'across', the
