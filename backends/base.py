@@ -3,6 +3,7 @@
 Backends know the IR and the passes, never the derivative rules. Memory is host memory in NumPy arrays here;
 a device backend keeps its own buffers behind the same calls.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

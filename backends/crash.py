@@ -3,6 +3,7 @@
 Written when a verifier, LLVM or the linker refuses what the compiler made. Nothing here raises: a bundle that cannot be
 written is left out of the message, and the defect is reported all the same.
 """
+
 from __future__ import annotations
 
 import json
@@ -41,9 +42,12 @@ def crashed(
 
 
 def _write(
-    reason: str, error: BaseException, kernels: Mapping[str, Kernel], texts: Mapping[str, str],
+    reason: str,
+    error: BaseException,
+    kernels: Mapping[str, Kernel],
+    texts: Mapping[str, str],
     about: Mapping[str, object],
-) -> Path | None:  # fmt: skip
+) -> Path | None:
     if len(_written) >= _MOST:
         return None
     try:

@@ -6,6 +6,7 @@ whatever else lies there is no entry, and neither read nor waited for. An entry 
 written beside its place and moved there), so that any number of processes may share the folder. Nothing here raises: a
 cache that cannot be used costs time alone, and one warning.
 """
+
 from __future__ import annotations
 
 import hashlib

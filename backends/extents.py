@@ -2,6 +2,7 @@
 
 The answer decides how a task is run, never what it computes, so there need not be one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -77,9 +78,7 @@ def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
     return found
 
 
-def _element(
-    shapes: Mapping[str, tuple[int, ...]], element: Element, name: str, place: list[int]
-) -> Number:
+def _element(shapes: Mapping[str, tuple[int, ...]], element: Element, name: str, place: list[int]) -> Number:
     if not all(0 <= k < extent for k, extent in zip(place, _shape(shapes, name))):
         raise _Unknown
     return element(name, tuple(place))

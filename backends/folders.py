@@ -4,6 +4,7 @@ Whoever may write to a folder can put a FIFO, a device, a link or a huge file wh
 therefore resolved in the open folder, a file is looked at before it is opened and again once it is, opening never
 waits, and nothing longer than a limit is read. Windows lacks the flags; there the checks look at paths.
 """
+
 from __future__ import annotations
 
 import errno
@@ -21,9 +22,13 @@ _NEVER_WAIT = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _CLO
 _AS_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | _CLOEXEC
 _HELD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW")
 _KINDS = {
-    stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
-}  # fmt: skip
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _NUMBERS = itertools.count()
 

@@ -3,6 +3,7 @@
 A lock that guards work in progress (a trace, LLVM) is held while the process forks, so that the child finds that work
 done. A lock that guards little is made free in the child: the thread that may have held it is not there.
 """
+
 from __future__ import annotations
 
 import os

@@ -5,6 +5,7 @@ by a larger one, never copied. A slab grows by at least half, so that a program 
 times only; the first request, and one that the machine could not otherwise serve, is met exactly. Pages are backed
 when a row is first written, so rows that no iteration claims cost addresses alone.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -2,6 +2,7 @@
 
 Numbers are read anew at each call, because other processes change them; what cannot be read sets no limit.
 """
+
 from __future__ import annotations
 
 import mmap

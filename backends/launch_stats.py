@@ -1,4 +1,5 @@
 """Counters of a launcher."""
+
 from __future__ import annotations
 
 from .words import CACHE_HITS, LAUNCHES, words

@@ -4,6 +4,7 @@ Invariant: a launch runs with the sizes of exactly this state, which expressions
 counting kernel. A size is reused only if everything that the counting kernel loads has the version it had then, and its
 scalars and shapes are the same.
 """
+
 from __future__ import annotations
 
 import os

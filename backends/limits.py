@@ -2,6 +2,7 @@
 
 The list is strict: a test compiles the example of every row and fails when the backend no longer refuses it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -55,10 +56,16 @@ LIMITS = (
     Limit("nvptx", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
     Limit("vulkan", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
     Limit("metal", "large local arrays", _large_local, _LOCAL_REASON, _LOCAL_CURE, _LOCAL_EXAMPLE),
-    Limit("metal", "print", _print, "print is not available in GPU code", "print on the cpu or reference backend",
-          _PRINT_EXAMPLE),
+    Limit(
+        "metal",
+        "print",
+        _print,
+        "print is not available in GPU code",
+        "print on the cpu or reference backend",
+        _PRINT_EXAMPLE,
+    ),
     Limit("metal", "f64", metal.find_float64, metal.FLOAT64, metal.FLOAT64_CURE, metal.FLOAT64_EXAMPLE),
-)  # fmt: skip
+)
 
 
 def check(kernel: Kernel, backend: str) -> None:

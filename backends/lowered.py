@@ -1,4 +1,5 @@
 """What the driver makes of a kernel, as far as launches look at it."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
 """Who owns the memory of an array: what is behind all views."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -15,6 +15,7 @@ records when it next waits for the device. Records come in any order, so they na
 Lines come launch by launch, task by task, in the order of iterations: in that of a CPU. Invariant: nothing that prints
 runs while the buffer is read and emptied; `lock` is held for both, and for starting a launch that prints.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -7,6 +7,7 @@ is computed by a multiplication from what a launch gives, arguments and extents,
 it is computed once more in whole numbers before each launch with other ones. Sums alone are not looked at: each would
 cost a look for the few that come as far.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,6 +3,7 @@
 A launcher executes kernels by `execute`. With no collector that is `Executable.run`; with one, the launch is timed, as
 a whole and by task if the backend can, and the collectors are told.
 """
+
 from __future__ import annotations
 
 import threading

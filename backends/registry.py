@@ -2,6 +2,7 @@
 
 A backend's module is imported when it is first asked for: LLVM stays out of `import stackgrad`.
 """
+
 from __future__ import annotations
 
 import threading

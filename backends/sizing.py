@@ -5,6 +5,7 @@ short ones for as long as making it takes, so that a program which is launched a
 sizes. Where arrays are on a device, expressions without ranges read single elements by small copies; others are left to
 the counting kernel, which runs there, unless no content decides them.
 """
+
 from __future__ import annotations
 
 import time

@@ -2,6 +2,7 @@
 
 Each is an ordinary kernel of the backend. `key` names the state that its result depends on.
 """
+
 from __future__ import annotations
 
 import math

@@ -5,6 +5,7 @@
 A specialisation is known by what was made of it: a digest of the kernel's text. Two tasks never share a number: one
 that meets a number already given to another takes the next that is free. 0 is no number.
 """
+
 from __future__ import annotations
 
 import hashlib

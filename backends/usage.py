@@ -1,4 +1,5 @@
 """What the adstacks of a kernel take, in words and numbers: by task, slab and stack, with variable and line."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -92,9 +93,7 @@ def stack_use(kernel: Kernel, stack: StackAlloca, sizes: Sizes) -> StackUse:
     capacity = stack.capacity if stack.capacity is not None else sizes.capacities.get(stack.stack, 0)
     slot = stack.dtype.size * (2 if stack.adjoint else 1)
     place = f"{span.file}:{span.line}" if span else ""
-    return StackUse(
-        stack.stack, stack.variable or stack.stack, place, capacity, slot, sizes.totals.get(stack.stack)
-    )
+    return StackUse(stack.stack, stack.variable or stack.stack, place, capacity, slot, sizes.totals.get(stack.stack))
 
 
 def describe(use: SlabUse) -> str:

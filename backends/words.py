@@ -4,6 +4,7 @@ A run of words is an `array.array("q")` that is never resized, so that its addre
 that owns it. Invariant: a native reader holds the interpreter's lock, and reaches a run only through an object that
 is alive, or through a handle that was made invalid when the owner of the run died.
 """
+
 from __future__ import annotations
 
 from array import array
@@ -12,9 +13,7 @@ from collections.abc import Iterable
 WATCHED, GENERATION, STAMP = range(3)
 """Of the runtime: not 0 while something must see every launch; the present generation; the last native version."""
 
-(
-    VERSION, EXPORTED, LIVING, KIND, ADDRESS, BYTES, GRADIENT, EXTENTS,
-) = range(8)  # fmt: skip
+(VERSION, EXPORTED, LIVING, KIND, ADDRESS, BYTES, GRADIENT, EXTENTS) = range(8)
 """Of an array of the runtime: its version; whether others can write it; the generation in which it may be used; a
 number for all that a specialisation depends on, 0 if there is none; address and bytes of its memory; address of the
 words of its adjoint, or 0; then its extents."""

@@ -5,6 +5,7 @@ is on fractions. A function is known by its Taylor series f(s) = a_0 + a_1 s + .
 The polynomial agrees with f at the Chebyshev nodes of the interval, which is within a small factor of the least
 possible error.
 """
+
 from __future__ import annotations
 
 import math
@@ -59,9 +60,7 @@ def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
     places, column = [s for s, _ in points], [y for _, y in points]
     newton = [column[0]]
     for order in range(1, len(points)):
-        column = [
-            (column[k + 1] - column[k]) / (places[k + order] - places[k]) for k in range(len(column) - 1)
-        ]
+        column = [(column[k + 1] - column[k]) / (places[k + order] - places[k]) for k in range(len(column) - 1)]
         newton.append(column[0])
     out = [newton[-1]]
     for difference, place in zip(reversed(newton[:-1]), reversed(places[:-1])):
@@ -95,9 +94,7 @@ def split(x: Fraction, parts: int, bits: int) -> list[float]:
 
 def arctangent(inverse: int) -> Fraction:
     """atan(1/inverse) to more than 200 bits."""
-    return sum(
-        (Fraction((-1) ** k, (2 * k + 1) * inverse ** (2 * k + 1)) for k in range(100)), start=Fraction(0)
-    )
+    return sum((Fraction((-1) ** k, (2 * k + 1) * inverse ** (2 * k + 1)) for k in range(100)), start=Fraction(0))
 
 
 PI = 16 * arctangent(5) - 4 * arctangent(239)
@@ -150,7 +147,7 @@ def table(name: str, rows: dict[str, dict[str, list[float]]]) -> str:
         lines.append(f'    "{key}": {{')
         for kind, numbers in kinds.items():
             lines.append(f'        "{kind}": (')
-            lines += [f'            {number!r},' for number in numbers]
+            lines += [f"            {number!r}," for number in numbers]
             lines.append("        ),")
         lines.append("    },")
     return "\n".join([*lines, "}"]) + "\n"

@@ -4,6 +4,7 @@ The folders of a checkout are mapped into the package by pyproject.toml, and an 
 with an import hook that static checkers do not know. Invariant: the tree holds a link for each entry of the root
 package and one for each mapped folder, and nothing else; all links are relative.
 """
+
 from __future__ import annotations
 
 import os

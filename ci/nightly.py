@@ -8,6 +8,7 @@ step printed, and `nightly.json`: each step with its outcome. The exit status is
 with another or crashes, or if a planted mistake is missed; what peers get wrong is reported and decides nothing.
 Runs under an interpreter that has the package.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -78,9 +79,7 @@ def run_step(step: Step, folder: Path) -> Step:
     return replace(step, status=done.returncode, seconds=round(time.monotonic() - begin, 1))
 
 
-def run_all(
-    wanted: Iterator[Step], folder: Path, run: Callable[[Step, Path], Step] = run_step
-) -> list[Step]:
+def run_all(wanted: Iterator[Step], folder: Path, run: Callable[[Step, Path], Step] = run_step) -> list[Step]:
     """All steps; one that fails does not keep the others from running."""
     done: list[Step] = []
     for step in wanted:

@@ -4,6 +4,7 @@ Everything that judges the tree itself (tests/meta) reads it through here. Invar
 imported (`stackgrad.compiler.ir.walk`), never by folder, and an import is resolved to the module that it loads,
 wherever in the file it stands: relative, inside a function or under TYPE_CHECKING.
 """
+
 from __future__ import annotations
 
 import ast

@@ -4,6 +4,7 @@ A row passes only if its tests passed with every backend that it requires; a bac
 absent fails it before any test. The exit status is 1 if a row failed, 2 if the request makes no sense.
 Needs nothing but the standard library, and runs under any interpreter >= 3.11.
 """
+
 from __future__ import annotations
 
 import argparse

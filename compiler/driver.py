@@ -4,6 +4,7 @@
 adstacks, and which arrays they touch. What makes derivatives is imported when one is made: a program that never
 differentiates does not wait for it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -105,9 +106,7 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
 
 
 @deep
-def prepare_forward(
-    kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False
-) -> Lowered:
+def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowered:
     """A kernel of stage source, tasks, structured or adjoint, ready to run. check: verify after each pass. stated: what
     `assume_unique` claims is looked at after each launch.
     """
@@ -136,9 +135,13 @@ def _claims(kernel: Kernel, check: bool) -> Marking | None:
 
 @deep
 def prepare_reverse(
-    kernel: Kernel, lowering: str = "", trace: Trace | None = None, check: bool = False, taped: bool = False,
+    kernel: Kernel,
+    lowering: str = "",
+    trace: Trace | None = None,
+    check: bool = False,
+    taped: bool = False,
     stated: bool = False,
-) -> Lowered:  # fmt: skip
+) -> Lowered:
     """The grad kernel of a kernel of stage source. lowering: a policy of `ad.policies`; empty for the default, `lean`.
     taped: the state before the launch is at hand. stated: what `assume_unique` claims is looked at before each launch.
 
@@ -250,5 +253,3 @@ def _finish(kernel: Kernel) -> Lowered:
 
 def _arrays(kernel: Kernel, kinds: tuple[type, ...]) -> frozenset[str]:
     return frozenset(s.array for s in walk_kernel(kernel) if isinstance(s, kinds))  # type: ignore[attr-defined]
-
-

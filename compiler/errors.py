@@ -3,6 +3,7 @@
 The four located classes (`KernelSyntaxError`, `KernelTypeError`, `NotDifferentiable`, `Unsupported`) always carry
 a reason and a cure, and a `Span` wherever the kernel came from Python source.
 """
+
 from __future__ import annotations
 
 import sys

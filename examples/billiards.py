@@ -14,6 +14,7 @@ decided by branches; the gradient is that of the path taken.
 
     python examples/billiards.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
+
 from collections.abc import Callable
 from typing import Any
 
@@ -98,9 +99,7 @@ class Table:
         self.loss[None] += away.norm_sqr()
 
 
-def build(
-    rows: int, steps: int, cue: tuple[float, float] = CUE
-) -> tuple[tuple[Any, ...], Callable[[], float]]:
+def build(rows: int, steps: int, cue: tuple[float, float] = CUE) -> tuple[tuple[Any, ...], Callable[[], float]]:
     """The unknowns, place and velocity of the cue ball, at a first guess; a function that runs the program and its
     gradient: it gives the loss and leaves d loss in `unknown.grad`.
     """

@@ -12,6 +12,7 @@ thrown, one vector, and the pull on each of its four corners, one vector each.
 
     python examples/cloth.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
+
 from collections.abc import Callable
 from typing import Any
 

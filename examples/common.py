@@ -3,6 +3,7 @@
 They import this before `import stackgrad as sg`, and kernels are written against `sg` alone. With the option
 `--import quadrants` that line gets Quadrants, and the rest of the program stays as it is.
 """
+
 import argparse
 import importlib
 import sys

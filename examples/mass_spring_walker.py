@@ -12,6 +12,7 @@ finds the amplitudes and phases. Fields are indexed by time, so the tape needs n
 
     python examples/mass_spring_walker.py
 """
+
 from __future__ import annotations
 
 import math
@@ -35,11 +36,11 @@ CHECK = {"steps": 48, "iterations": 3}
 def body() -> tuple[np.ndarray, list[tuple[int, int]]]:
     """Three boxes in a row with two legs: positions (n, 2) in metres, and the springs as pairs of masses.
 
-        0 - 1 - 2 - 3
-        | x | x | x |      every box has both diagonals
-        4 - 5 - 6 - 7
-        | x |   | x |
-        8 - 9   10 - 11
+    0 - 1 - 2 - 3
+    | x | x | x |      every box has both diagonals
+    4 - 5 - 6 - 7
+    | x |   | x |
+    8 - 9   10 - 11
     """
     points = np.array([(0.1 * k, height) for height in (0.2, 0.1, 0.0) for k in range(4)])
     springs = [(k, k + 1) for k in (0, 1, 2, 4, 5, 6, 8, 10)]

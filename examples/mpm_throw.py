@@ -18,6 +18,7 @@ because no kernel overwrites what its own gradient reads: momentum and velocity 
 
     python examples/mpm_throw.py
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -128,8 +129,9 @@ def particles_to_grid(s: State) -> sg.Kernel:
             c01 = C[t, p, 1]
             c10 = C[t, p, 2]
             c11 = C[t, p, 3]
-            a, b, c, d = product(1.0 + dt * c00, dt * c01, dt * c10, 1.0 + dt * c11,
-                                 F[t, p, 0], F[t, p, 1], F[t, p, 2], F[t, p, 3])  # fmt: skip
+            a, b, c, d = product(
+                1.0 + dt * c00, dt * c01, dt * c10, 1.0 + dt * c11, F[t, p, 0], F[t, p, 1], F[t, p, 2], F[t, p, 3]
+            )
             F[t + 1, p, 0] = a
             F[t + 1, p, 1] = b
             F[t + 1, p, 2] = c
@@ -286,12 +288,7 @@ def build(side: int, cells: int, steps: int, fp: Any) -> tuple[tuple[sg.Field], 
 
 
 def main(
-    side: int = 40,
-    cells: int = 64,
-    steps: int = 512,
-    iterations: int = 40,
-    arch: Any = None,
-    report: bool = True,
+    side: int = 40, cells: int = 64, steps: int = 512, iterations: int = 40, arch: Any = None, report: bool = True
 ) -> list[float]:
     """Optimise; the distance of the centre of mass from the target at each iteration, in metres."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f32)

@@ -12,6 +12,7 @@ a time some targets are out of reach. The fastest mode has w = sqrt(1 + 3 K), so
 
     python examples/pendulum_chain.py
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -34,9 +35,7 @@ def pull(left, own, right, k):
     return k * (left - 2.0 * own + right) - sg.sin(own)
 
 
-def motion(
-    kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Field, duration: float
-) -> sg.Kernel:
+def motion(kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Field, duration: float) -> sg.Kernel:
     """The kernel: all chains from the kick to the end, by semi-implicit Euler steps."""
     (chains,) = coupling.shape
 

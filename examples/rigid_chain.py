@@ -13,6 +13,7 @@ the angles picks one of the many poses.
 
     python examples/rigid_chain.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
+
 from collections.abc import Callable
 from typing import Any
 
@@ -43,8 +44,7 @@ class Quaternion:
     def times(self, other):
         """The product, with which rotations are carried out one after the other, the right one first."""
         return Quaternion(
-            w=self.w * other.w - self.v.dot(other.v),
-            v=self.w * other.v + other.w * self.v + self.v.cross(other.v),
+            w=self.w * other.w - self.v.dot(other.v), v=self.w * other.v + other.w * self.v + self.v.cross(other.v)
         )
 
     @sg.func

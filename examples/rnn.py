@@ -12,6 +12,7 @@ first[s + 1], so every thread of the kernel has a loop of its own length.
 
     python examples/rnn.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
+
 from collections.abc import Callable
 from typing import Any
 

@@ -14,6 +14,7 @@ by floor, whose derivative is zero: the gradient goes through the weights.
 
     python examples/smoke.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
+
 from collections.abc import Callable
 from typing import Any
 

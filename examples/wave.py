@@ -13,6 +13,7 @@ Its gradient is the wave equation run backward with the differences as sources; 
 
     python examples/wave.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
+
 from collections.abc import Callable
 from typing import Any
 

@@ -4,6 +4,7 @@ It may be a stranger's, and `python FILE`, `python -c` and `python -m` look ther
 
 Started as a script of its own, this runs another script so; it imports nothing of this project.
 """
+
 from __future__ import annotations
 
 import os

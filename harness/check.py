@@ -2,6 +2,7 @@
 
 Invariant: each kernel specialisation has a row in both directions, whatever its launches came to.
 """
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,4 +1,5 @@
 """Comparisons: does what an executor computed agree with the reference, array by array, within the measured bound?"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -3,6 +3,7 @@
 Oracles execute the forward kernel statement by statement: JAX all iterations in lockstep, at about 170 µs a
 statement and 20 ns a statement and lane; dual numbers one iteration after the other, at about 2.5 µs a statement.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -4,6 +4,7 @@ All of them take the kernel of stage source. `forward` gives the final content o
 adjoints of their initial content: an executor of ours runs the grad kernel on the final content, an oracle
 differentiates the forward kernel from the initial content, so the two share nothing but the question.
 """
+
 from __future__ import annotations
 
 import time

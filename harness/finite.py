@@ -1,4 +1,5 @@
 """NaN and infinity in arrays that have a gradient: always a failure of a program, wherever it first shows."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -3,6 +3,7 @@
 An array ends where a page begins that nobody may touch, and the page before its own is closed too; an access there ends
 the process. Bytes between that page and the array hold a pattern, which `is_whole` looks at.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -4,6 +4,7 @@ Drivers are free to run dispatches at the same time unless a barrier stands betw
 another, so a barrier that is missing would never show there. Here dispatches between two barriers are recorded last to
 first, as a driver may run them.
 """
+
 from __future__ import annotations
 
 import shutil

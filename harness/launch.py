@@ -2,6 +2,7 @@
 
 Invariant: nothing here changes a launch; what executors get are copies.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

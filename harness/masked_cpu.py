@@ -2,6 +2,7 @@
 
 A launch of a few iterations runs branching code otherwise, so that tests on small arrays would never see the other way.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -3,6 +3,7 @@
 JAX is imported when it is first asked. Where it is absent, or a launch is too long for it, the dual numbers judge one
 random direction v of the initial content by  <cotangent, J v> = <gradient, v>.
 """
+
 from __future__ import annotations
 
 import time

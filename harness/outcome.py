@@ -3,6 +3,7 @@
 Invariant: an outcome that decides nothing (`Unsupported`, `Poisoned`, `Undecided`) says why, is counted, and is never
 reported as ok.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

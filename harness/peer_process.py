@@ -6,6 +6,7 @@ the peer's native code prints goes to stderr; answers have a descriptor of their
 The second argument names a package. It is imported once, and texts run in a fork of the process that did: where one
 ends its process, the next fork is there at once, and the answer says how the last one ended.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -2,6 +2,7 @@
 
 Invariant: nothing of a peer is imported here. A process that dies or hangs costs its case and is started again.
 """
+
 from __future__ import annotations
 
 import json
@@ -41,8 +42,12 @@ _DECLARED = ("CompilationError", "SyntaxError", "TypeError", "NotImplementedErro
 """Endings of the names of exceptions by which a peer says that it does not take a program."""
 
 _REFUSING = (
-    "not supported", "invalid program input for autodiff", "should be positive", "is unresolved after", "not allowed",
-)  # fmt: skip
+    "not supported",
+    "invalid program input for autodiff",
+    "should be positive",
+    "is unresolved after",
+    "not allowed",
+)
 """What its messages say, whatever the exception."""
 
 _OVERFLOWS = ("stack overflow", "adstack overflow")

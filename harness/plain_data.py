@@ -6,6 +6,7 @@ numbers may be. Text without a row is refused, so a new field cannot be forgotte
 that come twice, other types, deep nesting, very many objects) is Malformed, with the place in the JSON, the reason and
 the cure.
 """
+
 from __future__ import annotations
 
 import json
@@ -97,12 +98,17 @@ class _Shape:
 
     def __str__(self) -> str:
         names = [
-            "null" * self.none, "a boolean" * self.booleans, "an integer" * self.integers, "a real" * self.reals,
-            "a scalar type" * self.scalar, self.words.what if self.words else "",
-            "a list" * (self.items is not None), f"a list of {len(self.fixed)}" if self.fixed is not None else "",
+            "null" * self.none,
+            "a boolean" * self.booleans,
+            "an integer" * self.integers,
+            "a real" * self.reals,
+            "a scalar type" * self.scalar,
+            self.words.what if self.words else "",
+            "a list" * (self.items is not None),
+            f"a list of {len(self.fixed)}" if self.fixed is not None else "",
             "an object" * (self.values is not None),
             (" or ".join(self.classes) if len(self.classes) < 4 else "an object of the model") if self.classes else "",
-        ]  # fmt: skip
+        ]
         return " or ".join(filter(None, names))
 
 
@@ -112,9 +118,13 @@ class Schema:
     """
 
     def __init__(
-        self, words: Mapping[Key, Words], limits: Mapping[Key, Limits], classes: Iterable[type] = (),
-        deepest: int = 160, most: int = 1 << 20,
-    ) -> None:  # fmt: skip
+        self,
+        words: Mapping[Key, Words],
+        limits: Mapping[Key, Limits],
+        classes: Iterable[type] = (),
+        deepest: int = 160,
+        most: int = 1 << 20,
+    ) -> None:
         self.words, self.limits = words, limits
         self.classes = {cls.__name__: cls for cls in classes}
         self.deepest, self.most = deepest, most

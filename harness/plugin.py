@@ -12,6 +12,7 @@ run. A matrix of backends and outcomes ends it.
 
 Nothing of the compiler is imported before a test needs it.
 """
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,7 @@
 Invariant: a check passes only if somebody decided. `differential` needs one executor beside the reference, `gradcheck`
 one judge that has no part in the compiler: JAX, dual numbers or the Taylor remainder.
 """
+
 from __future__ import annotations
 
 import math
@@ -54,9 +55,10 @@ class ThoroughReplay(Replay):
 
     def _taylor(self, standard: Standard, seeds: Arrays) -> Comparison:
         """Of f(x) = <seeds, final content from the initial content x>, along one random direction."""
-        arrays, direction = self.setting.arrays, {
-            n: signs(generator("taylor", n), self.setting.arrays[n].shape) for n in self.names
-        }
+        arrays, direction = (
+            self.setting.arrays,
+            {n: signs(generator("taylor", n), self.setting.arrays[n].shape) for n in self.names},
+        )
 
         def f(t: np.ndarray) -> float:
             there = {n: np.asarray(arrays[n] + float(t) * direction[n]) for n in self.names}

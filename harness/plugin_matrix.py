@@ -1,4 +1,5 @@
 """The matrix backend × outcome at the end of a test run, from properties of reports, which cross processes."""
+
 from __future__ import annotations
 
 from collections import Counter

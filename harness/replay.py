@@ -5,6 +5,7 @@ is where the backends run the code that the program ran. A forward launch also g
 for the final content, our grad kernel at the final content against JAX's vjp from the initial content. A recorded
 reverse launch is repeated as it was, adjoints included, so that what the program itself obtained is judged too.
 """
+
 from __future__ import annotations
 
 import statistics

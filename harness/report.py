@@ -2,6 +2,7 @@
 
 Invariant: a comparison is counted once, under its verdict; what decided nothing is never among the ok.
 """
+
 from __future__ import annotations
 
 import math

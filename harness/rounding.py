@@ -18,6 +18,7 @@ goes in these runs the array is *poisoned*. The first 64 stands for the rounding
 see those of the inputs only, the second for at most 64 roundings of the result; a wrong derivative is off by the size
 of a contribution, in double precision 1e12 times the bound.
 """
+
 from __future__ import annotations
 
 import zlib

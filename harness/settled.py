@@ -2,6 +2,7 @@
 
 Whoever judges a launch looks at its memory at once, and wants its errors from it, not from the next one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

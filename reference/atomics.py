@@ -5,6 +5,7 @@ address form a group; long groups are prefix scans (`accumulate` rounds after ev
 short ones go rank by rank, every rank touching each address once. min and max of reals go through integer keys that
 order -0.0 before 0.0 and put NaN where it absorbs.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,9 +17,14 @@ from .frame import Vector
 from .scalar import NUMPY
 
 UFUNCS: dict[str, np.ufunc] = {
-    "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
-    "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor,
-}  # fmt: skip
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+}
 """The binary ufunc of each atomic but `exchange` and `cas`, on values or keys; equal to the row of NUMPY there."""
 
 
@@ -126,9 +132,7 @@ def _exchange(memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -
     return operands[starts + sizes - 1], found
 
 
-def _scan(
-    ufunc: np.ufunc, memory: Vector, operands: Vector, starts: Vector, sizes: Vector
-) -> tuple[Vector, Vector]:
+def _scan(ufunc: np.ufunc, memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:
     """Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds."""
     found = np.empty_like(operands)
     limit = int(np.sqrt(operands.size)) + 1

@@ -1,4 +1,5 @@
 """The reference as a backend: the interpreter behind the calls that every backend offers."""
+
 from __future__ import annotations
 
 import sys

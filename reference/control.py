@@ -1,4 +1,5 @@
 """Handlers of control flow. Lanes of a loop go round in lockstep until the last one has left."""
+
 from __future__ import annotations
 
 import numpy as np

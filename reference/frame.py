@@ -5,6 +5,7 @@ its own lanes alone, so lanes that are not in it cannot touch memory, trap or wa
 values of an outer frame are gathered on first use. A value that is the same in all lanes may stay 0-d (*uniform*).
 Vectors are never written in place once they are in a frame.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

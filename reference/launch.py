@@ -1,4 +1,5 @@
 """Launch: bind memory, run the tasks of a kernel in order, chunk by chunk."""
+
 from __future__ import annotations
 
 import math
@@ -44,8 +45,14 @@ class Report:
 
 @deep
 def run(
-    kernel: Kernel | Program, arrays: Arrays, scalars: Scalars, sizes: Sizes = Sizes(), draws: Draws = Draws(),  # noqa: B008
-    order: str | Order = VECTOR, fuel: int = FUEL, heap: Heap | None = None,
+    kernel: Kernel | Program,
+    arrays: Arrays,
+    scalars: Scalars,
+    sizes: Sizes = Sizes(),
+    draws: Draws = Draws(),  # noqa: B008
+    order: str | Order = VECTOR,
+    fuel: int = FUEL,
+    heap: Heap | None = None,
 ) -> Report:
     """Execute a kernel of stage tasks, structured or adjoint once; arrays are written in place.
 
@@ -54,9 +61,15 @@ def run(
     program = kernel if isinstance(kernel, Program) else Program(kernel)
     kernel = program.kernel
     machine = Machine(
-        program, bind_arrays(kernel, arrays), bind_scalars(kernel, scalars), sizes, draws, fuel, heap or Heap(),
+        program,
+        bind_arrays(kernel, arrays),
+        bind_scalars(kernel, scalars),
+        sizes,
+        draws,
+        fuel,
+        heap or Heap(),
         Chunk(0, 0, 1),
-    )  # fmt: skip
+    )
     schedule = order_named(order) if isinstance(order, str) else order
     with np.errstate(all="ignore"):
         for position, task in enumerate(kernel.tasks):

@@ -4,6 +4,7 @@ A handler takes the machine, the statement and the frame of lanes that execute i
 go on to the next statement (None if there are none). Control flow that leaves early is exactly that: lanes that a
 handler does not give back, and that it has noted in a `Target`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -127,7 +128,12 @@ class Machine:
             stack.release()
 
     def check(
-        self, kind: type[StackgradError], stmt: Stmt, frame: Frame, bad: Vector | bool, say: Callable[[int], str],
+        self,
+        kind: type[StackgradError],
+        stmt: Stmt,
+        frame: Frame,
+        bad: Vector | bool,
+        say: Callable[[int], str],
         cure: str = "",
     ) -> None:
         """Trap in the first lane where `bad`. say: the reason, given the position of that lane in the frame."""

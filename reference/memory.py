@@ -2,6 +2,7 @@
 
 Binding checks names, dtypes, ranks and layout once, so that handlers need not.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -36,8 +37,9 @@ def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, Memory]:
     temps = {t.name: Memory(t.name, np.zeros(1, t.dtype.dtype), ()) for t in kernel.temps}
     return temps | {
         name: _bind(kernel, name, type, arrays, name in used)
-        for name, type in types.items() if name in arrays or name in used or "." not in name
-    }  # fmt: skip
+        for name, type in types.items()
+        if name in arrays or name in used or "." not in name
+    }
 
 
 def _arrays_used(kernel: Kernel) -> dict[str, bool]:

@@ -3,6 +3,7 @@
 The lanes of a chunk run in lockstep. Every order is a legal schedule, so a kernel without races gives the same
 integers in all of them; one that differs between `vector`, `forward` and `reverse` has a race.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
 """Handlers of memory, mutable locals, local arrays and adstacks."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -30,9 +31,14 @@ def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: V
     if _outside(index, extent):
         bad = (index < 0) | (index > extent - 1 if extent else True)
         where = f" of axis {axis}" if axis >= 0 else ""
-        m.check(OutOfBounds, s, f, bad, lambda p: (
-            f"index {at(index, p)}{where} is outside `{shown(name)}`, whose extent there is {extent}"
-        ), CURE_OF_INDEX)  # fmt: skip
+        m.check(
+            OutOfBounds,
+            s,
+            f,
+            bad,
+            lambda p: f"index {at(index, p)}{where} is outside `{shown(name)}`, whose extent there is {extent}",
+            CURE_OF_INDEX,
+        )
 
 
 def _locate(m: Machine, s: Access, f: Frame, memory: Memory) -> Vector:
@@ -154,9 +160,14 @@ def _alloca(m: Machine, s: n.StackAlloca, f: Frame) -> Frame:
 def _push(m: Machine, s: n.StackPush, f: Frame) -> Frame:
     stack = m.stack(s.stack)
     if stack.capacity is not None:
-        m.check(AdstackOverflow, s, f, np.greater_equal(stack.top(f), stack.capacity), lambda _: (
-            f"{_described(stack)} holds {stack.capacity} of {stack.capacity} slots; one more is pushed"
-        ), "the capacity that was computed for this launch is too small: sizing and kernel disagree")  # fmt: skip
+        m.check(
+            AdstackOverflow,
+            s,
+            f,
+            np.greater_equal(stack.top(f), stack.capacity),
+            lambda _: f"{_described(stack)} holds {stack.capacity} of {stack.capacity} slots; one more is pushed",
+            "the capacity that was computed for this launch is too small: sizing and kernel disagree",
+        )
     stack.push(f, f.value(s.value))
     return f
 

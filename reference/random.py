@@ -3,6 +3,7 @@
 Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). All words are u32; arithmetic is
 done in u64, where the product of two words is exact.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -32,10 +33,7 @@ def philox(counter: tuple[Array | int, ...], key: tuple[int, int]) -> Words:
     k0, k1 = (k & 0xFFFFFFFF for k in key)
     for _ in range(_ROUNDS):
         p0, p1 = _MULTIPLIERS[0] * c0, _MULTIPLIERS[1] * c2
-        c0, c1, c2, c3 = (
-            (p1 >> _HALF) ^ c1 ^ np.uint64(k0), p1 & _LOW,
-            (p0 >> _HALF) ^ c3 ^ np.uint64(k1), p0 & _LOW,
-        )  # fmt: skip
+        c0, c1, c2, c3 = ((p1 >> _HALF) ^ c1 ^ np.uint64(k0), p1 & _LOW, (p0 >> _HALF) ^ c3 ^ np.uint64(k1), p0 & _LOW)
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return c0, c1, c2, c3
 

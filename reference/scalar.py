@@ -5,6 +5,7 @@ the result dtype. NumPy's own meaning is used only where it is the IR's: wraparo
 NaN and signed zeros are spelled out here. f16 is computed in f32 and rounded; transcendental f32 in f64 and rounded,
 so that the result is nearly always the correctly rounded one.
 """
+
 from __future__ import annotations
 
 import math
@@ -100,12 +101,26 @@ def _inv(x: Array) -> Array:
 
 
 _EXACT: dict[str, Meaning] = {
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "sqrt": np.sqrt, "inv": _inv, "rcp": _inv, "div": np.divide,
-}  # fmt: skip
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "sqrt": np.sqrt,
+    "inv": _inv,
+    "rcp": _inv,
+    "div": np.divide,
+}
 _TRANSCENDENTAL: dict[str, Meaning] = {
-    "rsqrt": _rsqrt, "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "tanh": np.tanh, "atan2": np.arctan2,
-}  # fmt: skip
+    "rsqrt": _rsqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "tanh": np.tanh,
+    "atan2": np.arctan2,
+}
 NUMPY.update({name: Row(_in_f32(meaning)) for name, meaning in _EXACT.items()})
 NUMPY.update({name: Row(_in_f64(meaning)) for name, meaning in _TRANSCENDENTAL.items()})
 

@@ -3,6 +3,7 @@
 Locals are copied on write: a vector that a frame may still read is replaced, never changed. Rows are matrices
 [element][lane] that are changed in place and read by copy.
 """
+
 from __future__ import annotations
 
 import numpy as np

@@ -2,6 +2,7 @@
 
 A trap is raised at the statement, before that statement writes anything; memory holds what was written so far.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

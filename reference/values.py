@@ -1,4 +1,5 @@
 """Handlers of statements that compute values, and of `assert` and `print`, which only look at them."""
+
 from __future__ import annotations
 
 import sys

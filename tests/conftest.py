@@ -1,4 +1,5 @@
 """Collects .kir files; the plugin of the harness chooses backends and prints the matrix of backends and outcomes."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """What the tests of Metal share: a look at the texts of a program, and the kernels that come of one."""
+
 from __future__ import annotations
 
 import re

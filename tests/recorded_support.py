@@ -3,6 +3,7 @@
 Nobody chooses a tolerance: bounds follow from the ulps of operations (docs/error_bounds.md). They are distances from
 the exact result too, so that code of another shape, with roundings of its own, is within twice the bound.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,17 +34,24 @@ def bounded(launch: CapturedLaunch, start: Bounded | None = None) -> Bounded:
 
 
 def forward(
-    kernel: Kernel, memory: Arrays, scalars: Scalars | None = None, errors: Arrays | None = None,
+    kernel: Kernel,
+    memory: Arrays,
+    scalars: Scalars | None = None,
+    errors: Arrays | None = None,
     draws: Draws = NO_DRAWS,
-) -> Bounded:  # fmt: skip
+) -> Bounded:
     """Of a launch of a kernel on this memory. errors: of the memory."""
     return run_bounded(_forward(kernel), memory, scalars or {}, draws=draws, errors=errors, precise=False)
 
 
 def gradient(
-    kernel: Kernel, memory: Arrays, scalars: Scalars | None = None, errors: Arrays | None = None,
-    before: Arrays | None = None, draws: Draws = NO_DRAWS,
-) -> Bounded:  # fmt: skip
+    kernel: Kernel,
+    memory: Arrays,
+    scalars: Scalars | None = None,
+    errors: Arrays | None = None,
+    before: Arrays | None = None,
+    draws: Draws = NO_DRAWS,
+) -> Bounded:
     """The same of a launch of the gradient. before: what the kernel had found, where that was kept."""
     program, kept = _reverse(kernel)
     found = before or memory

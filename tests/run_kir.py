@@ -24,6 +24,7 @@ the one expected.
 Each directive makes one test per type and executor: `sin.kir::run3[cpu-f32]`; see running.py for the builds in which
 it must hold. Each kernel is also verified and must survive printing and parsing: `sin.kir::text1[f32]`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

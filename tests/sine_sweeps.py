@@ -1,4 +1,5 @@
 """Loops of sines whose first argument may be anything, and whose later ones are small."""
+
 from __future__ import annotations
 
 from typing import Any

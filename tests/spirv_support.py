@@ -1,4 +1,5 @@
 """Every kernel of the .kir files as text, for tests that compile them without running their checks."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Pieces of kernels in IR text that push to three stacks, of f32, a type T and u1, and take back."""
+
 from __future__ import annotations
 
 TAIL = """ %90: f64 = get sum store out[%2], %90 } }"""

@@ -5,6 +5,7 @@ where that is emulated. Tests about the CPU's own machine code do not hold then.
 which the host read managed memory without waiting for what was launched before; STACKGRAD_STAND_IN_TRACE=1 shows where
 (pytest -s).
 """
+
 from __future__ import annotations
 
 import os

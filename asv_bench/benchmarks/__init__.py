@@ -1,4 +1,5 @@
 """The benchmark suite. Importing it fails if a kernel in `workloads` is measured by no benchmark."""
+
 from __future__ import annotations
 
 from . import (  # noqa: F401 - each registers what it measures

@@ -3,6 +3,7 @@
 The inputs of a pass are those it gets in the pipeline of the version that is measured; a pass that occurs several times
 counts with all its occurrences. A phase that a version does not have is skipped. Nothing is launched.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -27,10 +28,20 @@ KERNELS = ("three_fields", "sin_recurrence", "gated_nested", "csr_gather", "tria
 """The first kernel of each workload. Append only."""
 
 PASSES = (
-    "split_tasks", "lower_exits", "rewrite_versions", "fold_constants", "simplify", "common_subexpressions",
-    "remove_dead_code", "promote_elements", "number_loops", "reverse", "count_stacks",
-    "number_draws", "serialise_products",
-)  # fmt: skip
+    "split_tasks",
+    "lower_exits",
+    "rewrite_versions",
+    "fold_constants",
+    "simplify",
+    "common_subexpressions",
+    "remove_dead_code",
+    "promote_elements",
+    "number_loops",
+    "reverse",
+    "count_stacks",
+    "number_draws",
+    "serialise_products",
+)
 """Names of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""
 
 PRODUCTS = ("forward", "reverse", "counting")

@@ -3,6 +3,7 @@
 Look here first when a graph jumps. Arithmetic, memory traffic, the interpreter and the start of a process are timed
 apart, since a slow neighbour or a new kernel of the operating system slows them by different factors.
 """
+
 from __future__ import annotations
 
 import subprocess

@@ -3,6 +3,7 @@
 The start of the interpreter is not in it; `bench_control.Processes` has that, and the import of NumPy. The import must
 stay free of NumPy and of code generators.
 """
+
 from __future__ import annotations
 
 import subprocess

@@ -3,6 +3,7 @@
 Times are of 1000 launches; subtract `bench_control.Machine.time_calls_x1000` for the calls as such. The work is a few
 elements. `Cold` is the opposite: a first call, with tracing and compilation in it.
 """
+
 from __future__ import annotations
 
 import stackgrad as sg

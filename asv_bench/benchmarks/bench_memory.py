@@ -2,6 +2,7 @@
 
 Exact numbers, not samples: any step is a change of the compiler. They say nothing about time.
 """
+
 from __future__ import annotations
 
 import stackgrad as sg

@@ -4,6 +4,7 @@ A peer that is not installed is skipped; README.md says how to add some. Each ru
 benchmarks do. The work is that of `workloads.sin_recurrence`, full size, but for JAX the trip count is a constant
 (it cannot differentiate a loop whose length it does not know). Results are checked against each other in `setup`.
 """
+
 from __future__ import annotations
 
 import importlib

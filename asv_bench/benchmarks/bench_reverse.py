@@ -1,4 +1,5 @@
 """Throughput: the time of a forward and of a reverse sweep, and their ratio, which no change of machine moves much."""
+
 from __future__ import annotations
 
 from .common import ARCHES, Bench, median_ratio, started
@@ -8,8 +9,14 @@ class Sweeps(Bench):
     """One launch each, of loops whose trip counts are data."""
 
     workloads = (
-        "sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker", "ring_buffer", "invariant_nested",
-    )  # fmt: skip
+        "sin_recurrence",
+        "gated_nested",
+        "csr_gather",
+        "triangular",
+        "walker",
+        "ring_buffer",
+        "invariant_nested",
+    )
     params = (ARCHES, workloads)
     param_names = ("arch", "workload")
 

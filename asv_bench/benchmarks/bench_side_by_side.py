@@ -2,6 +2,7 @@
 
 Two threads, as there. Versions that have no such works are skipped.
 """
+
 from __future__ import annotations
 
 import os
@@ -16,12 +17,30 @@ from .common import Bench
 
 SAMPLES = 7
 COLUMNS = (
-    "launch: no argument", "launch: one scalar", "launch: three ndarrays", "small_loop: forward", "small_loop: grad",
-    "small_loop_arrays: forward", "small_loop_arrays: grad", "many_tasks: forward", "many_tasks: grad",
-    "long_row: grad", "long_row: heap", "sweep: forward", "sweep: grad", "varied_sweep: forward", "varied_sweep: grad",
-    "skewed_sweep: forward", "skewed_sweep: grad", "gated: forward", "gated: grad", "gated: forward after 20 ms",
-    "gated: grad after 20 ms", "cold_compile: forward", "cold_compile: grad",
-)  # fmt: skip
+    "launch: no argument",
+    "launch: one scalar",
+    "launch: three ndarrays",
+    "small_loop: forward",
+    "small_loop: grad",
+    "small_loop_arrays: forward",
+    "small_loop_arrays: grad",
+    "many_tasks: forward",
+    "many_tasks: grad",
+    "long_row: grad",
+    "long_row: heap",
+    "sweep: forward",
+    "sweep: grad",
+    "varied_sweep: forward",
+    "varied_sweep: grad",
+    "skewed_sweep: forward",
+    "skewed_sweep: grad",
+    "gated: forward",
+    "gated: grad",
+    "gated: forward after 20 ms",
+    "gated: grad after 20 ms",
+    "cold_compile: forward",
+    "cold_compile: grad",
+)
 """Work and column. Append only."""
 
 

@@ -4,6 +4,7 @@ Rules. Parameters are literals: they never depend on the version that is measure
 across commits. The first value of each parameter is the cheapest. Whatever is compiled, allocated or counted at the
 first call happens in `setup`, outside the timed part, unless that is what is measured.
 """
+
 from __future__ import annotations
 
 import os

@@ -5,6 +5,7 @@ stay clear of subnormal numbers, on which processors are many times slower. Kern
 what the dialect has had from the beginning, so that old versions can be measured too. Inputs are drawn from fixed
 seeds. Single precision, unless a workload says otherwise.
 """
+
 from __future__ import annotations
 
 import math
@@ -64,9 +65,12 @@ def workload(small: tuple[int, ...], full: tuple[int, ...]) -> Callable[[Maker],
 
 
 def of_kernel(
-    kernel: sg.Kernel, inputs: tuple[sg.Field, ...], outputs: tuple[sg.Field, ...], *args: Any,
+    kernel: sg.Kernel,
+    inputs: tuple[sg.Field, ...],
+    outputs: tuple[sg.Field, ...],
+    *args: Any,
     bound: sg.Field | None = None,
-) -> Program:  # fmt: skip
+) -> Program:
     """The program that launches one kernel with these arguments."""
 
     def reverse() -> None:

@@ -3,6 +3,7 @@
 A launch fills the kernel's argument block, calls one native function, and looks at its status. Launches of one
 kernel by several threads at once take a block each; launches that use adstacks share the heap and take turns.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -64,9 +65,7 @@ class CpuExecutable:
         self._variants = Variants(self.kernel, self.options, self.target, self.layout)
         self._request = REQUEST(self._on_request)
 
-    def run(
-        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, laps: Laps | None = None
-    ) -> None:
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, laps: Laps | None = None) -> None:
         """Execute once, arrays in place.
 
         Raises KernelTypeError for arguments that do not fit and DeviceError for adstack memory that cannot be had,

@@ -4,6 +4,7 @@ Binding is incremental: an array that is the very object of the last launch, wit
 already. The block remembers arrays by weak reference, so it keeps none alive and never mistakes a new array at an
 old address for the old one.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -20,8 +21,20 @@ from ...compiler.passes.index_checks import primal
 from ..base import Arrays, Draws, Scalars
 from ..llvm.layout import ALIGN, Array, Layout
 
-_CODES = {"f16": "e6x", "f32": "f4x", "f64": "d", "i8": "b7x", "i16": "h6x", "i32": "i4x", "i64": "q",
-          "u1": "?7x", "u8": "B7x", "u16": "H6x", "u32": "I4x", "u64": "Q"}  # fmt: skip
+_CODES = {
+    "f16": "e6x",
+    "f32": "f4x",
+    "f64": "d",
+    "i8": "b7x",
+    "i16": "h6x",
+    "i32": "i4x",
+    "i64": "q",
+    "u1": "?7x",
+    "u8": "B7x",
+    "u16": "H6x",
+    "u32": "I4x",
+    "u64": "Q",
+}
 _WORD = struct.Struct("=q")
 _KEY = struct.Struct("=II")
 _RECORD = struct.Struct("=qqq")

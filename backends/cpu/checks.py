@@ -3,6 +3,7 @@
 Invariant: what a check reads belongs to the call's arguments or to their owners, and is alive as long as the call. A
 check that fails leaves numbers, addresses and extents in the handle's block and nowhere else.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.extents import NARROW

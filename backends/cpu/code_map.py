@@ -4,6 +4,7 @@ Code that a program makes while it runs is in no file that such tools know. Here
 `NAME.N.o`, a line in `PID.gdb` that tells gdb where it lies, and its records in `jit-PID.dump`, which `perf inject
 --jit` turns into files that perf reports by function and line. Invariant: without the variable nothing happens.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -99,8 +100,9 @@ def _records(module: str, table: CodeTable, base: int, number: int) -> Iterator[
         if lines:
             body = b"".join(_ENTRY.pack(base + at, where[1], 0) + where[0].encode() + b"\0" for at, where in lines)
             yield _record(_LINES, _DEBUG.pack(base + start, len(lines)) + body)
-        head = _LOAD.pack(os.getpid(), threading.get_native_id(), base + start, base + start, function.size,
-                          number << 16 | place)  # fmt: skip
+        head = _LOAD.pack(
+            os.getpid(), threading.get_native_id(), base + start, base + start, function.size, number << 16 | place
+        )
         yield _record(_LOADED, head + f"{module}:{function.name}".encode() + b"\0" + table.text[start:end])
 
 

@@ -1,4 +1,5 @@
 """How many cores this process may use: those it may be scheduled on, within the quota of its control group."""
+
 from __future__ import annotations
 
 import math

@@ -5,18 +5,34 @@ of words: a head, an entry for each argument, an entry for each array, and spare
 block, of arrays and of the handle itself by address: whoever writes an address here keeps its owner alive, or makes
 the handle invalid when the owner dies.
 """
+
 from __future__ import annotations
 
-(
-    FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF, VECTORCALL,
-) = range(11)  # fmt: skip
+(FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF, VECTORCALL) = range(11)
 """Of a root: the first handle, or 0; the runtime's words; number of the handle whose launch failed; then addresses of
 types, objects and functions of the interpreter."""
 
 (
-    NEXT, VALID, TAKEN, BORN, LAUNCH, BLOCK, ARGUMENTS, ARRAYS, MOVED, HEAP, HEAP_EPOCH, COUNTERS, NUMBER, SIZED,
-    PATIENCE, LAUNCHED, PINS, PINNED, HEAD,
-) = range(19)  # fmt: skip
+    NEXT,
+    VALID,
+    TAKEN,
+    BORN,
+    LAUNCH,
+    BLOCK,
+    ARGUMENTS,
+    ARRAYS,
+    MOVED,
+    HEAP,
+    HEAP_EPOCH,
+    COUNTERS,
+    NUMBER,
+    SIZED,
+    PATIENCE,
+    LAUNCHED,
+    PINS,
+    PINNED,
+    HEAD,
+) = range(19)
 """Of a handle. TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced,
 and the arrays were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0.
 SIZED: launches count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose
@@ -38,9 +54,20 @@ FIXED, OF_ARGUMENT, GRADIENT_OF, OF_NUMPY = range(4)
 an argument; it is an argument of NumPy."""
 
 (
-    E_SOURCE, E_WORDS, E_ARGUMENT, E_OFFSET, E_IS, E_AXES, E_FLAGS, E_VERSION, E_SLOT, E_EXTENTS, E_BYTES, E_ITEM,
+    E_SOURCE,
+    E_WORDS,
+    E_ARGUMENT,
+    E_OFFSET,
+    E_IS,
+    E_AXES,
+    E_FLAGS,
+    E_VERSION,
+    E_SLOT,
+    E_EXTENTS,
+    E_BYTES,
+    E_ITEM,
     ARRAY,
-) = range(13)  # fmt: skip
+) = range(13)
 """Of an array's entry. E_WORDS: address of its words, found anew for each launch unless fixed; 0 for NumPy arrays.
 E_ARGUMENT, E_OFFSET: which argument leads to it, and where in that object the pointer to its run of words stands. E_IS:
 the kind that it must have, 0 for any; address of the dtype of a NumPy array. E_VERSION: the version that the sizes are

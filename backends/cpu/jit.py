@@ -3,6 +3,7 @@
 Target machines and the linker are made once and shared, under LLVM's lock: they cost more than a small kernel. Code
 is position-independent in the small model, which LLVM selects fastest; the linker reaches far functions by stubs.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -117,8 +118,9 @@ def _crashed(what: str, error: Exception, generated: Code, effort: int) -> Inter
     name, features = host()
     texts = {"module.ll": generated.text}
     options, cpu = generated.options, f"{name} {features}"
-    return crashed(what, error, {"kernel": generated.kernel}, texts, options=options, effort=effort, cpu=cpu,
-                   llvm=_versions())  # fmt: skip
+    return crashed(
+        what, error, {"kernel": generated.kernel}, texts, options=options, effort=effort, cpu=cpu, llvm=_versions()
+    )
 
 
 def optimised(text: str, effort: int = 2) -> llvm.ModuleRef:

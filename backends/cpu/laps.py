@@ -3,6 +3,7 @@
 That clock runs evenly but at a rate that nobody states, so its readings are shares of the time of the launch, which the
 host has measured. What a launch waits for that is made on request (masked code, the pool) is no time of its tasks.
 """
+
 from __future__ import annotations
 
 import ctypes

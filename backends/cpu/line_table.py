@@ -3,6 +3,7 @@
 Reads just what LLVM writes for one module on 64-bit ELF: symbols, and the line programs of DWARF 4. Addresses count
 from the start of `.text`; code in other sections (functions that are hardly ever run) is left out.
 """
+
 from __future__ import annotations
 
 import struct

@@ -4,6 +4,7 @@ A cell of a closure holds one pointer. A module's dictionary leads to its table,
 pointers, key and value; a table that was replaced is another one, an entry that was removed is empty. Invariant: the
 words are read in order, so that a table is looked into only while it is the dictionary's.
 """
+
 from __future__ import annotations
 
 import ctypes

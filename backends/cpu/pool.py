@@ -3,6 +3,7 @@
 There is one. Its code is never taken down while the process lives, since workers sleep inside it; when the interpreter
 ends they are joined. A forked child has none of the threads and starts with no workers.
 """
+
 from __future__ import annotations
 
 import atexit

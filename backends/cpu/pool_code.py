@@ -13,6 +13,7 @@ itself off, or if it is taken off already must accept the post.
 
 The lock is only tried: a launch that finds it taken, by another thread or by a launch around it, runs on its thread.
 """
+
 from __future__ import annotations
 
 from string import Template
@@ -38,9 +39,15 @@ def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 
     faults = enumerate((*_FAULTS, platform.bus))
     deletions = "\n".join(f"  %gone.{k} = call i32 @sigdelset(ptr %all, i32 {number})" for k, number in faults)
     body = Template(_POOL).substitute(
-        pause=platform.pause, note=platform.note, adopt=platform.adopt, set_mask=platform.set_mask,
-        spin_worker=spin_worker, spin_launcher=spin_launcher, most=MOST_WORKERS, deletions=deletions,
-    )  # fmt: skip
+        pause=platform.pause,
+        note=platform.note,
+        adopt=platform.adopt,
+        set_mask=platform.set_mask,
+        spin_worker=spin_worker,
+        spin_launcher=spin_launcher,
+        most=MOST_WORKERS,
+        deletions=deletions,
+    )
     return SIGNALS[platform.signals] + body
 
 

@@ -3,6 +3,7 @@
 `ready(s)` makes a signal of 48 words, `post(s)` lets one `await(s)`, now or later, go on. It is a POSIX semaphore; or a
 mutex, a condition (at byte 128) and the number of posts (at byte 256), for systems without unnamed semaphores.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

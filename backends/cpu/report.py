@@ -1,4 +1,5 @@
 """What native code reports, in words: error records as exceptions."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from ..llvm.layout import Stack
 
 def exception(
     kernel: Kernel, sites: Sequence[Site], record: tuple[int, int, int], stacks: Sequence[tuple[Stack, int]]
-) -> StackgradError:  # fmt: skip
+) -> StackgradError:
     """The exception for an error record. stacks: every adstack with its published capacity."""
     number, first, second = record
     if not 0 <= number < len(sites):

@@ -10,6 +10,7 @@ of a task is at least that of its deepest row, and content / deepest row threads
 rows are as deep as the deepest too, and they are had under the same bound. Rows that fit a cache are never worth
 sharing: below FLOOR bytes a task has all that it asks for.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

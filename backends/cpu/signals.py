@@ -4,6 +4,7 @@
 What one raises, KeyboardInterrupt for Ctrl-C, it stores at a place of the block, and gives 1; `raise_signal` raises it
 when the launch is over. On other threads, which get no signals, it does nothing.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -66,8 +67,12 @@ well:
 """
 
 _FUNCTIONS = (
-    "PyThread_get_thread_ident", "PyGILState_Ensure", "PyErr_CheckSignals", "PyErr_Fetch", "PyGILState_Release",
-)  # fmt: skip
+    "PyThread_get_thread_ident",
+    "PyGILState_Ensure",
+    "PyErr_CheckSignals",
+    "PyErr_Fetch",
+    "PyGILState_Release",
+)
 _LOCK = free_in_child(threading.Lock())
 
 

@@ -5,6 +5,7 @@ A row belongs to a thread of the launch. Where the task runs as masked code, a r
 after another, so they share a slab. A task of which it is known that no iteration needs a row gets none, and its
 stacks have capacity 0: a push onto one is an overflow, not a stray write.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

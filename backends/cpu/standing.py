@@ -8,6 +8,7 @@ Who owns what: the object owns the handle's words and the block, and keeps the e
 Arrays and objects that the handle names by address are referred to weakly; when one dies, the handle becomes invalid
 before the memory is given back. The object must not be dropped while `is_taken`.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -96,13 +97,28 @@ class Standing:
     """One handle. number: its own, among those of its launcher."""
 
     __slots__ = (
-        "words", "block", "executable", "number", "sizes", "_entries", "_kept", "_pinned", "_pins", "__weakref__"
-    )  # fmt: skip
+        "words",
+        "block",
+        "executable",
+        "number",
+        "sizes",
+        "_entries",
+        "_kept",
+        "_pinned",
+        "_pins",
+        "__weakref__",
+    )
 
     def __init__(
-        self, executable: Launchable, counters: array[int], number: int, is_sized: bool, patience: int,
-        arguments: Sequence[Argument], held: Sequence[Held],
-    ) -> None:  # fmt: skip
+        self,
+        executable: Launchable,
+        counters: array[int],
+        number: int,
+        is_sized: bool,
+        patience: int,
+        arguments: Sequence[Argument],
+        held: Sequence[Held],
+    ) -> None:
         """Raises KeyError for a number whose type machine code does not take."""
         self.executable, self.number = executable, number
         self.block = executable.new_block()
@@ -178,9 +194,14 @@ class Standing:
         self.words[h.PINS], self.words[h.PINNED] = len(found) // 2, w.address_of(self._pinned)
 
     def stand(
-        self, generation: int, held: Sequence[Held], arrays: Arrays, scalars: Scalars, sizes: Sizes,
+        self,
+        generation: int,
+        held: Sequence[Held],
+        arrays: Arrays,
+        scalars: Scalars,
+        sizes: Sizes,
         pins: Sequence[Pin] = (),
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Make the handle valid for this state. False if that cannot be now. held: as when made, but for versions."""
         words = self.words
         if self.is_orphan or self.is_taken:

@@ -13,6 +13,7 @@ so no other Python code runs, unless the launch itself calls back; what a call b
 
 Invariant: nothing is written to arrays before every check has passed.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -292,8 +293,11 @@ class _Definition(ctypes.Structure):
     """PyMethodDef."""
 
     _fields_ = [
-        ("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("text", ctypes.c_char_p)
-    ]  # fmt: skip
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    ]
 
 
 class Trampoline:

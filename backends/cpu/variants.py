@@ -4,6 +4,7 @@ Native code asks through a callback, with the block of the launch and the number
 into the block's slot of that task and stays there. All tasks are made at once: a kernel that wants one masked function
 soon wants the others. What the maker raises surfaces when the launch is over, which goes on with branching code.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -3,6 +3,7 @@
 A copy leaves memory where it is, so that no page of a managed array moves to the host and back. Memory that is not
 managed, and parts that are not one run of bytes, are touched directly, after a wait.
 """
+
 from __future__ import annotations
 
 import weakref

@@ -3,6 +3,7 @@
 The GPU is opened when it is first asked for; a machine without one says so, and how to get one. Another driver than
 NVIDIA's may be given (driver.py).
 """
+
 from __future__ import annotations
 
 import threading

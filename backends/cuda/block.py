@@ -3,6 +3,7 @@
 Invariant: a slot for an array holds the address of managed memory, or, for a foreign array while a launch of it is
 under way, that of its copy on the device; never an address of plain host memory when a launch starts.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ class DeviceBlock(Block):
 
     def __init__(
         self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers, keys: Sequence[Key]
-    ) -> None:  # fmt: skip
+    ) -> None:
         """keys: entry points of the kernel, in order."""
         super().__init__(layout, kernel, written, block_bytes(layout, len(keys)))
         self.device, self.buffers = device, buffers

@@ -6,6 +6,7 @@ what launches need, and refuses what would touch the memory; `copy()` fetches it
 owner had the GPU do before, and what the owner has it do afterwards follows the launch: by events between their stream
 and ours.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,14 +32,23 @@ class Borrowed:
     """
 
     def __init__(
-        self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], lender: Any,
-        stream: int | None, writeable: bool,
-    ) -> None:  # fmt: skip
+        self,
+        device: Device,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        lender: Any,
+        stream: int | None,
+        writeable: bool,
+    ) -> None:
         self.device, self.lender, self.stream = device, lender, stream
         self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         self.__array_interface__ = {
-            "shape": shape, "typestr": dtype.str, "data": (address, not writeable), "version": 3,
-        }  # fmt: skip
+            "shape": shape,
+            "typestr": dtype.str,
+            "data": (address, not writeable),
+            "version": 3,
+        }
 
 
 class DeviceArray(np.ndarray):
@@ -86,9 +96,12 @@ class DeviceArray(np.ndarray):
 
 
 def borrow(
-    device: Device, fetch: Callable[[np.ndarray], np.ndarray], interface: Mapping[str, Any], lender: Any,
+    device: Device,
+    fetch: Callable[[np.ndarray], np.ndarray],
+    interface: Mapping[str, Any],
+    lender: Any,
     stream: int | None,
-) -> DeviceArray:  # fmt: skip
+) -> DeviceArray:
     """The array that `__cuda_array_interface__` describes. Raises ValueError, with the reason, for one with strides."""
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     if interface.get("mask") is not None:
@@ -110,9 +123,13 @@ def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
     strides = None if array.flags.c_contiguous else array.strides
     address = array.__array_interface__["data"][0]
     return {
-        "shape": array.shape, "typestr": array.dtype.str, "data": (address, False), "strides": strides, "version": 3,
+        "shape": array.shape,
+        "typestr": array.dtype.str,
+        "data": (address, False),
+        "strides": strides,
+        "version": 3,
         "stream": stream or LEGACY[1],
-    }  # fmt: skip
+    }
 
 
 def lender_of(array: np.ndarray) -> Borrowed | None:

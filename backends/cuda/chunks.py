@@ -10,6 +10,7 @@ The gate may be decided again where the iterations run, so deciding early may le
 Invariant: all threads of a block come to each chunk, also those in which something failed, so that barriers are met.
 They run nothing more.
 """
+
 from __future__ import annotations
 
 from ..llvm import ir

@@ -15,6 +15,7 @@ does nothing once the halted word is set, or the kernel has returned.
 A launch runs either select and listed, or task; a task that has packed has none of these. Threads take iterations in
 strides of the grid; the adstack row of a thread is its number.
 """
+
 from __future__ import annotations
 
 import re
@@ -132,9 +133,7 @@ def _copies(m: ModuleState, task: Task) -> int:
     return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1
 
 
-_STRAIGHT = (
-    n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Store, n.Atomic, n.Local, n.Get, n.Set,
-)  # fmt: skip
+_STRAIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Store, n.Atomic, n.Local, n.Get, n.Set)
 
 
 def _may_write_late(task: Task) -> bool:
@@ -313,9 +312,12 @@ class _Entries:
             b.call(self._over_all(name, numbered), call)
             return
         with_and_without(
-            self.m, b, entry.block, checks,
+            self.m,
+            b,
+            entry.block,
+            checks,
             lambda inside: b.call(self._over_all(f"inside.{name}" if inside else name, numbered, inside), call),
-        )  # fmt: skip
+        )
 
     def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.Function:
         """The task over iterations in strides of the grid. inside: whether this is the code without what launches
@@ -372,9 +374,7 @@ class _Entries:
         """A task without iterations whose end adds up what the blocks of the real one have left."""
         entry.go_on_if_zero(warp.special(self.m, entry.b, "ctaid.x"))
         zero, one = const(I64, 0), const(I64, 1)
-        run = task_function(
-            self.m, self.index, replace(self.task, body=()), name=FINISH, additions=Finish(self.sums)
-        )  # fmt: skip
+        run = task_function(self.m, self.index, replace(self.task, body=()), name=FINISH, additions=Finish(self.sums))
         box = entry.b.alloca(I64, 2 * self.axes)
         entry.b.call(run, [entry.block, box, zero, zero, one, zero])
 

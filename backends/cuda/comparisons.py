@@ -5,6 +5,7 @@
 
 Loads of a loop without branches are on their way together; which form runs is known where an entry point begins.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ class AtEntry(Arith):
 
 def with_and_without(
     m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks, run: Callable[[bool], object]
-) -> None:  # fmt: skip
+) -> None:
     """Write both forms: run(False) with all comparisons of `checks`, run(True) without what the launch decides."""
     some, none, done = (b.function.append_basic_block(part) for part in ("compared", "inside", "run"))
     b.cbranch(needs_comparisons(AtEntry(m, b, block, checks)), some, none)

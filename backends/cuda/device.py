@@ -6,6 +6,7 @@ both end with `raise_errors`, so an error surfaces before anything that it spoil
 
 Memory and code that is dropped while launches may use it is given back at the next wait, never earlier.
 """
+
 from __future__ import annotations
 
 import atexit

@@ -6,6 +6,7 @@ runs kernels on the host, for machines without a GPU), so nothing above this fil
 Invariant: every call makes the context current in the calling thread first, so that any thread may call; native code,
 which cannot, reports CONTEXT_ERRORS and is called again after `attach`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,12 @@ NOTHING_LEFT = 2
 _LOST = "the GPU cannot be used by this process any longer"
 HINTS: dict[int, str] = {
     700: f"{_LOST}; most often an index outside of an array: sg.init(debug=True) names it",
-    715: _LOST, 716: _LOST, 717: _LOST, 718: _LOST, 719: _LOST,
-}  # fmt: skip
+    715: _LOST,
+    716: _LOST,
+    717: _LOST,
+    718: _LOST,
+    719: _LOST,
+}
 """What an error means for the program, by code."""
 
 

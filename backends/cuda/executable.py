@@ -4,6 +4,7 @@ Launches on managed arrays are not waited for; what goes wrong on the device sur
 launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is one on arrays that
 others may touch without asking.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -134,9 +135,7 @@ class CudaExecutable:
 
     # -- launching ------------------------------------------------------------------------------------------
 
-    def run(
-        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, timed: Laps | None = None
-    ) -> None:  # fmt: skip
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, timed: Laps | None = None) -> None:
         """Launch once. Foreign arrays are written when it returns, managed ones when the device is waited for.
 
         Raises KernelTypeError for arguments that do not fit and DeviceError for memory that cannot be had or a driver
@@ -291,4 +290,3 @@ class CudaExecutable:
             stacks.bind(block, self._placement, sizes, heap)
             self._again(block)
             return heap is self.heap
-

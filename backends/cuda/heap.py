@@ -6,6 +6,7 @@ once, so each stream has slabs of its own. Growing is the only thing here that w
 be in use until the stream is idle. A slab grows by at least half, so that needs that creep up allocate rarely; the
 first request, and one that could not otherwise be served, is met exactly.
 """
+
 from __future__ import annotations
 
 import threading

@@ -8,6 +8,7 @@ Invariant: an entry is started with as many threads as there are iterations wher
 all where there are none; the entry computes its bounds itself in any case, so a count is never trusted for more.
 All of them are planned before the first one is started, which one call of the driver may do for all (replay.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

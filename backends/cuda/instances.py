@@ -2,6 +2,7 @@
 
 Invariant: a state belongs to a block and a stream, and a graph to a block and a stream, so a graph clears one state.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -82,8 +83,9 @@ class Instances:
         functions = block.layout.functions
         return [
             KernelCall(block.word(functions[key]), shape & 0xFFFFFFFF, shape >> 32)
-            for key, shape in zip(self._keys, plan, strict=True) if shape
-        ]  # fmt: skip
+            for key, shape in zip(self._keys, plan, strict=True)
+            if shape
+        ]
 
     def release(self) -> None:
         """Give the graph back. The block launches no more."""

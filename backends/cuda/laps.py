@@ -1,4 +1,5 @@
 """The time of each task of one launch: events that native code has the stream record between tasks (host_code.py)."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -6,6 +6,7 @@ launch works on a copy in a buffer of the device.
 
 Invariant: memory that launches may still use is given back through `Device.drop`.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -31,9 +32,7 @@ class Managed:
         self.shared: list[bool] = []
         self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         self.address = _managed(device, self.bytes)
-        self.__array_interface__ = {
-            "shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3,
-        }  # fmt: skip
+        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3}
         driver, address = device.driver, self.address
         weakref.finalize(self, device.drop, lambda: driver.free(address), self.bytes)
 

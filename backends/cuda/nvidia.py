@@ -2,6 +2,7 @@
 
 Invariant: every call makes the context current in the calling thread first; see driver.py.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -261,7 +262,7 @@ class CudaDriver:
 
     def _nodes(
         self, graph: Any, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int
-    ) -> tuple[int, ...]:  # fmt: skip
+    ) -> tuple[int, ...]:
         cuda, nodes = self._cuda, []
         before: list[Any] = []
         if clear is not None:

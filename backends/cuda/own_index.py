@@ -6,6 +6,7 @@ Where such an array has the extents of the box, and the box begins at 0, the ele
 number, and no thread divides that into places along the axes. Whether it is so is known when a launch begins, so an
 entry has both versions of the task, of which all threads take one.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

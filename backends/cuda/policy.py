@@ -19,6 +19,7 @@ Each thread has the row of its own number, so no task has more threads than rows
 A gated task of which few iterations pass runs over a list of those (selection.py), on a thread for each: full warps,
 and rows for passing iterations alone.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

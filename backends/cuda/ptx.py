@@ -1,4 +1,5 @@
 """PTX of a kernel: the code for NVIDIA GPUs, with libdevice linked in where it calls it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -76,7 +77,7 @@ def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.Module
     machine = target.create_target_machine(cpu=arch, features=FEATURES, opt=3, codemodel="default")
     layout = str(machine.target_data)
     module = parse(text, TRIPLE, layout)
-    if "@\"__nv_" in text:
+    if '@"__nv_' in text:
         library = llvm.parse_bitcode(_libdevice())
         library.triple, library.data_layout = TRIPLE, layout
         module.link_in(library)

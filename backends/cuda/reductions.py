@@ -10,6 +10,7 @@ neutral element makes no update, for there may be no element.
 Deterministic code writes the sums of all blocks down, a word of the state for each, and one more entry point adds them
 up in their order. What cannot be kept, and whose order would show, it leaves to one thread for the whole task.
 """
+
 from __future__ import annotations
 
 import math

@@ -8,6 +8,7 @@ WANTED, and Python makes the graph (instances.py).
 
 Invariant: what the nodes of a graph hold is what the record says they do, or the record has no graph.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -256,4 +257,3 @@ def three(b: IRBuilder, shape: ir.Value) -> list[ir.Value]:
     """Blocks along three axes and threads along three, of a word of a plan."""
     one = const(I32, 1)
     return [b.trunc(shape, I32), one, one, b.trunc(b.lshr(shape, const(I64, 32)), I32), one, one]
-

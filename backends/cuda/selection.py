@@ -7,6 +7,7 @@ no memory and nothing that is known, and costs so little where all pass that it 
 The gate is decided again when the task runs, so the scan may let an iteration pass that does nothing. What a gate reads
 another iteration may write, but nothing orders the two, so that the gate may be decided as early as the task begins.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -7,6 +7,7 @@ memory at each step. Tasks run one after another and share a slab; a task that r
 has that behind its rows in the integer slab. A task of which it is known that no iteration needs a row gets none, and
 its stacks have capacity 0: a push onto one is an overflow, not a stray write.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 The wheels lay their files out as site-packages/nvidia/<generation>/..., so they are searched by pattern.
 """
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,7 @@
 `sg.warp.*` and `sg.block.*` are the only code that knows of warps: whoever runs the module elsewhere replaces them by
 their meaning for one thread, by name. Special registers are read through the intrinsics of NVPTX and nothing else.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -101,7 +102,7 @@ def _list(e: Arith, function: ir.Function) -> None:
 
 def _write(
     e: Arith, passes: Sequence[ir.Value], masks: Sequence[ir.Value], counts: Sequence[ir.Value], place: ir.Value
-) -> None:  # fmt: skip
+) -> None:
     b, m = e.b, e.m
     memory, below, number = _list_memory(m), special(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
     for one, mask, count in zip(passes, masks, counts):
@@ -160,6 +161,7 @@ def _claim(e: Arith, function: ir.Function) -> None:
 WARPS = 32
 """Warps of a block, at most."""
 
+
 def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value) -> ir.Value:
     """What all threads of the block have, combined in a fixed order; thread 0 gets it. All of them must come here."""
     kind = memory_type(t)
@@ -204,7 +206,7 @@ def _barrier(m: ModuleState, b: IRBuilder) -> None:
 
 def reduce_warp(
     m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value, lanes: ir.Value, here: ir.Value | None = None
-) -> ir.Value:  # fmt: skip
+) -> ir.Value:
     """What the first `lanes` lanes have, combined in a fixed order; lane 0 gets it. `here` lanes must come here."""
     kind = memory_type(t)
 

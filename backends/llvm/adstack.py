@@ -9,6 +9,7 @@ it with the least capacity of the group, in every build, unless the loop around 
 (capacity.py, which also keeps addresses of slots in place of the depth there). A read below an empty stack gives 0 and
 touches slot 0, which is the row's own also where the stack has no slots (void_stacks.py); nothing is written there.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

@@ -5,6 +5,7 @@ has the operation with the right meaning, and a compare-and-swap loop over the r
 with their NaN, products, all of f16; precise sums of f32 on GPUs, whose instruction flushes subnormal numbers). Where
 they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def _flushed(e: Arith, t: Scalar) -> bool:
 
 def compare_and_swap(
     e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
-) -> ir.Value:  # fmt: skip
+) -> ir.Value:
     """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
     memory, word = memory_type(t), _WORDS[t.bits]
     if atomic:

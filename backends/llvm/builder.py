@@ -4,6 +4,7 @@ Instructions on constant integers, and identities such as x + 0 and x·1, give a
 text to parse, and less code where LLVM does not optimise. So does an instruction without effects that the block has
 already: the same text is the same value. Nothing is folded on reals.
 """
+
 from __future__ import annotations
 
 import operator
@@ -14,8 +15,13 @@ from .ir import I1, PTR, UNLIKELY, VOID, Block, Constant, Function, IntType, Phi
 
 _SIGNS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _ORDER: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def _among(scope: str) -> str:
@@ -42,7 +48,7 @@ def _binary(name: str) -> Callable[..., Value]:
 
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
-) -> Callable[..., Value]:  # fmt: skip
+) -> Callable[..., Value]:
     """A binary instruction on integers. left, right: operand on that side that leaves the other one as it is."""
     plain = _binary(name)
 
@@ -195,9 +201,7 @@ class IRBuilder:
         """The old content. scope: see Target."""
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
-    def cmpxchg(
-        self, place: Value, expected: Value, new: Value, ordering: str, scope: str = ""
-    ) -> tuple[Value, Value]:  # fmt: skip
+    def cmpxchg(self, place: Value, expected: Value, new: Value, ordering: str, scope: str = "") -> tuple[Value, Value]:
         """(old content, condition 'it was as expected and is replaced'). scope: see Target."""
         t = expected.type
         pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {_among(scope)}{ordering} {ordering}")

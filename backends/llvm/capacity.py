@@ -10,6 +10,7 @@ On a GPU the same is done for pops: a loop whose trips pop as many values each i
 taken to be filled up to the last pop of a trip. Inside such loops nobody needs the depth but for the address of a slot:
 that is kept in a pointer that moves slot by slot (`Cursor`), and the depth is told its new value behind the loop.
 """
+
 from __future__ import annotations
 
 from collections import Counter

@@ -2,6 +2,7 @@
 
 f16 takes part in arithmetic as f32 only, and every conversion to or from it goes through f32.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.types import Scalar, f32

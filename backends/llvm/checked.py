@@ -1,4 +1,5 @@
 """Which comparisons of indices code makes, for the module and the emitters of both generators."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,5 @@
 """The clock that native code of a CPU reads, and its slots of the argument block."""
+
 from __future__ import annotations
 
 from . import ir

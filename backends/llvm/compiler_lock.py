@@ -1,4 +1,5 @@
 """Who is inside LLVM: one thread at a time, and no other one while the process forks or ends."""
+
 from __future__ import annotations
 
 import atexit

@@ -4,6 +4,7 @@ Everything that depends on how control flow is emitted is here: blocks, loops an
 Rows of statements reach memory through `load`, `store` and `trap_if` of the flow, so another way (lanes of a vector
 under masks) offers the same methods and its own table in place of BRANCHING.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -181,7 +182,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
 
 def _start_trip(
     e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value, k: ir.Value, ran: ir.Value | None
-) -> ir.Value:  # fmt: skip
+) -> ir.Value:
     """Count trip number k and set the index; gives the number of the next one."""
     b = e.b
     following = b.add(k, const(k.type, 1))

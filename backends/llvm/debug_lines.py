@@ -4,6 +4,7 @@ Each function of a kernel has a subprogram, and each instruction a place in it: 
 Invariant: in a module with lines, every instruction of a function with a subprogram has a place, as LLVM demands of
 calls; where the kernel has no span for a statement, the place is the line of the function.
 """
+
 from __future__ import annotations
 
 import os
@@ -75,8 +76,7 @@ class DebugLines(ir.Lines):
         scope, head = self._scopes[function]
         found = span or head
         if found.file != head.file:  # of a function of another file, inlined by the compiler
-            scope = self._node(f"!DILexicalBlockFile(scope: !{scope}, file: !{self._file(found)}, "
-                               f"discriminator: 0)")  # fmt: skip
+            scope = self._node(f"!DILexicalBlockFile(scope: !{scope}, file: !{self._file(found)}, discriminator: 0)")
         column = found.column + 1 if span else 0
         node = self._node(f"!DILocation(line: {found.line}, column: {column}, scope: !{scope})")
         return f", !dbg !{node}"
@@ -96,6 +96,8 @@ _FLAGS = ((2, "Debug Info Version", 3), (7, "Dwarf Version", 4))
 def _quoted(text: str) -> str:
     """A string of LLVM IR: bytes that are not plain characters as hexadecimal numbers."""
     plain = text.strip('"')
-    return '"' + "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in plain.encode()
-    ) + '"'  # fmt: skip
+    return (
+        '"'
+        + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in plain.encode())
+        + '"'
+    )

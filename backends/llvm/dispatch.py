@@ -5,6 +5,7 @@ otherwise. Both have the form `(block, first, last, stride, row) -> status`. Mas
 which the host makes when a launch first wants it: the slot of the task is 0 until then, and `request(block, task)`,
 whose address the block holds, fills it or says that there is none.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.nodes import Task

@@ -4,6 +4,7 @@ Rows of OPS see an `Arith` alone: a builder and the module. They are free of con
 and on vectors. Rows of statements see an `Emitter` and touch memory and control only through its `flow`, so that
 another way to branch can stand beside the present one.
 """
+
 from __future__ import annotations
 
 import math
@@ -121,15 +122,19 @@ class ModuleState:
 
     def declare(
         self, name: str, result: ir.Type, params: Sequence[ir.Type], attributes: Sequence[str] = ()
-    ) -> ir.Function:  # fmt: skip
+    ) -> ir.Function:
         """The external function of this name, declared once."""
         known = self.module.functions.get(name)
         return known or ir.Function(self.module, name, result, params, attributes)
 
     def helper(
-        self, name: str, result: ir.Type, params: Sequence[ir.Type],
-        body: Callable[[Arith, ir.Function], None], attributes: Sequence[str] = ("nounwind",),
-    ) -> ir.Function:  # fmt: skip
+        self,
+        name: str,
+        result: ir.Type,
+        params: Sequence[ir.Type],
+        body: Callable[[Arith, ir.Function], None],
+        attributes: Sequence[str] = ("nounwind",),
+    ) -> ir.Function:
         """An internal function, written by `body` the first time it is asked for."""
         known = self.module.functions.get(name)
         if known is None:
@@ -156,7 +161,7 @@ class Arith:
 
     def intrinsic(
         self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None
-    ) -> ir.Value:  # fmt: skip
+    ) -> ir.Value:
         """Call llvm.NAME; overloaded on `by`: if not given, on the result (where it differs) and the first operand."""
         made = args[0].type if result is None else result
         if by is None:
@@ -297,4 +302,3 @@ class Emitter(Arith, Checked):
     def finish(self) -> None:
         """Join the entry block to the code."""
         self.entry.branch(self.function.blocks[1])
-

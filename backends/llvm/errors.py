@@ -4,6 +4,7 @@ The record is four slots of the argument block: site number + 1 (0: no error), a
 kind of the site gives (index and extent, or depth and capacity). That of a GPU lies in memory of the host, and a word
 of the device says that nothing behind the failed task is to run.
 """
+
 from __future__ import annotations
 
 from . import ir

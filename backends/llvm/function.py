@@ -5,6 +5,7 @@ runs iterations first, first + stride, ... < last of the box in row-major order,
 status (errors.py). On a CPU one function runs all tasks (dispatch.py); a GPU gets entry points instead, which call
 `sg.bounds.N(block, box)` and `sg.task.N(block, box, first, last, stride, row)`: there the box is memory of the thread.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -82,7 +83,7 @@ def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> i
 
 def _open(
     m: ModuleState, function: ir.Function, index: int, task: Task, body: Block, leave: Callable[[Emitter], None]
-) -> Emitter:  # fmt: skip
+) -> Emitter:
     """What writes a function that runs this block of a task."""
     e = Emitter(m, function, index)
     e.checks = m.checks.of(task)
@@ -131,7 +132,7 @@ def _box_place(e: Emitter, axis: int, part: int) -> ir.Value:
 
 def task_function(
     m: ModuleState, index: int, task: Task, inline: bool = True, name: str = "task", additions: Additions = NOTHING
-) -> ir.Function:  # fmt: skip
+) -> ir.Function:
     """The body of a task over a run of its iterations."""
     function = _function(m, f"sg.{name}.{index}", 4, inline)
     if task.is_parallel:
@@ -190,7 +191,7 @@ def _one_by_one(e: Emitter, task: Task, additions: Additions, latch: list[ir.Blo
 
 def decision_function(
     m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.Value]
-) -> ir.Function:  # fmt: skip
+) -> ir.Function:
     """sg.NAME.N(block, box, number) of a device: 1 if a condition holds behind the body of that iteration, 0 if not,
     FAILED if it has recorded an error. An index outside ends nothing here, so that iterations read side by side: the
     iteration passes, and ends the launch where it runs.
@@ -222,9 +223,7 @@ def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header
     return point
 
 
-def _groups(
-    e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], first: ir.Value
-) -> ir.Value:  # fmt: skip
+def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], first: ir.Value) -> ir.Value:
     """Iterations in groups, whose loads are on their way together; gives the first of those that are left over."""
     last, stride = e.function.args[-3:-1]
     b, before = e.b, e.b.block

@@ -3,6 +3,7 @@
 An index outside ends the launch with an error before memory is touched. Comparisons are unsigned, so that one is
 enough for both ends.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ def compare_where_needed(e: Any, stmt: Access, compare: Callable[[Sequence[int]]
 
 def check_indices(
     e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
-) -> ir.Value | None:  # fmt: skip
+) -> ir.Value | None:
     """End the launch where an index of an access is outside its axis. e: an emitter of either generator.
 
     Where the emitter puts ends off (`deferred`), gives the condition under which the access must go elsewhere instead;
@@ -65,7 +66,7 @@ def check_indices(
 
 def _put_off(
     e: Any, stmt: Access, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
-) -> ir.Value | None:  # fmt: skip
+) -> ir.Value | None:
     """Compare without a branch, so that accesses stay on their way together; what ends the launch is put off."""
     found: ir.Value | None = None
     for axis in sorted(e.checked_axes(stmt)):

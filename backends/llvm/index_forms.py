@@ -2,6 +2,7 @@
 
 Rows of both generators call these with their own emitters, which have the methods named here in common.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -3,6 +3,7 @@
 Division never faults: a zero divisor, and the least integer over -1, divide by 1 instead, and a select puts the
 right result in place (0 for the zero divisor, which a debug build reports before it gets here).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

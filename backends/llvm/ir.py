@@ -4,6 +4,7 @@ An instruction exists only as its line of text; what later code needs of it is i
 thus one pass of string formatting, and LLVM's parser and verifier judge the whole. The builder (builder.py) appends
 lines; a block keeps its phi instructions and its terminator apart, since both may be added late.
 """
+
 from __future__ import annotations
 
 import struct
@@ -152,9 +153,14 @@ class Function(Value):
     __slots__ = ("args", "attributes", "blocks", "head", "mark", "named", "result", "scope")
 
     def __init__(
-        self, module: Module, name: str, result: Type, params: Sequence[Type], attributes: Sequence[str] = (),
+        self,
+        module: Module,
+        name: str,
+        result: Type,
+        params: Sequence[Type],
+        attributes: Sequence[str] = (),
         head: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(PTR, f'@"{name}"')
         self.result = result
         self.head = head
@@ -219,8 +225,9 @@ class Module:
     def unrolled(self, count: int) -> str:
         """Marks the branch back of one loop, of which the optimiser makes so many trips at a time."""
         own = _FIRST_LOOP + 2 * len(self.loops)
-        self.loops.append(f'!{own} = distinct !{{!{own}, !{own + 1}}}\n'
-                          f'!{own + 1} = !{{!"llvm.loop.unroll.count", i32 {count}}}\n')  # fmt: skip
+        self.loops.append(
+            f'!{own} = distinct !{{!{own}, !{own + 1}}}\n!{own + 1} = !{{!"llvm.loop.unroll.count", i32 {count}}}\n'
+        )
         return f"!llvm.loop !{own}"
 
     def variable(self, name: str, t: Type) -> Value:

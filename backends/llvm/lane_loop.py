@@ -2,6 +2,7 @@
 
 Vectors whose lanes are wanted by number are copied to stack memory first: a register cannot be indexed.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Whether a launch needs comparisons of indices: conditions on its extents and arguments, computed once a function."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

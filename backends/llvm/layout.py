@@ -10,6 +10,7 @@ A GPU gets the first `passed` bytes by value, as the parameter of every entry po
 writes lies in the state, which is memory of the device whose address a slot holds: temporaries, stored boxes, lengths
 of lists, partial sums. What the host alone reads stands behind the part that is passed.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -172,9 +173,7 @@ class State:
     partials: int = 0
 
 
-def lay_out_for_device(
-    kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({}), lists: bool = True
-) -> Layout:  # fmt: skip
+def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({}), lists: bool = True) -> Layout:
     """Assign every slot of the block, and every word of the state. tasks: the parallel ones. lists: of iterations."""
     out, take = Layout(device=True, lists=lists), _Counter()
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
@@ -265,9 +264,7 @@ def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
             out.scalars[param.name] = (take(1), param.type)
             continue
         shape_at = take(param.type.ndim)
-        out.arrays[param.name] = Array(
-            param.name, param.type, take(1), shape_at, narrow.get(param.name, frozenset())
-        )
+        out.arrays[param.name] = Array(param.name, param.type, take(1), shape_at, narrow.get(param.name, frozenset()))
         grad = f"{param.name}.grad"
         if grad in used and grad not in names:
             out.arrays[grad] = Array(grad, param.type.adjoint, take(1), shape_at)
@@ -275,16 +272,9 @@ def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
 
 def accessed(kernel: Kernel) -> set[str]:
     """Names of memory that some statement reads or writes."""
-    return {
-        stmt.array
-        for task in kernel.tasks
-        for stmt in walk_task(task)
-        if isinstance(stmt, (Load, Store, Atomic))
-    }
+    return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Load, Store, Atomic))}
 
 
 def written(kernel: Kernel) -> set[str]:
     """Names of memory that some statement writes."""
-    return {
-        stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Store, Atomic))
-    }
+    return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Store, Atomic))}

@@ -4,6 +4,7 @@ libm is what the running process has loaded (glibc and musl stay within 2 ulps o
 is linked into the module. Both are declared free of memory effects: errno is nobody's business here. Vectors take
 the inlined functions of polynomials/ instead, whose results differ from libm's within the ulps of OPS.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,9 +19,18 @@ from .types import F32, element
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
     name: {"libm": (f"{c}f", c), "libdevice": (f"__nv_{c}f", f"__nv_{c}")}
     for name, c in (
-        ("exp", "exp"), ("log", "log"), ("sin", "sin"), ("cos", "cos"), ("tan", "tan"), ("asin", "asin"),
-        ("acos", "acos"), ("tanh", "tanh"), ("atan2", "atan2"), ("pow", "pow"), ("fmod", "fmod"),
-    )  # fmt: skip
+        ("exp", "exp"),
+        ("log", "log"),
+        ("sin", "sin"),
+        ("cos", "cos"),
+        ("tan", "tan"),
+        ("asin", "asin"),
+        ("acos", "acos"),
+        ("tanh", "tanh"),
+        ("atan2", "atan2"),
+        ("pow", "pow"),
+        ("fmod", "fmod"),
+    )
 }
 
 

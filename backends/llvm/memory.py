@@ -4,6 +4,7 @@ Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)
 index outside ends the launch with an error, see index_checks.py. Where checks are switched off, one outside an array is
 undefined, but one outside a local array reads 0 and writes nothing, because that would damage the stack.
 """
+
 from __future__ import annotations
 
 from functools import partial

@@ -1,4 +1,5 @@
 """A kernel as LLVM IR text, together with what the launcher must know to call it: block layout and site table."""
+
 from __future__ import annotations
 
 import hashlib

@@ -4,6 +4,7 @@ A row is free of control flow (edge cases are selects), so it takes scalars and 
 f32 and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without
 `precise`, add, sub and mul may contract.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -131,8 +132,6 @@ def _frexp_exponent(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
     return e.b.select(usual, exponent, e.const(exponent, 0))
 
 
-
-
 # ---- comparisons and choices --------------------------------------------------------------------------------
 
 
@@ -155,56 +154,58 @@ def _logic_not(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
     return e.b.xor(x, e.const(x, True))
 
 
-LLVM.update({
-    "neg": by_kind(instruction("fneg"), integers.neg),
-    "abs": by_kind(intrinsic("fabs"), integers.absolute),
-    "sgn": by_kind(_sgn_real, integers.sgn),
-    "floor": intrinsic("floor"),
-    "ceil": intrinsic("ceil"),
-    "round": intrinsic("roundeven"),
-    "sqrt": intrinsic("sqrt"),
-    "rsqrt": _rsqrt,
-    "inv": _inv,
-    "rcp": _inv,
-    "exp": libcall("exp"),
-    "log": libcall("log"),
-    "sin": libcall("sin"),
-    "cos": libcall("cos"),
-    "tan": libcall("tan"),
-    "asin": libcall("asin"),
-    "acos": libcall("acos"),
-    "tanh": libcall("tanh"),
-    "frexp_mantissa": _frexp_mantissa,
-    "frexp_exponent": _frexp_exponent,
-    "bit_not": integers.bit_not,
-    "logic_not": _logic_not,
-    "popcnt": integers.popcnt,
-    "clz": integers.clz,
-    "ffs": integers.ffs,
-    "add": by_kind(contracting("fadd"), instruction("add")),
-    "sub": by_kind(contracting("fsub"), instruction("sub")),
-    "mul": by_kind(contracting("fmul"), instruction("mul")),
-    "div": instruction("fdiv"),
-    "floordiv": by_kind(_floordiv_real, integers.floordiv),
-    "mod": by_kind(_mod_real, integers.mod),
-    "pow": by_kind(libcall("pow"), integers.power),
-    "atan2": libcall("atan2"),
-    "min": by_kind(intrinsic("minimum"), integers.extremum("min")),
-    "max": by_kind(intrinsic("maximum"), integers.extremum("max")),
-    "bit_and": instruction("and_"),
-    "bit_or": instruction("or_"),
-    "bit_xor": instruction("xor"),
-    "unique": lambda e, t, x, y: x,
-    "bit_shl": integers.shift("shl"),
-    "bit_shr": integers.shift("lshr"),
-    "bit_sar": integers.shift("ashr"),
-    "cmp_lt": compare("<"),
-    "cmp_le": compare("<="),
-    "cmp_gt": compare(">"),
-    "cmp_ge": compare(">="),
-    "cmp_eq": compare("=="),
-    "cmp_ne": compare("!="),
-    "logical_and": instruction("and_"),
-    "logical_or": instruction("or_"),
-    "select": _select,
-})
+LLVM.update(
+    {
+        "neg": by_kind(instruction("fneg"), integers.neg),
+        "abs": by_kind(intrinsic("fabs"), integers.absolute),
+        "sgn": by_kind(_sgn_real, integers.sgn),
+        "floor": intrinsic("floor"),
+        "ceil": intrinsic("ceil"),
+        "round": intrinsic("roundeven"),
+        "sqrt": intrinsic("sqrt"),
+        "rsqrt": _rsqrt,
+        "inv": _inv,
+        "rcp": _inv,
+        "exp": libcall("exp"),
+        "log": libcall("log"),
+        "sin": libcall("sin"),
+        "cos": libcall("cos"),
+        "tan": libcall("tan"),
+        "asin": libcall("asin"),
+        "acos": libcall("acos"),
+        "tanh": libcall("tanh"),
+        "frexp_mantissa": _frexp_mantissa,
+        "frexp_exponent": _frexp_exponent,
+        "bit_not": integers.bit_not,
+        "logic_not": _logic_not,
+        "popcnt": integers.popcnt,
+        "clz": integers.clz,
+        "ffs": integers.ffs,
+        "add": by_kind(contracting("fadd"), instruction("add")),
+        "sub": by_kind(contracting("fsub"), instruction("sub")),
+        "mul": by_kind(contracting("fmul"), instruction("mul")),
+        "div": instruction("fdiv"),
+        "floordiv": by_kind(_floordiv_real, integers.floordiv),
+        "mod": by_kind(_mod_real, integers.mod),
+        "pow": by_kind(libcall("pow"), integers.power),
+        "atan2": libcall("atan2"),
+        "min": by_kind(intrinsic("minimum"), integers.extremum("min")),
+        "max": by_kind(intrinsic("maximum"), integers.extremum("max")),
+        "bit_and": instruction("and_"),
+        "bit_or": instruction("or_"),
+        "bit_xor": instruction("xor"),
+        "unique": lambda e, t, x, y: x,
+        "bit_shl": integers.shift("shl"),
+        "bit_shr": integers.shift("lshr"),
+        "bit_sar": integers.shift("ashr"),
+        "cmp_lt": compare("<"),
+        "cmp_le": compare("<="),
+        "cmp_gt": compare(">"),
+        "cmp_ge": compare(">="),
+        "cmp_eq": compare("=="),
+        "cmp_ne": compare("!="),
+        "logical_and": instruction("and_"),
+        "logical_or": instruction("or_"),
+        "select": _select,
+    }
+)

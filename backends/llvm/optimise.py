@@ -2,6 +2,7 @@
 
 A refusal of LLVM is a defect of the generator: `Refused` says what LLVM said.
 """
+
 from __future__ import annotations
 
 from functools import cache

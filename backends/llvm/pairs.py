@@ -5,6 +5,7 @@
 Both stand in one block, so where the first is computed the other one is not far. Values on whose last bit control hangs
 are left alone, as they are where arguments are small (reach.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

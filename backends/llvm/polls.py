@@ -5,6 +5,7 @@ interruptible, now and then in loops whose length nobody knows. It looks at the 
 (cpu/signals.py), which takes the interpreter's lock; so it costs a few nanoseconds. What a signal raised stands in the
 block then, and every thread of the launch finds it there. Where there is no clock, no signal is looked for.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

@@ -8,6 +8,7 @@
 The reads are on their way together, and nothing that a trip does holds them up: the loop pushes nothing. Where sines
 have no shorter code for small arguments (reach.py), nothing is looked at. `k` of the code below counts trips from 0.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
@@ -74,9 +75,7 @@ class PopGroups:
         self.assumed = ranges_of(e.m, e.task).assumed.get(loop.index, {}) if shortens(e, loop) else {}
 
     @classmethod
-    def of(
-        cls, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType
-    ) -> PopGroups | None:  # fmt: skip
+    def of(cls, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType) -> PopGroups | None:
         """The loop, if it is such a one."""
         if not _suits(e, loop) or trips_at_once(e, loop) == 1:
             return None
@@ -180,5 +179,3 @@ class PopGroups:
         filled = e.flow.filled
         e.flow.block(loop.body)
         e.flow.filled = filled
-
-

@@ -1,4 +1,5 @@
 """How code for a GPU prints: a thread claims room in a buffer and writes a record there (backends/prints.py)."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,7 @@
 key = (seed, launch), counter = (task, iteration low word, iteration high word, draw); 10 rounds of
 (c0, c1, c2, c3) -> (hi(M1·c2) ^ c1 ^ k0, lo(M1·c2), hi(M0·c0) ^ c3 ^ k1, lo(M0·c0)), keys bumped between rounds.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.types import Scalar

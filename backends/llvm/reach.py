@@ -7,6 +7,7 @@ different things of them, and must agree.
 
 is what becomes of a loop of which all trips but the first have shorter code.
 """
+
 from __future__ import annotations
 
 import math

@@ -5,6 +5,7 @@ updates of the array agree tell the iterations apart. What else may meet it is a
 which would be a race. A task runs on the launching thread alone if it prints, so that lines come in the order of
 iterations and no worker waits for the interpreter, or if its updates in turn would cost more than the threads save.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
@@ -35,9 +36,19 @@ WORTH = 0.8
 """Part of the time on one thread that may be left for several threads to pay."""
 
 _COSTS: dict[type[Stmt], float] = {
-    n.Load: 0.5, n.Store: 0.5, n.Atomic: UPDATE, n.Cast: 0.4, n.Random: 8.0, n.StackPush: 1.0, n.StackTop: 0.5,
-    n.StackTopAdjoint: 0.5, n.StackAccumulate: 1.0, n.GetElement: 0.5, n.SetElement: 0.5, n.LocalArray: 4.0,
-}  # fmt: skip
+    n.Load: 0.5,
+    n.Store: 0.5,
+    n.Atomic: UPDATE,
+    n.Cast: 0.4,
+    n.Random: 8.0,
+    n.StackPush: 1.0,
+    n.StackTop: 0.5,
+    n.StackTopAdjoint: 0.5,
+    n.StackAccumulate: 1.0,
+    n.GetElement: 0.5,
+    n.SetElement: 0.5,
+    n.LocalArray: 4.0,
+}
 
 
 @dataclass(frozen=True)

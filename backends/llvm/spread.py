@@ -4,6 +4,7 @@ The work is the number of iterations times what one took in the launch before, w
 each task and kind of code; before the first launch, times an estimate. The pool is asked for, like masked code, when it
 is first needed. Small tasks wake nobody, and middling ones not everybody.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

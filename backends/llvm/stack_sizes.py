@@ -1,4 +1,5 @@
 """What the sizes of a launch say about a stack, and how a launch is refused whose stacks cannot have their memory."""
+
 from __future__ import annotations
 
 from ...compiler.ir.nodes import Kernel

@@ -1,4 +1,5 @@
 """The adstacks of a function being written: where a stack's row lies, how deep it is, how many slots it has."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -2,6 +2,7 @@
 
 Values, assertions and prints are here; memory and adstacks add their rows from files of their own.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

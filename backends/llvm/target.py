@@ -1,4 +1,5 @@
 """What the generator must know about a machine, as one row of data per target; rows contain no code."""
+
 from __future__ import annotations
 
 import platform
@@ -40,5 +41,15 @@ class Target:
 _CLOCKS = {"x86_64": "tsc", "amd64": "tsc", "aarch64": "cntvct", "arm64": "cntvct"}
 
 CPU = Target("cpu", "libm", clock=_CLOCKS.get(platform.machine().lower(), ""))
-NVPTX = Target("nvptx", "libdevice", space=1, concurrent=True, interleaved=True, fused=True, entries=True,
-               scope="device", lean=True, flushes=True)  # fmt: skip
+NVPTX = Target(
+    "nvptx",
+    "libdevice",
+    space=1,
+    concurrent=True,
+    interleaved=True,
+    fused=True,
+    entries=True,
+    scope="device",
+    lean=True,
+    flushes=True,
+)

@@ -2,6 +2,7 @@
 
 A u1 is an i1 as a value and an i8 (0 or 1) in memory; every other type is the same in both places.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.types import Scalar

@@ -8,6 +8,7 @@ slot 0 of a stack that has none lies at offset · rows + row · slot. At the off
 that is the row's own. At the offset of any other one it would belong to another row, and be read while that one's
 thread writes there: then the row is longer by a slot that nobody writes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping

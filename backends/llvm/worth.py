@@ -8,6 +8,7 @@ Left, one iteration goes along a row, which is the fastest there is, and neighbo
 comes from another line of the cache, and from few of its sets if rows are a power of two long. Right, updates of
 elements that lanes may share are made one by one, through memory. Arithmetic is what lanes are good at.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
@@ -22,23 +23,42 @@ Kind = str
 same where a loop inside goes along that axis."""
 
 _ALONE = {
-    ("run", n.Load): 0.15, ("run", n.Store): 0.15, ("run", n.Atomic): 0.3,
-    ("apart", n.Load): 0.4, ("apart", n.Store): 0.4, ("apart", n.Atomic): 0.6,
-    ("across", n.Load): 0.15, ("across", n.Store): 0.15, ("across", n.Atomic): 0.3,
-}  # fmt: skip
+    ("run", n.Load): 0.15,
+    ("run", n.Store): 0.15,
+    ("run", n.Atomic): 0.3,
+    ("apart", n.Load): 0.4,
+    ("apart", n.Store): 0.4,
+    ("apart", n.Atomic): 0.6,
+    ("across", n.Load): 0.15,
+    ("across", n.Store): 0.15,
+    ("across", n.Atomic): 0.3,
+}
 _LANES = {
-    ("run", n.Load): 0.04, ("run", n.Store): 0.04, ("run", n.Atomic): 0.08,
-    ("apart", n.Load): 0.6, ("apart", n.Store): 0.9, ("apart", n.Atomic): 1.4,
-    ("across", n.Load): 1.6, ("across", n.Store): 1.6, ("across", n.Atomic): 3.2,
-}  # fmt: skip
+    ("run", n.Load): 0.04,
+    ("run", n.Store): 0.04,
+    ("run", n.Atomic): 0.08,
+    ("apart", n.Load): 0.6,
+    ("apart", n.Store): 0.9,
+    ("apart", n.Atomic): 1.4,
+    ("across", n.Load): 1.6,
+    ("across", n.Store): 1.6,
+    ("across", n.Atomic): 3.2,
+}
 """Nanoseconds of an access of memory in the cache, for one iteration at a time and in a block of 64 lanes. Measured on
 a processor with AVX-512 (AMD EPYC)."""
 OTHERS = 0.75
 """Part of the time of masked code that other code may take to be chosen: both are estimates."""
 _ORDINARY: dict[type[Stmt], float] = {
-    n.Cast: 0.6, n.Random: 8.0, n.StackPush: 1.0, n.StackTop: 0.5, n.StackTopAdjoint: 0.5, n.StackAccumulate: 1.0,
-    n.GetElement: 0.5, n.SetElement: 0.5, n.LocalArray: 4.0,
-}  # fmt: skip
+    n.Cast: 0.6,
+    n.Random: 8.0,
+    n.StackPush: 1.0,
+    n.StackTop: 0.5,
+    n.StackTopAdjoint: 0.5,
+    n.StackAccumulate: 1.0,
+    n.GetElement: 0.5,
+    n.SetElement: 0.5,
+    n.LocalArray: 4.0,
+}
 
 
 _PURE = (n.Op, n.Cast, n.BitCast, n.Load)

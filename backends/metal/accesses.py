@@ -8,6 +8,7 @@ old value: each half sees every operand once, and the old lower half tells each 
 64 bits, which devices of family Apple8 have, takes numbers for unsigned; the depths of adstacks, which are what is
 compared so, are never negative.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -75,9 +76,7 @@ def _fetch(function: str) -> Callable[[Access], list[str]]:
 
 def _compare_exchange(access: Access) -> list[str]:
     """Metal has the weak form alone, which may fail although the content is as expected: then once more."""
-    attempt = (
-        f"atomic_compare_exchange_weak_explicit({_pointer('atomic_uint')}, &found, value, {_RELAXED}, {_RELAXED})"
-    )
+    attempt = f"atomic_compare_exchange_weak_explicit({_pointer('atomic_uint')}, &found, value, {_RELAXED}, {_RELAXED})"
     return ["uint found = expected;", f"while (!{attempt} && found == expected) {{}}", "return found;"]
 
 
@@ -104,18 +103,30 @@ SPLIT = {
 """Of 64 bits, for those who do not read what they give."""
 
 ACCESSES: dict[str, Callable[[Access], list[str]]] = {
-    "load": _load, "store": _store, "compare_exchange": _compare_exchange,
-    "exchange": _fetch("atomic_exchange_explicit"), "add": _fetch("atomic_fetch_add_explicit"),
-    "min": _fetch("atomic_fetch_min_explicit"), "max": _fetch("atomic_fetch_max_explicit"),
-    "and": _fetch("atomic_fetch_and_explicit"), "or": _fetch("atomic_fetch_or_explicit"),
+    "load": _load,
+    "store": _store,
+    "compare_exchange": _compare_exchange,
+    "exchange": _fetch("atomic_exchange_explicit"),
+    "add": _fetch("atomic_fetch_add_explicit"),
+    "min": _fetch("atomic_fetch_min_explicit"),
+    "max": _fetch("atomic_fetch_max_explicit"),
+    "and": _fetch("atomic_fetch_and_explicit"),
+    "or": _fetch("atomic_fetch_or_explicit"),
     "xor": _fetch("atomic_fetch_xor_explicit"),
-}  # fmt: skip
+}
 """The lines of each function."""
 
 ATOMICS = {
-    "AtomicExchange": ("exchange", False), "AtomicCompareExchange": ("compare_exchange", False),
-    "AtomicIAdd": ("add", False), "AtomicFAddEXT": ("add", False), "AtomicSMin": ("min", True),
-    "AtomicSMax": ("max", True), "AtomicUMin": ("min", False), "AtomicUMax": ("max", False),
-    "AtomicAnd": ("and", False), "AtomicOr": ("or", False), "AtomicXor": ("xor", False),
-}  # fmt: skip
+    "AtomicExchange": ("exchange", False),
+    "AtomicCompareExchange": ("compare_exchange", False),
+    "AtomicIAdd": ("add", False),
+    "AtomicFAddEXT": ("add", False),
+    "AtomicSMin": ("min", True),
+    "AtomicSMax": ("max", True),
+    "AtomicUMin": ("min", False),
+    "AtomicUMax": ("max", False),
+    "AtomicAnd": ("and", False),
+    "AtomicOr": ("or", False),
+    "AtomicXor": ("xor", False),
+}
 """What each atomic instruction of SPIR-V does, and whether its numbers have signs."""

@@ -6,6 +6,7 @@ block, so Metal is not told of it by the arguments, and the host declares it res
 
 The arguments are read back from the text, so the table says what was translated, not what should have been.
 """
+
 from __future__ import annotations
 
 import re
@@ -20,10 +21,14 @@ BLOCK_INDEX = 0
 """Index of the one buffer."""
 
 FILLED = {
-    "thread_position_in_grid": "uint3", "threadgroups_per_grid": "uint3", "thread_position_in_threadgroup": "uint3",
-    "threadgroup_position_in_grid": "uint3", "thread_index_in_threadgroup": "uint",
-    "thread_index_in_simdgroup": "uint", "threads_per_simdgroup": "uint",
-}  # fmt: skip
+    "thread_position_in_grid": "uint3",
+    "threadgroups_per_grid": "uint3",
+    "thread_position_in_threadgroup": "uint3",
+    "threadgroup_position_in_grid": "uint3",
+    "thread_index_in_threadgroup": "uint",
+    "thread_index_in_simdgroup": "uint",
+    "threads_per_simdgroup": "uint",
+}
 """Arguments that Metal fills, with their types."""
 
 
@@ -76,9 +81,12 @@ def _see(argument: Argument, text: str) -> None:
 
 def slots(kernel: Kernel, layout: Layout, tail: int) -> tuple[Slot, ...]:
     """What stands in the block, by place. tail: bytes of the table behind it."""
-    found = [Slot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
-             Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each"),
-             *_of_stacks(layout), *_of_parameters(layout)]  # fmt: skip
+    found = [
+        Slot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
+        Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each"),
+        *_of_stacks(layout),
+        *_of_parameters(layout),
+    ]
     for name, (at, t) in layout.temps.items():
         found.append(Slot(at, 8, f"temporary {name}: {t}; 0 before the first entry"))
     for task, at in layout.boxes.items():

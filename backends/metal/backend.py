@@ -3,6 +3,7 @@
 Why: no machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What one has to do is
 written down in docs/metal.md, and done by what runs the texts on the host in tests (harness/emulated_metal).
 """
+
 from __future__ import annotations
 
 import platform

@@ -2,6 +2,7 @@
 
 The generator is that of Vulkan, with buffer addresses, which Metal 3 has, and without what Metal has not.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

@@ -2,6 +2,7 @@
 
 The former is refused. A kernel with the latter has the tasks that need them done by one thread each.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.nodes import Atomic, LocalArray, Stmt, Task

@@ -14,6 +14,7 @@ SPIRV-Cross takes the remainder of its operands' types, which carry no sign. NoC
 call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids contraction for the whole text. Variables
 begin as zero, so none is read before it is written.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -76,10 +77,26 @@ def _taken(name: str, operands: list[int]) -> list[int]:
 
 
 _PLAIN = op.OPCODES.keys() - {
-    "Name", "Extension", "ExtInstImport", "MemoryModel", "EntryPoint", "ExecutionMode", "Capability", "Decorate",
-    "MemberDecorate", "TypeInt", "TypeFloat", "TypeVector", "Constant", "Function", "Variable", "LoopMerge",
-    "SelectionMerge", "Branch", "Label",
-}  # fmt: skip
+    "Name",
+    "Extension",
+    "ExtInstImport",
+    "MemoryModel",
+    "EntryPoint",
+    "ExecutionMode",
+    "Capability",
+    "Decorate",
+    "MemberDecorate",
+    "TypeInt",
+    "TypeFloat",
+    "TypeVector",
+    "Constant",
+    "Function",
+    "Variable",
+    "LoopMerge",
+    "SelectionMerge",
+    "Branch",
+    "Label",
+}
 """Instructions of which everything behind the result is an id."""
 
 

@@ -3,6 +3,7 @@
 What memory accesses are called is SPIRV-Cross's; what they do is put in here (accesses.py). Above everything stand the
 pragmas that keep Metal's compiler from what IEEE forbids, because its default is to reorder and to contract.
 """
+
 from __future__ import annotations
 
 import re

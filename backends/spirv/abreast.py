@@ -7,6 +7,7 @@ statement, so that what they load is on its way together.
 Iterations of a parallel task may run in any order and between each other, so this is one of the ways to run them. Tasks
 with adstacks have a row for each thread, those in order one thread: neither is written so.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

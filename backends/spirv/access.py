@@ -4,6 +4,7 @@ An address is an integer of 64 bits; pointers exist only inside one instruction.
 On a device without buffer addresses it is a number of bytes from the begin of the buffer that is its root. Such a
 buffer has less than 2^32 bytes, so the number of an element, which is what a pointer is made of, has 32 bits.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

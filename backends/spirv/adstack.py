@@ -5,6 +5,7 @@ addresses. Addresses have 64 bits, so no heap is too large for them. A push at c
 looked for once for a whole loop where its trips push alike (room.py). A read below an empty stack gives 0 and touches
 slot 0, which is the row's own also where the stack has no slots (llvm/void_stacks.py); nothing is written there.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
@@ -58,9 +59,10 @@ def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.Value) -> Non
     """An overflow where the stack of the group with the least capacity is full."""
     full = e.b.icmp_unsigned(">=", place, s.group.limit)
     e.trap_with(
-        full, e.m.site("overflow", e.task, stmt),
+        full,
+        e.m.site("overflow", e.task, stmt),
         lambda: (e.b.add(s.group.depth(e, place), e.word(1)), s.group.capacity),
-    )  # fmt: skip
+    )
 
 
 @LOWER.row(n.StackPop)

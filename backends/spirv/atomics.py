@@ -5,6 +5,7 @@ compare-and-swap loop over the row of SPIRV otherwise: reals but for sums that t
 if it keeps subnormal numbers), products, everything narrower than 32 bits, of which the loop exchanges the word around
 it. Where one iteration runs, or an element is its own: a load and a store.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,10 +19,19 @@ from .emit import Arith
 from .module import root_of
 from .ops import apply
 
-_INTEGER = {"add": "AtomicIAdd", "bit_and": "AtomicAnd", "bit_or": "AtomicOr", "bit_xor": "AtomicXor",
-            "exchange": "AtomicExchange"}  # fmt: skip
-_EXTREMA = {("min", "i"): "AtomicSMin", ("max", "i"): "AtomicSMax", ("min", "u"): "AtomicUMin",
-            ("max", "u"): "AtomicUMax"}  # fmt: skip
+_INTEGER = {
+    "add": "AtomicIAdd",
+    "bit_and": "AtomicAnd",
+    "bit_or": "AtomicOr",
+    "bit_xor": "AtomicXor",
+    "exchange": "AtomicExchange",
+}
+_EXTREMA = {
+    ("min", "i"): "AtomicSMin",
+    ("max", "i"): "AtomicSMax",
+    ("min", "u"): "AtomicUMin",
+    ("max", "u"): "AtomicUMax",
+}
 _WORDS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
 
 
@@ -64,7 +74,7 @@ def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.
 
 def compare_and_swap(
     e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
-) -> ir.Value:  # fmt: skip
+) -> ir.Value:
     """Replace the element at `place` if its bits are those of `expected`; gives the old value. No booleans."""
     memory, word, b = memory_type(t), _WORDS[t.bits], e.b
     if not atomic:
@@ -124,9 +134,7 @@ def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, roo
     return e.m.helper(name if root is None else f"{name}.in_{root}", memory, [I64, *[memory] * operands], body)
 
 
-def _placed(
-    a: Arith, word: ir.Value, part: ir.Value, shift: ir.Value, t: ir.IntType, own: ir.IntType
-) -> ir.Value:  # fmt: skip
+def _placed(a: Arith, word: ir.Value, part: ir.Value, shift: ir.Value, t: ir.IntType, own: ir.IntType) -> ir.Value:
     """The word with its part at `shift` replaced."""
     if own == t:
         return part

@@ -6,6 +6,7 @@ buffer that holds them all. An address is then a number of bytes from the begin 
 counts in is known when the module is written (`Value.root`). Buffers may overlap, as arrays of users may, so every one
 is declared Aliased.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -6,6 +6,7 @@ known in every block that it dominates. So is what a variable holds, until contr
 Control flow is written only by `if_then`, `if_else` and `loop`, which emit the merge instructions that SPIR-V asks
 for; a block that has ended takes no instruction.
 """
+
 from __future__ import annotations
 
 import struct

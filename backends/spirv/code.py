@@ -6,6 +6,7 @@ instructions on constants and identities give a value without an instruction. Re
 no driver may fuse or reorder them. What may be contracted, by the flag CONTRACT, is fused here, so that every driver
 gives what one of the two roundings of a multiply-add gives.
 """
+
 from __future__ import annotations
 
 import operator
@@ -18,11 +19,22 @@ from .hiding import hidden, hidden_factors
 from .module import Value, root_of
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
-_SIGNS = {"==": "Equal", "!=": "NotEqual", "<": "LessThan", "<=": "LessThanEqual", ">": "GreaterThan",
-          ">=": "GreaterThanEqual"}  # fmt: skip
+_SIGNS = {
+    "==": "Equal",
+    "!=": "NotEqual",
+    "<": "LessThan",
+    "<=": "LessThanEqual",
+    ">": "GreaterThan",
+    ">=": "GreaterThanEqual",
+}
 _ORDER: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LOGICAL = {"BitwiseAnd": "LogicalAnd", "BitwiseOr": "LogicalOr", "BitwiseXor": "LogicalNotEqual"}
 
@@ -72,7 +84,7 @@ def _plain(name: str) -> Callable[..., Value]:
 
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
-) -> Callable[..., Value]:  # fmt: skip
+) -> Callable[..., Value]:
     """A binary instruction on integers. left, right: operand on that side that leaves the other one as it is."""
 
     def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:

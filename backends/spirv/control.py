@@ -1,4 +1,5 @@
 """Rows of LOWER on control flow: `if` and `while`, as the structured constructs of SPIR-V; `for` is in trips.py."""
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

@@ -2,6 +2,7 @@
 
 Functions have their names, everything else the number of its id.
 """
+
 from __future__ import annotations
 
 import struct
@@ -15,25 +16,74 @@ Special = Callable[[list[int], Named], Iterator[str]]
 _NAMES = {number: name for name, number in op.OPCODES.items()}
 _CAPABILITIES = {number: name for name, number in op.CAPABILITIES.items()}
 _MODES = {number: name for name, number in op.EXECUTION_MODES.items()}
-_STORAGE = {op.INPUT: "Input", op.FUNCTION: "Function", op.PUSH_CONSTANT: "PushConstant",
-            op.PHYSICAL: "PhysicalStorageBuffer", op.STORAGE_BUFFER: "StorageBuffer"}  # fmt: skip
-_DECORATIONS = {op.BLOCK: "Block", op.ARRAY_STRIDE: "ArrayStride", op.BUILT_IN: "BuiltIn", op.ALIASED: "Aliased",
-                op.BINDING: "Binding", op.DESCRIPTOR_SET: "DescriptorSet", op.OFFSET: "Offset",
-                op.NO_CONTRACTION: "NoContraction"}  # fmt: skip
+_STORAGE = {
+    op.INPUT: "Input",
+    op.FUNCTION: "Function",
+    op.PUSH_CONSTANT: "PushConstant",
+    op.PHYSICAL: "PhysicalStorageBuffer",
+    op.STORAGE_BUFFER: "StorageBuffer",
+}
+_DECORATIONS = {
+    op.BLOCK: "Block",
+    op.ARRAY_STRIDE: "ArrayStride",
+    op.BUILT_IN: "BuiltIn",
+    op.ALIASED: "Aliased",
+    op.BINDING: "Binding",
+    op.DESCRIPTOR_SET: "DescriptorSet",
+    op.OFFSET: "Offset",
+    op.NO_CONTRACTION: "NoContraction",
+}
 _BUILT_INS = {op.NUM_WORKGROUPS: "NumWorkgroups", op.GLOBAL_INVOCATION_ID: "GlobalInvocationId"}
-_GLSL = {2: "RoundEven", 3: "Trunc", 4: "FAbs", 8: "Floor", 9: "Ceil", 31: "Sqrt", 50: "Fma", 73: "FindILsb",
-         75: "FindUMsb"}  # fmt: skip
+_GLSL = {
+    2: "RoundEven",
+    3: "Trunc",
+    4: "FAbs",
+    8: "Floor",
+    9: "Ceil",
+    31: "Sqrt",
+    50: "Fma",
+    73: "FindILsb",
+    75: "FindUMsb",
+}
 
-_UNTYPED = frozenset({
-    "ExtInstImport", "TypeVoid", "TypeBool", "TypeInt", "TypeFloat", "TypeVector", "TypeArray", "TypeStruct",
-    "TypePointer", "TypeRuntimeArray", "TypeFunction", "Label",
-})  # fmt: skip
+_UNTYPED = frozenset(
+    {
+        "ExtInstImport",
+        "TypeVoid",
+        "TypeBool",
+        "TypeInt",
+        "TypeFloat",
+        "TypeVector",
+        "TypeArray",
+        "TypeStruct",
+        "TypePointer",
+        "TypeRuntimeArray",
+        "TypeFunction",
+        "Label",
+    }
+)
 """Instructions that give a result without a type."""
 
-_VOID = frozenset({
-    "Name", "Extension", "MemoryModel", "EntryPoint", "ExecutionMode", "Capability", "Decorate", "MemberDecorate",
-    "Store", "LoopMerge", "SelectionMerge", "Branch", "BranchConditional", "Return", "ReturnValue", "FunctionEnd",
-})  # fmt: skip
+_VOID = frozenset(
+    {
+        "Name",
+        "Extension",
+        "MemoryModel",
+        "EntryPoint",
+        "ExecutionMode",
+        "Capability",
+        "Decorate",
+        "MemberDecorate",
+        "Store",
+        "LoopMerge",
+        "SelectionMerge",
+        "Branch",
+        "BranchConditional",
+        "Return",
+        "ReturnValue",
+        "FunctionEnd",
+    }
+)
 """Instructions that give none."""
 
 

@@ -3,6 +3,7 @@
 Rows of OPS see an `Arith`: a `Code` and the module, with the methods that rows of the LLVM generator call, so a row
 or a polynomial written there serves here. Rows of statements see an `Emitter`, which belongs to one task.
 """
+
 from __future__ import annotations
 
 import math
@@ -97,9 +98,7 @@ class ModuleState:
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
         self.module = Module(self.features.modes, addresses, not self.features.int64, self.features.quirks)
-        self.target = replace(
-            TARGET, doubles=self.features.float64, contracts=not self.options.precise
-        )
+        self.target = replace(TARGET, doubles=self.features.float64, contracts=not self.options.precise)
 
     @cached_property
     def bindings(self) -> Bindings | None:
@@ -149,9 +148,13 @@ class ModuleState:
         return False
 
     def helper(
-        self, name: str, result: ir.Type, params: Sequence[ir.Type], body: Callable[[Arith, Code], None],
+        self,
+        name: str,
+        result: ir.Type,
+        params: Sequence[ir.Type],
+        body: Callable[[Arith, Code], None],
         attributes: Sequence[str] = (),
-    ) -> Code:  # fmt: skip
+    ) -> Code:
         """A function of the module, written by `body` the first time it is asked for. attributes: of no use here."""
         known = self._helpers.get(name)
         if known is None:

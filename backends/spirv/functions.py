@@ -5,6 +5,7 @@ device may round once or twice. What they leave to a library is
 written out: sin, cos and tan of large arguments (large.py), and the remainder, which divides integers. A large f32
 argument goes by way of f64, where the polynomials reach further, if the device has f64.
 """
+
 from __future__ import annotations
 
 import math

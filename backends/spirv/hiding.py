@@ -10,6 +10,7 @@ that is zero as the shader runs, which no compiler can tell.
   knows nothing, so it counts no trips. Loops of a number of trips that is computed before them stay as they are: it
   has them right.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
 """INTRINSICS: what the rows of the LLVM generator ask for by `e.intrinsic`, in SPIR-V, edge cases included."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -163,12 +164,13 @@ INTRINSICS: dict[str, Callable[..., Value]] = {
     "copysign": _copysign,
     "minimum": _extreme("<", "or_"),
     "maximum": _extreme(">", "and_"),
-    "smin": _least("icmp_signed", "<"), "smax": _least("icmp_signed", ">"),
-    "umin": _least("icmp_unsigned", "<"), "umax": _least("icmp_unsigned", ">"),
+    "smin": _least("icmp_signed", "<"),
+    "smax": _least("icmp_signed", ">"),
+    "umin": _least("icmp_unsigned", "<"),
+    "umax": _least("icmp_unsigned", ">"),
     "ctpop": _set_bits,
     "ctlz": _leading_zeros,
     "cttz": _trailing_zeros,
     "fptosi.sat": _saturated(True),
     "fptoui.sat": _saturated(False),
-}  # fmt: skip
-
+}

@@ -3,6 +3,7 @@
 |x| = m·2^E with 53 bits of m. Of 2/pi, words are skipped whose product with m·2^E is a multiple of 4 quarter turns;
 the next seven leave an error below 2^-140 of a turn, while no f64 comes closer than 2^-62 to a multiple of pi/2.
 """
+
 from __future__ import annotations
 
 import math

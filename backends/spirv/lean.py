@@ -9,6 +9,7 @@ The polynomial is that of polynomials/trigonometric.py, and so are the parts of 
 is clamped: a test looks at every d whose result could be carried beyond 1, and finds none, in one rounding of a product
 and a sum as in two.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. An index outside ends the launch with an
 error, unless checks are switched off; then one outside a local array reads 0 and writes nothing.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

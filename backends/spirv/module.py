@@ -3,6 +3,7 @@
 Types and constants exist once each. Capabilities and extensions are those of what has been written. Integers carry no
 sign, as in LLVM: the instruction decides. A half is an integer of 16 bits, because arithmetic never sees one.
 """
+
 from __future__ import annotations
 
 import struct
@@ -29,9 +30,7 @@ class Value(ir.Value):
 
     __slots__ = ("id", "number", "root")
 
-    def __init__(
-        self, type: ir.Type, id: int, number: int | float | None = None, root: int | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, type: ir.Type, id: int, number: int | float | None = None, root: int | None = None) -> None:
         super().__init__(type, f"%{id}")
         self.id = id
         self.number = number

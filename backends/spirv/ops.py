@@ -3,6 +3,7 @@
 Rows that are free of control flow and of libraries are those of the LLVM generator: the `Code` that they write to
 has the instructions they use. The others stand here. f16 is computed as f32 and rounded after each operation.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -5,6 +5,7 @@ the argument block and an element of an i64 array are read as on other devices. 
 instruction on such values; the rows of operations and statements know nothing of it. Atomics of 64 bits there are
 none: one thread does all iterations of a task that would need them, as on devices that lack those alone.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -223,9 +224,10 @@ def _long(b: PairedCode, x: Value, y: Value, name: str) -> Value:
             left.set(b.or_(b.shl(digits, one), b.zext(fits, I64)))
 
     b.loop(
-        lambda: b.icmp_unsigned("<", done.get(), b.const(I32, 64)), places,
+        lambda: b.icmp_unsigned("<", done.get(), b.const(I32, 64)),
+        places,
         lambda: done.set(b.add(done.get(), b.const(I32, STEPS))),
-    )  # fmt: skip
+    )
     return left.get() if name == "udiv" else rest.get()
 
 
@@ -235,9 +237,17 @@ def _signed_quotient(b: PairedCode, x: Value, y: Value) -> Value:
 
 
 _PAIRED: dict[str, Callable[[PairedCode, Value, Value], Value]] = {
-    "IAdd": _add, "ISub": _sub, "IMul": _mul,
-    "BitwiseAnd": _by_words("and_"), "BitwiseOr": _by_words("or_"), "BitwiseXor": _by_words("xor"),
-    "ShiftLeftLogical": _shl, "ShiftRightLogical": _shifted_down("lshr"), "ShiftRightArithmetic": _shifted_down("ashr"),
-    "UDiv": _divided("udiv"), "UMod": _divided("urem"), "SDiv": _signed_quotient,
-}  # fmt: skip
+    "IAdd": _add,
+    "ISub": _sub,
+    "IMul": _mul,
+    "BitwiseAnd": _by_words("and_"),
+    "BitwiseOr": _by_words("or_"),
+    "BitwiseXor": _by_words("xor"),
+    "ShiftLeftLogical": _shl,
+    "ShiftRightLogical": _shifted_down("lshr"),
+    "ShiftRightArithmetic": _shifted_down("ashr"),
+    "UDiv": _divided("udiv"),
+    "UMod": _divided("urem"),
+    "SDiv": _signed_quotient,
+}
 """Instructions on integers, by their names."""

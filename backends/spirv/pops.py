@@ -9,6 +9,7 @@ tops are looked at, and trips that find larger ones are written apart, as llvm/p
     while left:  stop = left < 4 ? 0 : left - 4
                  if left >= 4 and the tops are small: 4 trips, short sines;  else: trips one by one down to stop
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -64,8 +65,11 @@ class Pops:
     def _certain(self, trip: Callable[[], None], left: Variable) -> None:
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
-        b.loop(lambda: b.icmp_unsigned(">=", left.get(), step), lambda: self._together(self._tops(), trip, left),
-               lambda: None)  # fmt: skip
+        b.loop(
+            lambda: b.icmp_unsigned(">=", left.get(), step),
+            lambda: self._together(self._tops(), trip, left),
+            lambda: None,
+        )
         self._singly(trip, left, none)
 
     def _looking(self, trip: Callable[[], None], left: Variable) -> None:
@@ -99,8 +103,11 @@ class Pops:
 
     def _singly(self, trip: Callable[[], None], left: Variable, stop: ir.Value) -> None:
         e, b = self.e, self.e.b
-        b.loop(lambda: b.icmp_unsigned("!=", left.get(), stop), trip,
-               lambda: left.set(b.sub(left.get(), e.const(left.get(), 1))))  # fmt: skip
+        b.loop(
+            lambda: b.icmp_unsigned("!=", left.get(), stop),
+            trip,
+            lambda: left.set(b.sub(left.get(), e.const(left.get(), 1))),
+        )
 
     # -- tops -----------------------------------------------------------------------------------------------
 

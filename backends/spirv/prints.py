@@ -3,6 +3,7 @@
 The counters have 32 bits here, so room is claimed only where some is left: otherwise they could come around. Invariant:
 they are below CAPACITY and what all threads that run at once claim.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

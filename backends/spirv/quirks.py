@@ -1,4 +1,5 @@
 """Quirks: what drivers get wrong, or may, so that shaders for them go around it."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -3,6 +3,7 @@
 Distances are in bytes: trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of
 a row lie in memory.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -35,9 +36,14 @@ def _room(e: Emitter, loop: n.For, trips: ir.Value) -> None:
         s, each = state_of(e, push.stack), pushes(loop.body, push.stack)
         place = s.place(e)
         bad = _beyond(e, s.group, trips, each, e.b.sub(s.group.limit, place))
-        e.trap_with(bad, e.m.site("room", e.task, push), lambda s=s, each=each, place=place: (  # type: ignore[misc]
-            e.b.add(s.group.depth(e, place), e.b.mul(trips, e.word(each))), s.group.capacity,
-        ))  # fmt: skip
+        e.trap_with(
+            bad,
+            e.m.site("room", e.task, push),
+            lambda s=s, each=each, place=place: (  # type: ignore[misc]
+                e.b.add(s.group.depth(e, place), e.b.mul(trips, e.word(each))),
+                s.group.capacity,
+            ),
+        )
     e.roomy = e.roomy | set(found)
 
 
@@ -49,9 +55,14 @@ def _content(e: Emitter, loop: n.For, trips: ir.Value) -> None:
         s, each = state_of(e, name), found[name]
         place = s.place(e)
         bad = _beyond(e, s.group, trips, each, e.b.sub(place, s.group.base))
-        e.trap_with(bad, e.m.site("empty", e.task, pops[name]), lambda s=s, each=each, place=place: (  # type: ignore[misc]
-            e.b.mul(trips, e.word(each)), s.group.depth(e, place),
-        ))  # fmt: skip
+        e.trap_with(
+            bad,
+            e.m.site("empty", e.task, pops[name]),
+            lambda s=s, each=each, place=place: (  # type: ignore[misc]
+                e.b.mul(trips, e.word(each)),
+                s.group.depth(e, place),
+            ),
+        )
     e.filled = e.filled | found
 
 

@@ -8,6 +8,7 @@ step of Newton's gives t = s + r/2s within one place of the root; then t, or the
 
 for both sides are multiples of what h² is less than. Tried for each mantissa, from s up to six places off.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -4,6 +4,7 @@ Which tasks are gated is as on other GPUs (cuda/selection.py). Slots of the bloc
 list, of 32-bit numbers of iterations; how many it has room for, 0 where the launch makes none; and its length, 0 when
 the launch begins, which counts all that pass. The gate is decided again when the task runs over the list.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -56,7 +57,7 @@ BUSY = 1 << 16
 
 def write_list(
     e: Emitter, first: ir.Value, threads: ir.Value, total: ir.Value, passes: Callable[[ir.Value], ir.Value]
-) -> None:  # fmt: skip
+) -> None:
     """Put the numbers of the iterations that pass at the next places of the list, as far as that has room.
 
     first: number of the thread, of so many. passes: whether the iteration of a number does; those of a thread are as
@@ -92,9 +93,10 @@ def _each(e: Emitter, rounds: ir.Value, body: Callable[[ir.Value], None]) -> Non
     b, k = e.b, e.b.scalar(I32)
     k.set(b.const(I32, 0))
     b.loop(
-        lambda: b.icmp_unsigned("<", k.get(), rounds), lambda: body(k.get()),
+        lambda: b.icmp_unsigned("<", k.get(), rounds),
+        lambda: body(k.get()),
         lambda: k.set(b.add(k.get(), b.const(I32, 1))),
-    )  # fmt: skip
+    )
 
 
 def _append(e: Emitter, rounds: ir.Value, bits: ir.Value, number: Callable[[ir.Value], ir.Value]) -> None:

@@ -5,6 +5,7 @@ iterations that pass the gate of a task, if it has one (selection.py). `task_N` 
 iterations first, first + stride, ... of the box in row-major order, or of the list, on the adstack row of its number.
 After an error has been recorded every shader does nothing.
 """
+
 from __future__ import annotations
 
 import struct
@@ -167,9 +168,7 @@ def _see_that_loops_run(e: Emitter) -> None:
     def body() -> None:
         seen.set(b.add(seen.get(), e.word(3)))
 
-    b.loop(
-        lambda: b.icmp_unsigned("<", done.get(), trips), body, lambda: done.set(b.add(done.get(), e.word(1)))
-    )
+    b.loop(lambda: b.icmp_unsigned("<", done.get(), trips), body, lambda: done.set(b.add(done.get(), e.word(1))))
     wrong = b.icmp_unsigned("!=", seen.get(), b.mul(trips, e.word(3)))
     e.trap_if(wrong, e.m.site("loops", e.task, n.Return()), e.word(0), e.word(0))
 
@@ -249,9 +248,14 @@ def _parallel(m: ModuleState, index: int, task: Task) -> bool:
 
 
 def _over(
-    e: Emitter, box: Box, total: ir.Value, block: n.Block, number: Callable[[ir.Value], ir.Value],
-    each: Callable[[], None], abreast: bool = False,
-) -> None:  # fmt: skip
+    e: Emitter,
+    box: Box,
+    total: ir.Value,
+    block: n.Block,
+    number: Callable[[ir.Value], ir.Value],
+    each: Callable[[], None],
+    abreast: bool = False,
+) -> None:
     """Write what is done `each` time for the iterations of this thread. block: what draws there. number: of the
     iteration at a place. abreast: whether several take the statements of the block side by side.
     """
@@ -280,9 +284,7 @@ def _over(
             lambda: lower_abreast(e, block, [b.add(place.get(), k) for k in strides], start),
             lambda: place.set(b.add(place.get(), whole)),
         )
-    b.loop(
-        lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride))
-    )
+    b.loop(lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride)))
 
 
 def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
@@ -316,8 +318,6 @@ def _quotient(e: Arith, function: Code) -> None:
     out = b.scalar(I64)
     small = b.icmp_unsigned("==", b.lshr(b.or_(x, y), e.word(32)), e.word(0))
     b.if_else(
-        small,
-        lambda: out.set(b.zext(b.udiv(b.trunc(x, I32), b.trunc(y, I32)), I64)),
-        lambda: out.set(b.udiv(x, y)),
+        small, lambda: out.set(b.zext(b.udiv(b.trunc(x, I32), b.trunc(y, I32)), I64)), lambda: out.set(b.udiv(x, y))
     )
     b.ret(out.get())

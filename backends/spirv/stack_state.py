@@ -6,6 +6,7 @@ so does the address at which the stack is full. Between two changes of a group's
 known here, `pending`; when all are equal again they go into the cursor. So a push is a store and an addition, and
 nothing is multiplied where slots are accessed.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

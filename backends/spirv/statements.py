@@ -3,6 +3,7 @@
 Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
 and control flow add their rows from files of their own.
 """
+
 from __future__ import annotations
 
 import math
@@ -107,5 +108,3 @@ def _assert(e: Emitter, stmt: n.Assert) -> None:
     if e.m.options.debug:
         failed = e.b.xor(e.operand(stmt.cond), e.b.const(I1, True))
         e.trap_if(failed, e.m.site("assert", e.task, stmt), e.word(0), e.word(0))
-
-

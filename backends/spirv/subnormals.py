@@ -4,6 +4,7 @@ Such a device may take them for zeros; NVIDIA's do where they compare, take magn
 add, multiply and divide. So there order is told by integers, magnitudes by a mask, and what is widened goes by way of
 normal numbers. A comparison with a normal number needs none of it: zero lies on the same side.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

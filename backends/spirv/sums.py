@@ -9,6 +9,7 @@ No barrier is needed, so a thread may leave its loop by an error: those of a sub
 by one instruction where the device has it for the type, and one of them makes the update. On other devices, and where
 the instruction does not say what NaN and -0.0 give (minima and maxima of reals), each thread makes its own.
 """
+
 from __future__ import annotations
 
 from itertools import islice
@@ -37,6 +38,7 @@ _ADDED = {("add", "f"): "GroupNonUniformFAdd"} | {
 _REDUCE = 0
 """The group operation whose result is that of all."""
 
+
 class Kept:
     """The sums that the threads of a task keep, each in a variable."""
 
@@ -59,10 +61,12 @@ class Kept:
             with e.b.if_then(_differs(e, found, e.const(found, neutral(s.op, s.dtype)))):
                 _update(e, s, found)
 
+
 def _differs(e: Emitter, found: ir.Value, nothing: ir.Value) -> ir.Value:
     """By bits: -0.0 is not 0.0."""
     word = found.type if isinstance(found.type, ir.IntType) else bits_type(found.type)
     return e.b.icmp_unsigned("!=", e.b.bitcast(found, word), e.b.bitcast(nothing, word))
+
 
 def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
     name = _ADDED.get((s.op, "f" if s.dtype.is_real else s.dtype.kind))
@@ -79,10 +83,12 @@ def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
         check_element(e, s, e.trap_if)
         atomics.update(e, s.op, s.dtype, _element(e, s), total, atomic=True)
 
+
 def _has(e: Emitter, t: Scalar) -> bool:
     """Whether the threads of a subgroup can add up a type."""
     features = e.m.features
     return features.subgroups and (t.is_real or t.bits == 32 or features.wide_subgroups)
+
 
 def _element(e: Emitter, s: Sum) -> ir.Value:
     """Address of the element, from what the launch fixes."""

@@ -7,6 +7,7 @@
 What comes first, and how many trips are taken at a time, is decided as on CUDA (llvm/reach.py, llvm/pop_groups.py). A
 loop counter is a variable of the function: every driver makes it a register.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -126,8 +127,11 @@ class Trips:
         e.usual = apart or usual
         reads = any(isinstance(s, n.StackTop) for s in self.loop.body)
         self._several(done, 1 if reads else trips_at_once(e, self.loop))
-        b.loop(lambda: b.icmp_unsigned("<", done.get(), self.count), lambda: self.trip(done.get()),
-               lambda: self._step(done))  # fmt: skip
+        b.loop(
+            lambda: b.icmp_unsigned("<", done.get(), self.count),
+            lambda: self.trip(done.get()),
+            lambda: self._step(done),
+        )
         e.usual = usual
         read_trips(e, self.loop.trips, self.ran)
 
@@ -152,8 +156,11 @@ class Trips:
             for k in range(many):
                 self.trip(b.add(first, self.e.const(count, k)))
 
-        b.loop(lambda: b.icmp_unsigned(">=", b.sub(count, done.get()), step), body,
-               lambda: done.set(b.add(done.get(), step)))  # fmt: skip
+        b.loop(
+            lambda: b.icmp_unsigned(">=", b.sub(count, done.get()), step),
+            body,
+            lambda: done.set(b.add(done.get(), step)),
+        )
 
 
 def stopped(e: Emitter, stmt: n.For | n.While) -> ir.Value | None:

@@ -1,4 +1,5 @@
 """Variables of a function: scalars, and local arrays."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 Any of it raises what went wrong on the device.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -8,6 +8,7 @@ have a region of their own.
 Invariant: the table that words lead to is complete and sorted. It is never changed, but replaced as a whole by one
 assignment, so that who reads it with the interpreter's lock held sees one state.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -3,6 +3,7 @@
 The device is opened when it is first asked for, anew in a forked process. On one without buffer addresses launches are
 over when they return, and work on copies (descriptors.py).
 """
+
 from __future__ import annotations
 
 import os
@@ -36,8 +37,14 @@ MASK = "STACKGRAD_VULKAN_MASK"
 GROUPS = {True: 32, False: 4096}
 """Most groups of a task, by whether the device is a CPU: 4,096 groups of 64 threads fill any GPU."""
 
-CAPABILITIES = {"Float64": "float64", "Int8": "int8", "Int16": "int16", "Int64Atomics": "int64_atomics",
-                "StorageBuffer8BitAccess": "int8", "StorageBuffer16BitAccess": "int16"}  # fmt: skip
+CAPABILITIES = {
+    "Float64": "float64",
+    "Int8": "int8",
+    "Int16": "int16",
+    "Int64Atomics": "int64_atomics",
+    "StorageBuffer8BitAccess": "int8",
+    "StorageBuffer16BitAccess": "int16",
+}
 """The feature of a device that lets a module declare a capability."""
 
 
@@ -147,8 +154,11 @@ class VulkanBackend:
         reason = f"kernel {kernel.name}: {self.device.card.name} has no {', no '.join(lacking)}"
         if found is not None:
             reason += f", which `{print_statement(found).splitlines()[0]}` needs"
-        return Unsupported(reason, "use types and functions that the device has, or the cpu backend",
-                           None if found is None else kernel.span(found.loc))  # fmt: skip
+        return Unsupported(
+            reason,
+            "use types and functions that the device has, or the cpu backend",
+            None if found is None else kernel.span(found.loc),
+        )
 
     # -- memory that the host shares --------------------------------------------------------------------------
 

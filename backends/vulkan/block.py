@@ -3,6 +3,7 @@
 Invariant: a slot for an array holds an address of mapped memory, or, for a foreign array while a launch of it is under
 way, that of its copy there; never one of plain host memory that has bytes when a launch starts.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

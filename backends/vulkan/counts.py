@@ -3,6 +3,7 @@
 Such a task is dispatched with the groups that it needs, and none where it has no iterations. Of any other the device
 alone knows the box, and the grid is the largest one: its threads stride over what there is.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,9 +15,15 @@ from ..base import Arrays, Scalars, Sizes
 from ..llvm.layout import Layout
 
 _OPS: dict[str, Callable[..., int]] = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "min": min, "max": max,
-    "neg": lambda x: -x, "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
-}  # fmt: skip
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "min": min,
+    "max": max,
+    "neg": lambda x: -x,
+    "floordiv": lambda x, y: x // y if y else 0,
+    "mod": lambda x, y: x % y if y else 0,
+}
 
 
 def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:

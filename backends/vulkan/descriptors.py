@@ -7,6 +7,7 @@ A shader sees `Card.reach` bytes of a buffer. An array that is larger is refused
 task is dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
 descriptor set of its own. Rows count from 0 in each window, iterations from the number of the first thread of the part.
 """
+
 from __future__ import annotations
 
 import os
@@ -263,9 +264,7 @@ class DescriptorExecutable:
             out.append(shown)
         return out
 
-    def _steps(
-        self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: Split | None
-    ) -> list[list[Part]]:  # fmt: skip
+    def _steps(self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: Split | None) -> list[list[Part]]:
         """What is dispatched side by side, one after another, without tasks that have no iterations. selecting: threads
         that make the list of a task.
         """

@@ -3,6 +3,7 @@
 One device for a process, opened when it is first asked for. It is used by one launch at a time. Every error of the
 driver becomes a DeviceError; what cannot be opened says why and how to get it.
 """
+
 from __future__ import annotations
 
 import os
@@ -35,13 +36,17 @@ _CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings l
 
 
 _RAW = {
-    "int8": ("shaderInt8", "storageBuffer8BitAccess"), "int16": ("shaderInt16", "storageBuffer16BitAccess"),
-    "float64": ("shaderFloat64",), "int64": ("shaderInt64",),
+    "int8": ("shaderInt8", "storageBuffer8BitAccess"),
+    "int16": ("shaderInt16", "storageBuffer16BitAccess"),
+    "float64": ("shaderFloat64",),
+    "int64": ("shaderInt64",),
     "int64_atomics": ("shaderInt64", "shaderBufferInt64Atomics"),
-    "float32_add": ("shaderBufferFloat32AtomicAdd",), "float64_add": ("shaderBufferFloat64AtomicAdd",),
-    "buffer_addresses": ("bufferDeviceAddress",), "subgroups": ("subgroups",),
+    "float32_add": ("shaderBufferFloat32AtomicAdd",),
+    "float64_add": ("shaderBufferFloat64AtomicAdd",),
+    "buffer_addresses": ("bufferDeviceAddress",),
+    "subgroups": ("subgroups",),
     "wide_subgroups": ("shaderInt64", "subgroups", "shaderSubgroupExtendedTypes"),
-}  # fmt: skip
+}
 """Features of kernels, and those of the driver that make one up."""
 
 MASKABLE = (*_RAW, "modes")
@@ -164,18 +169,27 @@ def _card(vk: Any, handle: Any) -> Card:
     has |= _subgroups(vk, handle)
     kind, limits = properties.deviceType, properties.limits
     return Card(
-        handle, properties.deviceName, kind, text, frozenset(has), _modes(vk, handle), (),
+        handle,
+        properties.deviceName,
+        kind,
+        text,
+        frozenset(has),
+        _modes(vk, handle),
+        (),
         min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, _MOST_BUFFERS),
-        limits.maxStorageBufferRange, limits.minStorageBufferOffsetAlignment, properties.vendorID,
-    )  # fmt: skip
+        limits.maxStorageBufferRange,
+        limits.minStorageBufferOffsetAlignment,
+        properties.vendorID,
+    )
 
 
 def _subgroups(vk: Any, handle: Any) -> set[str]:
-    """"subgroups" if those of compute shaders choose one of their threads, add up and tell all."""
+    """ "subgroups" if those of compute shaders choose one of their threads, add up and tell all."""
     found = vk.VkPhysicalDeviceVulkan11Properties()
     vk.vkGetPhysicalDeviceProperties2(handle, vk.VkPhysicalDeviceProperties2(pNext=found))
-    wanted = (vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
-              | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT)  # fmt: skip
+    wanted = (
+        vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT
+    )
     has_all = found.subgroupSupportedOperations & wanted == wanted
     return {"subgroups"} if has_all and found.subgroupSupportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else set()
 
@@ -295,8 +309,14 @@ class Device:
             extensions.append("VK_EXT_shader_atomic_float")
             chain = on(vk.VkPhysicalDeviceShaderAtomicFloatFeaturesEXT, "", sums)
         chain = on(vk.VkPhysicalDeviceVulkan11Features, "", ("storageBuffer16BitAccess",), pNext=chain)
-        second = ("bufferDeviceAddress", "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics",
-                  "timelineSemaphore", "shaderSubgroupExtendedTypes")  # fmt: skip
+        second = (
+            "bufferDeviceAddress",
+            "shaderInt8",
+            "storageBuffer8BitAccess",
+            "shaderBufferInt64Atomics",
+            "timelineSemaphore",
+            "shaderSubgroupExtendedTypes",
+        )
         chain = on(vk.VkPhysicalDeviceVulkan12Features, "", second, pNext=chain)
         plain = on(vk.VkPhysicalDeviceFeatures, "", ("shaderInt64", "shaderFloat64", "shaderInt16"))
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, pQueuePriorities=[1.0])

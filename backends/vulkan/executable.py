@@ -4,6 +4,7 @@ Launches on mapped arrays are not waited for; what goes wrong on the device surf
 launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is one on arrays that
 others may touch without asking, and one of a debug build.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -146,9 +147,7 @@ class VulkanExecutable:
         except IndexError:
             return self.new_block()
 
-    def _run_bound(
-        self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
-    ) -> None:
+    def _run_bound(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         block.bind(arrays, scalars, draws)
         if block.foreign:
             with block.staged():

@@ -1,4 +1,5 @@
 """Which family of queues of a device kernels are submitted to."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

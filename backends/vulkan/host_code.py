@@ -11,6 +11,7 @@ device is that many launches of one kernel behind.
 A task has as many groups as its iterations need where the host can count them, and none where there are none; then the
 box is written by the host too, and no shader computes bounds.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,9 +31,7 @@ from ..llvm.types import I1, I8, I32, I64, PTR, const
 from ..spirv.selection import BUSY, ROUNDS
 from ..spirv.shaders import LOCAL_SIZE
 
-(
-    SUBMIT, QUEUE, VALUE, DONE, PENDING, REGIONS, WAIT, DEVICE, WAIT_INFO, WANTED, CLOSED, TABLE,
-) = range(12)  # fmt: skip
+(SUBMIT, QUEUE, VALUE, DONE, PENDING, REGIONS, WAIT, DEVICE, WAIT_INFO, WANTED, CLOSED, TABLE) = range(12)
 """Words of a device. SUBMIT, WAIT: addresses of vkQueueSubmit and vkWaitSemaphores. VALUE: of the timeline behind the
 last submission; DONE: what it is known to have reached. PENDING: whether launches may be in flight. REGIONS: address of
 the table of regions: their number, then REGION words of each. WAIT_INFO: what WAIT is told, for the value WANTED.
@@ -71,13 +70,20 @@ def needed(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str
     """Without the entries that compute boxes which the host computes."""
     kinds = ((name.partition("_"), task, name) for name, task in entries)
     return [
-        (name, task) for (kind, _, index), task, name in kinds
+        (name, task)
+        for (kind, _, index), task, name in kinds
         if kind != "bounds" or not is_host_bound(kernel, int(index), options)
-    ]  # fmt: skip
+    ]
 
 
 def host_code(
-    kernel: Kernel, layout: Layout, entries: Entries, counts_at: int, slots: int, most: int, options: Options,
+    kernel: Kernel,
+    layout: Layout,
+    entries: Entries,
+    counts_at: int,
+    slots: int,
+    most: int,
+    options: Options,
     summed: frozenset[int] = frozenset(),
 ) -> Generated:
     """LLVM IR of `launch` for the host. layout: of the whole block, of which a slot gets `passed` bytes. counts_at:

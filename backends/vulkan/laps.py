@@ -3,6 +3,7 @@
 A profile launches by a ring of its own, whose command buffers write a stamp before each entry and behind the last.
 Other launches pay nothing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

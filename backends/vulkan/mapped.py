@@ -4,6 +4,7 @@ A mapped array knows its owner by `base`, so that any view of it is recognised. 
 launch works on a copy of it in mapped memory. Invariant: memory that launches may still use is given back through
 `Queue.drop`.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -30,9 +31,7 @@ class Mapped:
         queue.tidy()
         piece = _taken(queue, max(self.bytes, 1))
         self.address = piece.address
-        self.__array_interface__ = {
-            "shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3,
-        }  # fmt: skip
+        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3}
         arena = queue.arena
         weakref.finalize(self, queue.drop, lambda: arena.give(piece), self.bytes).atexit = False
 

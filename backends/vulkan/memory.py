@@ -3,6 +3,7 @@
 A buffer is mapped as long as it lives, so the host reads and writes it as bytes; no buffer without memory is ever
 handed out.
 """
+
 from __future__ import annotations
 
 import threading

@@ -3,6 +3,7 @@
 An entry is the content of a VkPipelineCache, by device, driver and module. Drivers look at the head of such data before
 they use it, and the cache on disk gives out only what it wrote; so whatever else is there is the same as nothing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

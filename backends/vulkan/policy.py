@@ -3,6 +3,7 @@
 Vulkan does not tell the size of the second-level cache: a discrete card is taken to have much, any other device little.
 Rows come in whole workgroups, and a task has no more threads than the device is given.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ def description(device: vulkan.Device) -> Device:
 
 def dispatches(
     kernel: Kernel, layout: Layout, sizes: Sizes, counts: Mapping[int, int], device: Device, most: int
-) -> dict[int, Dispatch]:  # fmt: skip
+) -> dict[int, Dispatch]:
     """How each task with adstacks runs. kernel: without exits. counts: iterations of tasks, where they are known.
 
     A list holds numbers of 32 bits, so a task of more iterations has none.
@@ -45,6 +46,7 @@ def dispatches(
     found = placement.dispatches(replace(sizes, iterations=counts))
     return {
         task: replace(one, rows=min(most, -(-one.rows // LOCAL_SIZE) * LOCAL_SIZE))
-        if kernel.tasks[task].is_parallel else one
+        if kernel.tasks[task].is_parallel
+        else one
         for task, one in found.items()
-    }  # fmt: skip
+    }

@@ -7,6 +7,7 @@ Invariant: whoever looks at memory that launches write waits first, and that end
 surfaces before anything that it spoiled is seen. Shaders do nothing while an error stands in the record. Memory and
 code that is dropped while launches may use it is given back at the next wait, never earlier.
 """
+
 from __future__ import annotations
 
 import atexit

@@ -4,6 +4,7 @@ Memory of a card that the host sees is not cached by it: each read goes over the
 for into a buffer in memory of the host first, part by part. Copies are submitted as launches are, by machine code of a
 kernel without tasks, so they keep the rule that the queue has one user at a time (host_code.py).
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -57,9 +58,7 @@ class _Copies(Ring):
             vk.vkCmdPipelineBarrier(buffer, everything, transfer, 0, 1, [before], 0, None, 0, None)
             region = vk.VkBufferCopy(srcOffset=offset, dstOffset=0, size=size)
             vk.vkCmdCopyBuffer(buffer, source.handle, target.handle, 1, [region])
-            vk.vkCmdPipelineBarrier(
-                buffer, transfer, vk.VK_PIPELINE_STAGE_HOST_BIT, 0, 1, [after], 0, None, 0, None
-            )
+            vk.vkCmdPipelineBarrier(buffer, transfer, vk.VK_PIPELINE_STAGE_HOST_BIT, 0, 1, [after], 0, None, 0, None)
             vk.vkEndCommandBuffer(buffer)
 
 

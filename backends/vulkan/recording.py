@@ -4,6 +4,7 @@ as windows and grids stay.
 Invariant: it is not on the device when `run` returns, so sets may be written and commands recorded anew. The caller
 holds the device's lock.
 """
+
 from __future__ import annotations
 
 import os
@@ -82,10 +83,15 @@ class Recording:
         for target, shown in zip(self._sets, sets):
             for binding, window in shown.items():
                 info = vk.VkDescriptorBufferInfo(buffer=window.buffer.handle, offset=window.offset, range=window.size)
-                writes.append(vk.VkWriteDescriptorSet(
-                    dstSet=target, dstBinding=binding, descriptorCount=1, pBufferInfo=[info],
-                    descriptorType=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                ))  # fmt: skip
+                writes.append(
+                    vk.VkWriteDescriptorSet(
+                        dstSet=target,
+                        dstBinding=binding,
+                        descriptorCount=1,
+                        pBufferInfo=[info],
+                        descriptorType=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                    )
+                )
         vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
 
     def _have(self, count: int) -> None:
@@ -93,9 +99,7 @@ class Recording:
         if count <= len(self._sets):
             return
         device, vk = self.device, self.device.vk
-        room = vk.VkDescriptorPoolSize(
-            type=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptorCount=count * self.bindings
-        )  # fmt: skip
+        room = vk.VkDescriptorPoolSize(type=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptorCount=count * self.bindings)
         self._drop_sets()
         info = vk.VkDescriptorPoolCreateInfo(maxSets=count, pPoolSizes=[room])
         self._pool = vk.vkCreateDescriptorPool(device.handle, info, None)

@@ -4,6 +4,7 @@ A slot is the argument block, what the module wants behind it, and the groups of
 the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once, whatever is
 launched. A slot is used again when the timeline has passed the value of its last launch.
 """
+
 from __future__ import annotations
 
 from array import array

@@ -5,6 +5,7 @@
 Tasks run one after another and share the slabs. A task of which it is known that no iteration needs a row gets stacks
 of capacity 0: a push onto one is an overflow, not a stray write.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -95,9 +96,13 @@ def _list(out: Plan, task: int, room_at: int, room: int) -> None:
 
 
 def reserve(
-    kernel: Kernel, layout: Layout, sizes: Sizes, threads: Mapping[int, int], heap: Slabs,
+    kernel: Kernel,
+    layout: Layout,
+    sizes: Sizes,
+    threads: Mapping[int, int],
+    heap: Slabs,
     rooms: Mapping[int, int] = NONE,
-) -> tuple[Plan, bool]:  # fmt: skip
+) -> tuple[Plan, bool]:
     """(the plan for which there is memory, whether the heap grew): fewer threads where rows for all cannot be had.
 
     Raises DeviceError, with the stack that wants most, where there is none for one group of threads.

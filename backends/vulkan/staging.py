@@ -3,6 +3,7 @@
 Arrays that share memory share it on the device too: those whose bytes overlap are one run, which is copied once and
 lies in one buffer, at the same alignment.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -3,6 +3,7 @@
 The host has a copy made of every run of bytes that arrays share (staging.py); all runs of a launch lie in one buffer,
 those of one binding side by side. A window begins where the device lets one begin, and holds all arrays of its binding.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -43,9 +44,7 @@ class Windows:
     bindings: numbers by name of array.
     """
 
-    def __init__(
-        self, pool: Pool, card: Card, arrays: Mapping[str, np.ndarray], bindings: Mapping[str, int]
-    ) -> None:  # fmt: skip
+    def __init__(self, pool: Pool, card: Card, arrays: Mapping[str, np.ndarray], bindings: Mapping[str, int]) -> None:
         self.pool, self.card, self.arrays, self.bindings = pool, card, arrays, bindings
         self._runs, size = self._placed()
         found = self._spans()

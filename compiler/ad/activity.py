@@ -3,6 +3,7 @@
 
 Integers, booleans, comparisons and casts to integers are never active.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -11,6 +11,7 @@ Only what the order of the text decides can be repeated: a load that another ite
 stays refused (where it only may, marks tell, see `marks`), and so do what an atomic returned where iterations share
 elements and what was stored by its means. `returned` makes kernels of which the order is known.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,4 +1,5 @@
 """What reverse mode refuses, each with line, reason and cure: never a silently wrong gradient."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
@@ -38,9 +39,13 @@ class StateOverwritten(NotDifferentiable):
 
 
 def check_state(
-    grad: Kernel, forward: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk],
+    grad: Kernel,
+    forward: Kernel,
+    at_risk: Mapping[Value, Risk],
+    copies: Collection[str],
+    cured: Container[Risk],
     taped: bool,
-) -> list[Claim]:  # fmt: skip
+) -> list[Claim]:
     """Refuse a grad kernel that still reads elements that the forward kernel overwrites. Run after dead code.
 
     copies: arrays that hold what the forward sweep of the grad kernel has made of the state before the launch; cured:
@@ -135,8 +140,11 @@ def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:
     for stmt in walk_kernel(kernel):
         array = getattr(stmt, "array", "")
         if array in own:
-            yield Diagnostic(f"'{array}' is used in a kernel that is differentiated with respect to '{array[:-5]}'",
-                             "copy the gradient to a field without gradient first", kernel.span(stmt.loc))  # fmt: skip
+            yield Diagnostic(
+                f"'{array}' is used in a kernel that is differentiated with respect to '{array[:-5]}'",
+                "copy the gradient to a field without gradient first",
+                kernel.span(stmt.loc),
+            )
 
 
 def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterator[Diagnostic]:
@@ -147,15 +155,21 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
                 continue
             span = kernel.span(stmt.loc)
             if stmt.result in used and stmt.result in activity.values:
-                yield Diagnostic(f"the old value that this atomic on '{stmt.array}' returns depends on the order"
-                                 " of iterations", f"{ORDERED}; or make the loop serial", span)  # fmt: skip
+                yield Diagnostic(
+                    f"the old value that this atomic on '{stmt.array}' returns depends on the order of iterations",
+                    f"{ORDERED}; or make the loop serial",
+                    span,
+                )
             elif stmt.op in ("min", "max"):
                 yield from _unclear_winner(kernel, stmt, risks.final_value_risk(stmt, t), "written")
                 yield from _unclear_winner(kernel, stmt, risks.read_between(stmt, t, activity.values), "read")
             elif stmt.op != "add":
                 name = stmt.array.lstrip("$")
-                yield Diagnostic(f"the gradient of an atomic {stmt.op} needs the values it overwrote in '{name}'",
-                                 f"{ORDERED}; or {OTHER_WAYS[stmt.op]}", span)  # fmt: skip
+                yield Diagnostic(
+                    f"the gradient of an atomic {stmt.op} needs the values it overwrote in '{name}'",
+                    f"{ORDERED}; or {OTHER_WAYS[stmt.op]}",
+                    span,
+                )
 
 
 def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:
@@ -163,7 +177,10 @@ def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, acce
     if other is not None:
         where = kernel.span(other.loc)
         line = f" (line {where.line})" if where else ""
-        yield Diagnostic(f"'{atomic.array.lstrip('$')}' is {access} again after this atomic {atomic.op}{line},"
-                         " so who won cannot be told", (f"{ORDERED}; or " if access == "written" else "")
-                         + "keep the result of the atomic in a field of its own that a later loop reads",
-                         kernel.span(atomic.loc))  # fmt: skip
+        yield Diagnostic(
+            f"'{atomic.array.lstrip('$')}' is {access} again after this atomic {atomic.op}{line},"
+            " so who won cannot be told",
+            (f"{ORDERED}; or " if access == "written" else "")
+            + "keep the result of the atomic in a field of its own that a later loop reads",
+            kernel.span(atomic.loc),
+        )

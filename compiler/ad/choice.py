@@ -12,6 +12,7 @@ On the source's side of the cut lie what is wanted and what is recomputed; what 
 So several values computed from one that was lost are had by saving that one, a bit is saved rather than a number, and
 a long chain of expensive operations is not repeated.
 """
+
 from __future__ import annotations
 
 from ..ir.nodes import Value

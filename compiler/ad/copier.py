@@ -2,6 +2,7 @@
 
 The copies have values and locals of their own, for each is defined once in a kernel; risks follow the copies.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -82,4 +83,3 @@ class Copier:
                 old = getattr(stmt, name)
                 own[name] = self.renamed(old) if isinstance(old, tuple) else self.names.get(old, old)
         return replace(stmt, **own) if own else stmt
-

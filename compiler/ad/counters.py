@@ -7,6 +7,7 @@
 The one store to k may sit in the arm of a branch whose other arm ends the loop: then every iteration but the last has
 run it, and the head of an iteration still finds k so. After such a loop k is not known.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

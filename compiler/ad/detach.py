@@ -5,6 +5,7 @@
 Only the arrays named have adjoints afterwards, and nothing that is read from them carries one: a store takes the
 adjoint of its element, and hands it to a constant. A tape needs this of launches that it does not differentiate.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

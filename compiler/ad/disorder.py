@@ -8,6 +8,7 @@ has seen. What an atomic returned is read from its record if there is one, see `
 Invariant: an array that is not among those found holds the same in every order, but for the rounding of sums and
 products.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection

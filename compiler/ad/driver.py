@@ -5,6 +5,7 @@ live for one launch, so they are made again), then for each task, last to first,
 one body. It has the parameters of the kernel and `x.grad` for every array `x` with a gradient. Under a tape it also
 takes copies of arrays as they were before the launch, see `before`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -91,9 +92,7 @@ class _Reversal:
         """Raises StateOverwritten if it reads what the kernel overwrites."""
         kernel, at_risk = self.kernel, dict(self.found)
         self.copies = make_copies(kernel, before) if before else Copies()
-        raw = _reverse_tasks(
-            kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies
-        )
+        raw = _reverse_tasks(kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies)
         prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
         grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
         self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
@@ -137,9 +136,14 @@ def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[lis
 
 
 def _reverse_tasks(
-    kernel: Kernel, structures: Sequence[Structure], first_id: int, activity: Activity, policy: Policy,
-    at_risk: dict[Value, Risk], copies: Copies,
-) -> Kernel:  # fmt: skip
+    kernel: Kernel,
+    structures: Sequence[Structure],
+    first_id: int,
+    activity: Activity,
+    policy: Policy,
+    at_risk: dict[Value, Risk],
+    copies: Copies,
+) -> Kernel:
     tasks: list[Task] = []
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure, own = structures[t], copies.of(t)

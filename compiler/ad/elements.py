@@ -11,6 +11,7 @@ follow such a read, and the path to it must be reversed even if nothing on it is
 
 The adstack of a variable in the classic lowering is such a place too: each set pushes, and its reverse pops.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable

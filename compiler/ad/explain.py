@@ -1,4 +1,5 @@
 """Why a gradient saves what it saves: one line for each adstack, from the plan that made it."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,6 +4,7 @@
 
 Starts from the assumption that no primal is needed and takes it back for each stack that something still reads.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

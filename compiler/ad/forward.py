@@ -3,6 +3,7 @@
 Stores, prints and asserts are left out: the kernel itself did them. A saved value is pushed after its definition or at
 the head of the branch that reads it; a kept value inside a branch is put in a local of the task.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

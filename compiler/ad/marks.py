@@ -12,6 +12,7 @@ found.
 
 It runs with memory as the kernel left it, so none of its own loads may be at risk; else there are no marks.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -150,8 +151,10 @@ def _excess(read: Read, what: str) -> Diagnostic:
     """More of something than fits into a mark."""
     return Diagnostic(
         f"{what}, which is more than can be looked at before the launch: whether iterations meet at elements of"
-        f" {read.array} is not known", "run it in parts, on arrays or ranges of their own", read.span,
-    )  # fmt: skip
+        f" {read.array} is not known",
+        "run it in parts, on arrays or ranges of their own",
+        read.span,
+    )
 
 
 def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
@@ -171,12 +174,18 @@ def _describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
     spans = [(b - SHIFT, e - SHIFT) for b, e in zip(row[2::2], row[3::2])][: read.axes]
     if other is None:
         inside = f" in iteration {_point(mine, spans)}" if spans else ""
-        return Diagnostic(f"the gradient needs the value of {name} read here{inside}, which the kernel overwrites"
-                          f" later{place}", HAND_CALLED, read.span)  # fmt: skip
+        return Diagnostic(
+            f"the gradient needs the value of {name} read here{inside}, which the kernel overwrites later{place}",
+            HAND_CALLED,
+            read.span,
+        )
     if read.stated:
         one, two = (_point(k, spans) for k in sorted((mine, other)))
-        return Diagnostic(f"sg.assume_unique does not hold: iterations {one} and {two}"
-                          f" of this parallel loop both touch {name}", "leave out the claim", read.span)  # fmt: skip
+        return Diagnostic(
+            f"sg.assume_unique does not hold: iterations {one} and {two} of this parallel loop both touch {name}",
+            "leave out the claim",
+            read.span,
+        )
     return Diagnostic(
         f"iteration {_point(mine, spans)} of this parallel loop reads {name}, which iteration {_point(other, spans)}"
         f" writes{place}: the iterations are not independent",
@@ -280,9 +289,15 @@ class _Marks(Copier):
     """
 
     def __init__(
-        self, maker: _Maker, number: int, task: Task | None, numbered: Collection[int],
-        writes: Collection[int] = (), rows: Mapping[int, _Row] = NO_ROWS, excess: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        maker: _Maker,
+        number: int,
+        task: Task | None,
+        numbered: Collection[int],
+        writes: Collection[int] = (),
+        rows: Mapping[int, _Row] = NO_ROWS,
+        excess: int | None = None,
+    ) -> None:
         count = len(maker.tasks)
         super().__init__(maker.next_id, {}, maker.at_risk, f"marks{count}.")
         self.marks = _name(maker.marked[number], number)

@@ -1,4 +1,5 @@
 """A minimum cut of a small network, by shortest augmenting paths (Edmonds and Karp 1972)."""
+
 from __future__ import annotations
 
 from collections import deque

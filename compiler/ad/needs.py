@@ -3,6 +3,7 @@
 The answer decides what the reverse sweep must have and so what is saved: `neg` reads nothing, `mul` the other
 operand, `tanh` its result, `sin` its operand.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

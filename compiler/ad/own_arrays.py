@@ -1,4 +1,5 @@
 """Arrays of which every access in a task is to an element that no other iteration touches: no atomics are needed."""
+
 from __future__ import annotations
 
 from ..ir import nodes as n

@@ -5,6 +5,7 @@ value is pushed at the entry of the lowest block, going down through ifs only, t
 after its definition), and popped at the entry of that block's reverse. A value that is made again is made where it is
 read first, but before the loops that read it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -51,9 +52,7 @@ class Plan:
 class Planner:
     """Makes the plan of one task. at_risk: results of loads whose memory may be overwritten after them."""
 
-    def __init__(
-        self, structure: Structure, activity: Activity, at_risk: set[Value], policy: Policy
-    ) -> None:
+    def __init__(self, structure: Structure, activity: Activity, at_risk: set[Value], policy: Policy) -> None:
         self.structure = structure
         self.activity = activity
         self.at_risk = at_risk

@@ -1,4 +1,5 @@
 """POLICIES: how the reverse sweep comes by what it reads. All give one gradient; they differ in what they save."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

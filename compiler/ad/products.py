@@ -7,6 +7,7 @@ its product is rounded in another order.
 Invariant: a task is made serial only if its iterations are independent but for sums, products and extremes whose old
 values nobody uses, so that every order means the same.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

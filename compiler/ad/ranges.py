@@ -2,6 +2,7 @@
 
 A range is what the loops around an expression allow: it is not empty, for a loop that does not run has no access.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -72,4 +73,3 @@ def _loops(block: tuple[Stmt, ...]) -> Iterator[n.For]:
             yield stmt
         for _, inner in inner_blocks(stmt):
             yield from _loops(inner)
-

@@ -3,6 +3,7 @@
 The derivative rules of active operands (found by running them on placeholders), the indices of reversed accesses, the
 conditions, bounds and trip counts of what holds something to reverse.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator

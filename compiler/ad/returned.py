@@ -14,6 +14,7 @@ is known. Of each parallel loop with an update in question one of these is taken
 
 Invariant: the order of the kernel that is made is one that the given kernel may take.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -162,9 +163,10 @@ class _Ordering:
             return []
         active = self.activity
         return [
-            s for s in _outside_loops(task.body)
+            s
+            for s in _outside_loops(task.body)
             if s.result in used and s.result not in active.values and (s.op == "add" or s.array not in active.arrays)
-        ]  # fmt: skip
+        ]
 
     def _is_countable(self, t: int) -> bool:
         """Whether the number of iterations is known before the launch, and during it."""
@@ -252,9 +254,7 @@ def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:
 
 def _forget(kernel: Kernel, gone: set[str]) -> Kernel:
     """The kernel with what would be read from these records taken from the atomics again."""
-    source = {
-        s.indices: s for s in walk_kernel(kernel) if isinstance(s, n.Store) and s.array in gone
-    }
+    source = {s.indices: s for s in walk_kernel(kernel) if isinstance(s, n.Store) and s.array in gone}
     again = {
         s.result: source[s.indices].value for s in walk_kernel(kernel) if isinstance(s, n.Load) and s.array in gone
     }

@@ -10,6 +10,7 @@ The adjoint of a value lives where the value is defined and is zeroed once per e
 value while every contribution comes from that block, else a local. The reverse of a block is built from its
 statement list and never reads a mutable scalar. Stores and atomics of the kernel's own are not executed again.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -38,9 +39,16 @@ class TaskReverser:
     """
 
     def __init__(
-        self, structure: Structure, activity: Activity, plan: Plan, policy: Policy, first_id: int, own_arrays: set[str],
-        prefix: str, copies: Mapping[str, str],
-    ) -> None:  # fmt: skip
+        self,
+        structure: Structure,
+        activity: Activity,
+        plan: Plan,
+        policy: Policy,
+        first_id: int,
+        own_arrays: set[str],
+        prefix: str,
+        copies: Mapping[str, str],
+    ) -> None:
         self.structure = structure
         self.activity = activity
         self.plan = plan

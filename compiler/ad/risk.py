@@ -6,6 +6,7 @@ the parallel loop, or in a later task. Index tuples are compared as affine forms
 of iteration t + k hits the element read in t for one k only; it is harmless if k < 0, not whole, or 0 with the write
 first. What this does not decide is a pair that marks may clear at run time, see `marks`.
 """
+
 from __future__ import annotations
 
 from bisect import bisect_right
@@ -287,5 +288,3 @@ def _constant_apart(p: Affine, q: Affine, varying: frozenset[Value]) -> bool:
         return False
     difference = subtract(q, p)
     return not difference.terms and difference.constant != 0
-
-

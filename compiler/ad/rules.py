@@ -8,6 +8,7 @@ something dear to compute is a `Slope`, which may be computed where the operatio
 Values at singular points: sqrt'(0) = inf, abs'(0) = 0, d(x^y)/dy = 0 at x = 0 and d(x^y)/dx = 0 at y = 0, and at a
 tie of min or max the right operand takes the whole adjoint.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -136,10 +137,7 @@ VJP.update(
             lambda b, g, a, r: b.op("div", g, a[1]),
             lambda b, g, a, r: b.op("neg", b.op("mul", b.op("div", g, a[1]), r)),
         ),
-        "mod": (
-            lambda b, g, a, r: g,
-            lambda b, g, a, r: b.op("neg", b.op("mul", g, b.op("floordiv", *a))),
-        ),
+        "mod": (lambda b, g, a, r: g, lambda b, g, a, r: b.op("neg", b.op("mul", g, b.op("floordiv", *a)))),
         "pow": (Slope(_pow_base), Slope(_pow_exponent)),
         "atan2": (_atan2(1, "+"), _atan2(0, "-")),
         "min": (_winner("cmp_lt", True), _winner("cmp_lt", False)),

@@ -4,6 +4,7 @@
 
 `return` ended an iteration; it now goes on with the next one.
 """
+
 from __future__ import annotations
 
 from ..errors import NotDifferentiable
@@ -43,5 +44,3 @@ def _returns(block: Block, depth: int) -> Block:
         return map_blocks(stmt, lambda b: _returns(b, inner))
 
     return tuple(change(s) for s in block)
-
-

@@ -7,6 +7,7 @@ cosine is: as many bytes, and one operation less, which besides is cheapest besi
 the slope takes part in the choice of what is saved; where it is not, nothing reads it in the forward sweep, and it
 goes away there.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,10 +1,11 @@
 """How a value may be had in the reverse sweep without being saved, and what that costs.
 
-    free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
-    kept        defined outside serial loops: a register that outlives the forward sweep
-    recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again, from its
-                inputs
+free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
+kept        defined outside serial loops: a register that outlives the forward sweep
+recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again, from its
+            inputs
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection

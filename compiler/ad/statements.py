@@ -3,6 +3,7 @@
 Each emits the reverse of one statement, its primals through `primal`, its adjoints through `take` and `add`, so that no
 handler knows how a value is kept.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,16 +31,23 @@ REVERSE: Table[type[Stmt], Handler] = Table(
     {
         cls: UNREACHED
         for cls in (
-            n.Scope, n.Break, n.Continue, n.Return, n.StackAlloca, n.StackPush, n.StackPop,
-            n.StackTop, n.StackTopAdjoint, n.StackAccumulate,
+            n.Scope,
+            n.Break,
+            n.Continue,
+            n.Return,
+            n.StackAlloca,
+            n.StackPush,
+            n.StackPop,
+            n.StackTop,
+            n.StackTopAdjoint,
+            n.StackAccumulate,
         )
     }
     | {
         cls: "has no derivative"
         for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Assert, n.Print, n.LocalArray)
     },
-)  # fmt: skip
-
+)
 
 
 @REVERSE.row(n.Op)

@@ -3,6 +3,7 @@
 A block is named by its path from the task's body: pairs (position of the holding statement, field), so that shared
 nodes at two places are two occurrences.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -16,6 +16,7 @@ adstack, `s.dual`, is pushed and popped with it, so depths are what they were. T
 to the winner of an extreme may take adjoint and tangent in two steps: only iterations that tie can take one each, and
 where the derivative exists these have one derivative, to which what they took is the factor.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

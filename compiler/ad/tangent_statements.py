@@ -2,6 +2,7 @@
 
 Each emits the statement itself and, after it, what its tangent needs; primals are read as they are at that place.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,9 +22,7 @@ Handler = Callable[["TangentSweep", Any], None]
 TANGENT: Table[type[Stmt], Handler] = Table("tangent", n.STATEMENTS.values())
 
 
-@TANGENT.row(
-    n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print,
-)  # fmt: skip
+@TANGENT.row(n.Const, n.Arg, n.Shape, n.BitCast, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print)
 def _constant(s: TangentSweep, stmt: Stmt) -> None:
     """No tangent: constants, bits, draws; jumps and effects that look at primals alone."""
     s.b.emit(stmt)

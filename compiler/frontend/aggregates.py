@@ -3,6 +3,7 @@
 Invariant: the IR holds none of these. A value of such a type is a tree of scalar values, a local of such a type a tree
 of scalar locals, so that no pass, derivative rule or backend learns of them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -110,6 +111,7 @@ def view_type(annotation: Any) -> ViewType | None:
 
 ElementType = Scalar | MatrixType | StructType
 """What a local, an argument or an element of a field may be."""
+
 
 @dataclass(frozen=True)
 class PackType:

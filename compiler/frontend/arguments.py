@@ -1,4 +1,5 @@
 """Arguments of a call: evaluated, matched with parameters, mistakes in their number or names reported."""
+
 from __future__ import annotations
 
 import ast

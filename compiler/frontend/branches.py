@@ -2,6 +2,7 @@
 
 They become branches, unless what they skip is cheap, cannot trap and reads no memory: then both parts are computed.
 """
+
 from __future__ import annotations
 
 import ast
@@ -128,10 +129,32 @@ def _joined(t: Tracer, conjunction: bool, condition: Value, body: list[Stmt], ri
     return t.builder.get(result, u1)
 
 
-_CHEAP_OPS = frozenset({
-    "neg", "abs", "sgn", "floor", "ceil", "add", "sub", "mul", "min", "max", "bit_not", "bit_and", "bit_or", "bit_xor",
-    "bit_shl", "bit_shr", "bit_sar", "logic_not", "logical_and", "logical_or", "select", *COMPARISONS,
-})  # fmt: skip
+_CHEAP_OPS = frozenset(
+    {
+        "neg",
+        "abs",
+        "sgn",
+        "floor",
+        "ceil",
+        "add",
+        "sub",
+        "mul",
+        "min",
+        "max",
+        "bit_not",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bit_shl",
+        "bit_shr",
+        "bit_sar",
+        "logic_not",
+        "logical_and",
+        "logical_or",
+        "select",
+        *COMPARISONS,
+    }
+)
 _CHEAP_LIMIT = 12
 
 

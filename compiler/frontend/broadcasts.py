@@ -1,4 +1,5 @@
 """Element-wise evaluation: the one place where a function of scalars becomes one of vectors and matrices."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

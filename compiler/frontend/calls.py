@@ -3,6 +3,7 @@
 LOWERINGS has one row for each function of the language; the mathematical ones are in `mathematics`. PYTHON has those
 of Python that have a meaning of their own in kernels.
 """
+
 from __future__ import annotations
 
 import ast
@@ -91,8 +92,10 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
     if getattr(target.value, "__module__", None) == "math":
         return _folded(t, target.value, name, node)
     if callable(target.value):
-        raise syntax(f"`{name}` is not a function that kernels can call",
-                     "decorate it with `@sg.func`, or evaluate it with `sg.static(...)`")  # fmt: skip
+        raise syntax(
+            f"`{name}` is not a function that kernels can call",
+            "decorate it with `@sg.func`, or evaluate it with `sg.static(...)`",
+        )
     raise syntax(f"{describe(target)} cannot be called", "call a function")
 
 
@@ -100,8 +103,10 @@ def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) 
     """A function of Python's `math` on numbers known at compile time."""
     numbers = [number(unpoisoned(operand)) for operand in positional(t, node.args)]
     if None in numbers or node.keywords:
-        raise syntax(f"`{name}` works on numbers known at compile time alone",
-                     f"use a function of `sg` or `sg.math`, or write `{name}` with other operations")  # fmt: skip
+        raise syntax(
+            f"`{name}` works on numbers known at compile time alone",
+            f"use a function of `sg` or `sg.math`, or write `{name}` with other operations",
+        )
     try:
         return static(function(*numbers))
     except (ArithmeticError, ValueError, TypeError) as error:
@@ -136,10 +141,15 @@ def cast_to(t: Tracer, operand: Operand, dtype: Scalar) -> Operand:
 # ---- rows: memory and compile time ----------------------------------------------------------------------------------
 
 _ATOMIC_ROWS: dict[str, infer.Binary | None] = {
-    "add": infer.BINARY[ast.Add], "sub": infer.BINARY[ast.Sub], "mul": infer.BINARY[ast.Mult],
-    "and": infer.BINARY[ast.BitAnd], "or": infer.BINARY[ast.BitOr], "xor": infer.BINARY[ast.BitXor],
-    "min": None, "max": None,
-}  # fmt: skip
+    "add": infer.BINARY[ast.Add],
+    "sub": infer.BINARY[ast.Sub],
+    "mul": infer.BINARY[ast.Mult],
+    "and": infer.BINARY[ast.BitAnd],
+    "or": infer.BINARY[ast.BitOr],
+    "xor": infer.BINARY[ast.BitXor],
+    "min": None,
+    "max": None,
+}
 
 
 def _atomic(name: str) -> Lowering:

@@ -3,6 +3,7 @@
 Invariant: one object has one name, however many Python names it goes by, and the gradient of `x` is always `x.grad`,
 so that aliasing between arrays of a kernel is visible from names alone.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,6 +4,7 @@ The definition found is compiled again, in surroundings that give its free names
 objects are compared in all that decides what they do: instructions, constants, names, code inside. Decorators,
 defaults and annotations run where the definition stands, and are no part of either; neither are line numbers.
 """
+
 from __future__ import annotations
 
 import ast
@@ -20,9 +21,16 @@ _KINDS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
 """Flags of code objects: `*args`, `**keywords`, a generator, a coroutine, an asynchronous generator."""
 
 _COMPARED = (
-    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount",
-    "co_kwonlyargcount", "co_exceptiontable",
-)  # fmt: skip
+    "co_code",
+    "co_names",
+    "co_varnames",
+    "co_freevars",
+    "co_cellvars",
+    "co_argcount",
+    "co_posonlyargcount",
+    "co_kwonlyargcount",
+    "co_exceptiontable",
+)
 
 _BARE = "definition alone"
 """A name that no function can have, as one may use its own."""
@@ -40,8 +48,10 @@ def is_text_of(
     """
     called, own = _called(tree), {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     guesses: tuple[Callable[[], set[str]], ...] = (
-        lambda: called.intersection(code.co_names) - own, set, lambda: called & imports()
-    )  # fmt: skip
+        lambda: called.intersection(code.co_names) - own,
+        set,
+        lambda: called & imports(),
+    )
     for owner, guess in product(_owners(code), guesses):
         made = _compiled(tree, code, owner, guess())
         if made is not None and is_same(made, code):
@@ -65,8 +75,11 @@ def _owners(code: CodeType) -> Iterator[str]:
 
 def _called(tree: ast.FunctionDef) -> set[str]:
     """Names of which attributes are called: Python does that in other instructions if the module imports the name."""
-    called = [node.func.value for node in ast.walk(tree) if isinstance(node, ast.Call)
-              and isinstance(node.func, ast.Attribute)]  # fmt: skip
+    called = [
+        node.func.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
     return {node.id for node in called if isinstance(node, ast.Name)}
 
 
@@ -108,8 +121,9 @@ def _copied(tree: ast.FunctionDef) -> ast.FunctionDef:
     given = tree.args
     plain = {kind: [ast.arg(arg.arg) for arg in getattr(given, kind)] for kind in ("posonlyargs", "args", "kwonlyargs")}
     rest = [None if arg is None else ast.arg(arg.arg) for arg in (given.vararg, given.kwarg)]
-    args = ast.arguments(plain["posonlyargs"], plain["args"], rest[0], plain["kwonlyargs"],
-                         [None] * len(given.kwonlyargs), rest[1], [])  # fmt: skip
+    args = ast.arguments(
+        plain["posonlyargs"], plain["args"], rest[0], plain["kwonlyargs"], [None] * len(given.kwonlyargs), rest[1], []
+    )
     return ast.copy_location(ast.FunctionDef(_BARE, args, tree.body, [], None, **_no_types()), tree)
 
 

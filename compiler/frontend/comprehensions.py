@@ -1,4 +1,5 @@
 """List comprehensions: sequences known in length at compile time, unrolled into a tuple of operands."""
+
 from __future__ import annotations
 
 import ast
@@ -51,8 +52,11 @@ def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
         return _numbers(operand.value)
     items = t.items(operand)
     if items is None:
-        raise mistyped(f"{describe(operand)} is not known at compile time, as what a comprehension runs over has to be",
-                       "write `for i in range(n)` with a constant n", node)  # fmt: skip
+        raise mistyped(
+            f"{describe(operand)} is not known at compile time, as what a comprehension runs over has to be",
+            "write `for i in range(n)` with a constant n",
+            node,
+        )
     return items
 
 
@@ -64,8 +68,9 @@ def _numbers(found: range) -> list[Operand]:
 def _constant(t: Tracer, node: ast.expr) -> int:
     found = known(t.clean(node))
     if not isinstance(found, int):
-        raise mistyped("a comprehension runs over a range known at compile time",
-                       "use constants, or fill a vector in a loop", node)  # fmt: skip
+        raise mistyped(
+            "a comprehension runs over a range known at compile time", "use constants, or fill a vector in a loop", node
+        )
     return found
 
 
@@ -75,8 +80,9 @@ def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
         return
     items = t.items(item)
     if not isinstance(target, (ast.Tuple, ast.List)) or items is None or len(items) != len(target.elts):
-        raise syntax("the index of a comprehension is a name, or as many names as there are values", "name each value",
-                     target)  # fmt: skip
+        raise syntax(
+            "the index of a comprehension is a name, or as many names as there are values", "name each value", target
+        )
     for inner, value in zip(target.elts, items):
         _bind(t, inner, value)
 

@@ -2,6 +2,7 @@
 
 The public objects are recognised by their attributes; what they build in a kernel is decided here alone.
 """
+
 from __future__ import annotations
 
 import ast
@@ -79,8 +80,10 @@ def _of_matrix_type(kind: MatrixType, t: Tracer, node: ast.Call) -> Operand:
     if len(items) == 1:
         items *= kind.size
     if len(items) != kind.size:
-        raise mistyped(f"{shape_text(kind.shape)} is made of {kind.size} numbers or one, not of {len(items)}",
-                       f"give {kind.size} numbers")  # fmt: skip
+        raise mistyped(
+            f"{shape_text(kind.shape)} is made of {kind.size} numbers or one, not of {len(items)}",
+            f"give {kind.size} numbers",
+        )
     return MatrixValue(kind.shape, tuple(t.value(item, kind.dtype) for item in items))
 
 
@@ -96,13 +99,17 @@ def _of_struct_type(kind: StructType, t: Tracer, node: ast.Call) -> Operand:
     """`State(pos=..., vel=...)`: members by position or name; those not given are zero."""
     given = dict(zip(kind.names, (unpoisoned(o) for o in positional(t, node.args))))
     if len(node.args) > len(kind.names):
-        raise syntax(f"{kind} has {len(kind.names)} members, {len(node.args)} given",
-                     f"its members are {', '.join(kind.names)}")  # fmt: skip
+        raise syntax(
+            f"{kind} has {len(kind.names)} members, {len(node.args)} given", f"its members are {', '.join(kind.names)}"
+        )
     for keyword in node.keywords:
         if keyword.arg not in kind.names or keyword.arg in given:
             close = suggestion(keyword.arg or "", kind.names)
-            raise syntax(f"{kind} does not take `{keyword.arg}`", close or f"its members are {', '.join(kind.names)}",
-                         keyword.value)  # fmt: skip
+            raise syntax(
+                f"{kind} does not take `{keyword.arg}`",
+                close or f"its members are {', '.join(kind.names)}",
+                keyword.value,
+            )
         given[keyword.arg] = t.clean(keyword.value)
     members = {
         name: conform(t, given[name], inner, f"the member `{name}`") if name in given else zero(inner, t)
@@ -168,8 +175,10 @@ def _extents(owner: str, name: str, operands: Sequence[Operand]) -> tuple[int, .
             continue
         extent = integer(operand)
         if extent is None or extent < 1:
-            raise mistyped(f"the extents of `{name}` are positive integers known at compile time, not"
-                           f" {describe(operand)}", "give constants, as in `sg.Vector.zero(sg.f32, 3)`")  # fmt: skip
+            raise mistyped(
+                f"the extents of `{name}` are positive integers known at compile time, not {describe(operand)}",
+                "give constants, as in `sg.Vector.zero(sg.f32, 3)`",
+            )
         found.append(extent)
     check_entries((*found, found[0]) if name in _SQUARE else tuple(found))
     return tuple(found)

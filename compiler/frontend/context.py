@@ -3,6 +3,7 @@
 It owns the builder, the names, the captured arrays, the locations and the list of mistakes. Handlers of expressions
 and statements live in tables that the other modules fill; a mistake ends the innermost expression and no more.
 """
+
 from __future__ import annotations
 
 import ast
@@ -169,8 +170,10 @@ class Tracer:
     def block(self) -> Iterator[list[Stmt]]:
         """A block of the IR and of names, at whose end `stop_grad` of fields ends too."""
         if self.nesting >= NESTING:
-            raise unsupported(f"blocks nest more than {NESTING} deep, functions that are called included",
-                              "put a part into a kernel of its own")  # fmt: skip
+            raise unsupported(
+                f"blocks nest more than {NESTING} deep, functions that are called included",
+                "put a part into a kernel of its own",
+            )
         self.nesting += 1
         active, stopped = self.active, self.active.stopped
         try:
@@ -211,8 +214,10 @@ class Tracer:
         self.expressions += 1
         try:
             if self.expressions > DEEPEST:
-                raise unsupported(f"expressions nest more than {DEEPEST} deep, functions that are called included",
-                                  "give a part a name, as in `a = ...`")  # fmt: skip
+                raise unsupported(
+                    f"expressions nest more than {DEEPEST} deep, functions that are called included",
+                    "give a part a name, as in `a = ...`",
+                )
             if handler is None:
                 raise syntax(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
             return handler(self, node)
@@ -285,8 +290,10 @@ class Tracer:
         source, found = self.type_of(operand), number(operand)
         whole = isinstance(found, float) and found.is_integer()
         if source.is_real and dtype.is_int and not whole:
-            self.warn(f"a real value ({source}) is stored to {where} of type {dtype}: its fraction is lost",
-                      f"write `int(...)` if that is meant, or make {where} real")  # fmt: skip
+            self.warn(
+                f"a real value ({source}) is stored to {where} of type {dtype}: its fraction is lost",
+                f"write `int(...)` if that is meant, or make {where} real",
+            )
         if isinstance(found, int) and dtype.is_int and not infer.fits(found, dtype):
             self.warn(f"{found} does not fit {where} of type {dtype}: it wraps", "use a wider type")
         return self.value(operand, dtype)
@@ -294,8 +301,10 @@ class Tracer:
     def condition(self, operand: Operand) -> Value:
         """The operand as a u1 value: integers test for non-zero."""
         if isinstance(operand, (MatrixValue, StructValue)):
-            raise mistyped(f"a condition is one boolean, not {describe(operand)}",
-                           "reduce it, as in `(v == w).all()` or `(v > 0).any()`")  # fmt: skip
+            raise mistyped(
+                f"a condition is one boolean, not {describe(operand)}",
+                "reduce it, as in `(v == w).all()` or `(v > 0).any()`",
+            )
         dtype = self.type_of(operand)
         infer.check_condition(dtype)
         found = number(operand)

@@ -2,6 +2,7 @@
 
 `conform` is the one place that decides what may be stored where.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -155,8 +156,9 @@ def conform(t: Tracer, operand: Operand, kind: LocalType, where: str) -> Operand
     if isinstance(kind, StructType):
         return _conform_struct(t, operand, kind, where)
     if isinstance(operand, (MatrixValue, StructValue)):
-        raise mistyped(f"{where} holds one number of type {kind}, not {describe(operand)}",
-                       "store one element, as in `v[0]`")  # fmt: skip
+        raise mistyped(
+            f"{where} holds one number of type {kind}, not {describe(operand)}", "store one element, as in `v[0]`"
+        )
     return t.stored(operand, kind, where)
 
 
@@ -176,8 +178,10 @@ def _conform_matrix(t: Tracer, operand: Operand, kind: MatrixType, where: str) -
         value = t.stored(operand, kind.dtype, where)
         return MatrixValue(kind.shape, (value,) * kind.size)
     if matrix.shape != kind.shape:
-        raise mistyped(f"{where} holds {shape_text(kind.shape)}, not {shape_text(matrix.shape)}",
-                       _shape_cure(kind.shape, matrix.shape))  # fmt: skip
+        raise mistyped(
+            f"{where} holds {shape_text(kind.shape)}, not {shape_text(matrix.shape)}",
+            _shape_cure(kind.shape, matrix.shape),
+        )
     return MatrixValue(kind.shape, tuple(t.stored(item, kind.dtype, where) for item in matrix.items))
 
 
@@ -196,10 +200,11 @@ def _conform_struct(t: Tracer, operand: Operand, kind: StructType, where: str) -
     extra = [name for name in operand.members if name not in kind.names]
     if missing or extra:
         odd = ", ".join(f"`{name}`" for name in missing + extra)
-        raise mistyped(f"{where} holds {kind}, not {describe(operand)}: they differ in {odd}",
-                       f"its members are {', '.join(kind.names)}")  # fmt: skip
-    members = {name: conform(t, operand.members[name], inner, f"{where}, member `{name}`,")
-               for name, inner in kind.members}  # fmt: skip
+        raise mistyped(
+            f"{where} holds {kind}, not {describe(operand)}: they differ in {odd}",
+            f"its members are {', '.join(kind.names)}",
+        )
+    members = {
+        name: conform(t, operand.members[name], inner, f"{where}, member `{name}`,") for name, inner in kind.members
+    }
     return StructValue(kind, members)
-
-

@@ -2,6 +2,7 @@
 
 Invariant: a parallel task only reduces into locals declared outside it.
 """
+
 from __future__ import annotations
 
 from ..ir import nodes as n
@@ -16,9 +17,11 @@ def append_loop(t: Tracer, task: Task) -> None:
     found = carried(task.body, shared_locals(task.body))
     if found:
         name = next((s for s in found if isinstance(s, n.Set)), found[0]).var.partition(".")[0]
-        t.warn(f"the loop stores to `{name}`, which is declared outside it: its iterations run one after another",
-               f"declare `{name}` inside the loop, reduce into it (`+=`, min, max), or say that this is meant with"
-               " `sg.loop_config(serialize=True)`")  # fmt: skip
+        t.warn(
+            f"the loop stores to `{name}`, which is declared outside it: its iterations run one after another",
+            f"declare `{name}` inside the loop, reduce into it (`+=`, min, max), or say that this is meant with"
+            " `sg.loop_config(serialize=True)`",
+        )
         task = _serial(task)
     t.tasks.append(task)
 

@@ -2,6 +2,7 @@
 
 Invariant: a mistake is reported once per place, however often the code around it is unrolled or inlined.
 """
+
 from __future__ import annotations
 
 import ast

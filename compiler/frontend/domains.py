@@ -2,6 +2,7 @@
 
 Recognising a domain evaluates its step alone; its bounds are evaluated later, in the block where the loop needs them.
 """
+
 from __future__ import annotations
 
 import ast
@@ -60,8 +61,9 @@ def domain_of(t: Tracer, node: ast.For) -> Domain:
         return replace(domain, grouped=True)
     if len(names) != domain.rank:
         axes = "axis" if domain.rank == 1 else "axes"
-        raise mistyped(f"this loop has {domain.rank} {axes} and {len(names)} indices", "give one index for each axis",
-                       node.target)  # fmt: skip
+        raise mistyped(
+            f"this loop has {domain.rank} {axes} and {len(names)} indices", "give one index for each axis", node.target
+        )
     return replace(domain, grouped=False)
 
 
@@ -111,8 +113,11 @@ def _grouped(t: Tracer, node: ast.Call) -> Domain:
         raise syntax("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
     inner = _recognise(t, node.args[0])
     if inner.step != 1 or inner.stride is not None:
-        raise mistyped("`grouped` takes a field or an `ndrange`, not a range with a step", "loop over the range itself",
-                       node.args[0])  # fmt: skip
+        raise mistyped(
+            "`grouped` takes a field or an `ndrange`, not a range with a step",
+            "loop over the range itself",
+            node.args[0],
+        )
     return replace(inner, grouped=True)
 
 
@@ -180,8 +185,9 @@ def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
     if items is None:
         return Bounds(Static(0), operand, node)
     if len(items) != 2:
-        raise mistyped(f"an axis of `ndrange` is an extent or a pair, not {len(items)} values",
-                       "write `(begin, end)`", node)  # fmt: skip
+        raise mistyped(
+            f"an axis of `ndrange` is an extent or a pair, not {len(items)} values", "write `(begin, end)`", node
+        )
     return Bounds(items[0], items[1], node)
 
 

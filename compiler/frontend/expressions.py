@@ -2,6 +2,7 @@
 
 Operations on numbers known at compile time are folded as in Python.
 """
+
 from __future__ import annotations
 
 import ast
@@ -18,19 +19,7 @@ from .conversions import as_matrix, captured, unified
 from .diagnostics import Problem, mistyped, syntax
 from .limits import check_count
 from .memory import declare, is_argument, load, store
-from .operands import (
-    UNKNOWN,
-    MatrixValue,
-    Operand,
-    Pack,
-    Static,
-    describe,
-    integer,
-    known,
-    number,
-    shape_text,
-    static,
-)
+from .operands import UNKNOWN, MatrixValue, Operand, Pack, Static, describe, integer, known, number, shape_text, static
 from .outside import outer
 from .scope import Compound, Fixed, Reference, Variable
 
@@ -171,12 +160,18 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
     if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
         a = MatrixValue((a.shape[0], 1), a.items)
     if a.shape[-1] != b.shape[0]:
-        raise mistyped(f"`@` is given {shape_text(a.shape)} and {shape_text(b.shape)}: {a.shape[-1]} columns do not"
-                       f" meet {b.shape[0]} rows", "transpose one of them, or correct the shapes")  # fmt: skip
+        raise mistyped(
+            f"`@` is given {shape_text(a.shape)} and {shape_text(b.shape)}: {a.shape[-1]} columns do not"
+            f" meet {b.shape[0]} rows",
+            "transpose one of them, or correct the shapes",
+        )
     left_rows = rows(a) if len(a.shape) == 2 else (a,)
     columns = _columns(b)
-    made = [inner_product(t, row.items, column) for row in left_rows for column in columns  # type: ignore[union-attr]
-            ]  # fmt: skip
+    made = [
+        inner_product(t, row.items, column)
+        for row in left_rows
+        for column in columns  # type: ignore[union-attr]
+    ]
     return unified(t, a.shape[:-1] + b.shape[1:], made)
 
 
@@ -201,8 +196,10 @@ def _check_constants(t: Tracer, row: infer.Binary, dtype: Scalar, left: Operand,
     for operand in (left, right):
         found = integer(operand)
         if found is not None and found < 0 and dtype.kind == "u" and row.family in ("number", "compare"):
-            t.warn(f"{found} becomes unsigned ({dtype}) beside an unsigned operand and wraps",
-                   "convert the other operand with `sg.cast(..., sg.i64)`")  # fmt: skip
+            t.warn(
+                f"{found} becomes unsigned ({dtype}) beside an unsigned operand and wraps",
+                "convert the other operand with `sg.cast(..., sg.i64)`",
+            )
 
 
 @EXPRESSIONS.row(ast.UnaryOp)

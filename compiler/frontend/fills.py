@@ -2,6 +2,7 @@
 
 Invariant: the value is computed once, before the loop.
 """
+
 from __future__ import annotations
 
 import ast

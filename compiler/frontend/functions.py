@@ -3,6 +3,7 @@
 FUNCTIONS says what each does outside a kernel; what it becomes inside one is a row of `calls.LOWERINGS` under the same
 name. ALIASES are functions of Python, `math` and NumPy that mean the same.
 """
+
 from __future__ import annotations
 
 import builtins
@@ -192,11 +193,19 @@ def _static_assert(condition: Any, message: str = "static assertion failed") -> 
 
 
 _REAL: dict[str, Callable[..., Any]] = {
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "tanh": np.tanh,
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
-    "rsqrt": lambda x: np.float64(1.0) / np.sqrt(x), "inv": lambda x: np.float64(1.0) / x,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.float64(1.0) / np.sqrt(x),
+    "inv": lambda x: np.float64(1.0) / x,
     "rcp": lambda x: np.float64(1.0) / x,
-}  # fmt: skip
+}
 _ATOMICS = ("add", "sub", "min", "max", "mul", "and", "or", "xor", "exchange", "cas")
 
 FUNCTIONS: dict[str, Callable[..., Any] | None] = {
@@ -265,15 +274,53 @@ EXPORTS: dict[str, object] = {
 """Public names of the kernel language: its functions, the names that are refused, levels of a log that is not kept."""
 
 ALIASES: dict[Any, str] = {
-    builtins.abs: "abs", builtins.min: "min", builtins.max: "max", builtins.round: "round", builtins.pow: "pow",
-    math.sin: "sin", math.cos: "cos", math.tan: "tan", math.asin: "asin", math.acos: "acos", math.atan2: "atan2",
-    math.tanh: "tanh", math.exp: "exp", math.log: "log", math.sqrt: "sqrt", math.fabs: "abs", math.pow: "pow",
-    math.isnan: "isnan", math.isinf: "isinf", math.frexp: "frexp", math.fmod: "raw_mod",
-    np.sin: "sin", np.cos: "cos", np.tan: "tan", np.arcsin: "asin", np.arccos: "acos", np.arctan2: "atan2",
-    np.tanh: "tanh", np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.abs: "abs", np.fabs: "abs", np.sign: "sgn",
-    np.floor: "floor", np.ceil: "ceil", np.rint: "round", np.round: "round", np.minimum: "min", np.maximum: "max",
-    np.power: "pow", np.where: "select", np.isnan: "isnan", np.isinf: "isinf", np.frexp: "frexp", np.fmod: "raw_mod",
-}  # fmt: skip
+    builtins.abs: "abs",
+    builtins.min: "min",
+    builtins.max: "max",
+    builtins.round: "round",
+    builtins.pow: "pow",
+    math.sin: "sin",
+    math.cos: "cos",
+    math.tan: "tan",
+    math.asin: "asin",
+    math.acos: "acos",
+    math.atan2: "atan2",
+    math.tanh: "tanh",
+    math.exp: "exp",
+    math.log: "log",
+    math.sqrt: "sqrt",
+    math.fabs: "abs",
+    math.pow: "pow",
+    math.isnan: "isnan",
+    math.isinf: "isinf",
+    math.frexp: "frexp",
+    math.fmod: "raw_mod",
+    np.sin: "sin",
+    np.cos: "cos",
+    np.tan: "tan",
+    np.arcsin: "asin",
+    np.arccos: "acos",
+    np.arctan2: "atan2",
+    np.tanh: "tanh",
+    np.exp: "exp",
+    np.log: "log",
+    np.sqrt: "sqrt",
+    np.abs: "abs",
+    np.fabs: "abs",
+    np.sign: "sgn",
+    np.floor: "floor",
+    np.ceil: "ceil",
+    np.rint: "round",
+    np.round: "round",
+    np.minimum: "min",
+    np.maximum: "max",
+    np.power: "pow",
+    np.where: "select",
+    np.isnan: "isnan",
+    np.isinf: "isinf",
+    np.frexp: "frexp",
+    np.fmod: "raw_mod",
+}
 """Functions of Python and NumPy that mean a function of the language. `math.floor` and `math.ceil` give integers and
 have rows of their own in `calls`."""
 

@@ -6,6 +6,7 @@ two iterations share, on the program's word.
 
 Needs no operation of its own: `bit_cast` of a real to its own type is exact and ends derivatives in every executor.
 """
+
 from __future__ import annotations
 
 import ast
@@ -34,8 +35,10 @@ def _stop_grad(t: Tracer, node: ast.Call) -> Operand:
 def _assume_unique(t: Tracer, node: ast.Call) -> Operand:
     given = positional(t, node.args)
     if not given or node.keywords:
-        raise mistyped("`assume_unique` takes the indices that different iterations do not share",
-                       "write j = sg.assume_unique(j), or a, b = sg.assume_unique(a, b)")  # fmt: skip
+        raise mistyped(
+            "`assume_unique` takes the indices that different iterations do not share",
+            "write j = sg.assume_unique(j), or a, b = sg.assume_unique(a, b)",
+        )
     claim = t.builder.next_id
     made = [with_leaves(x, [_claimed(t, leaf, claim) for leaf in leaves(x)]) for x in given]
     return made[0] if len(made) == 1 else Pack(tuple(made))

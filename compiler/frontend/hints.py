@@ -3,6 +3,7 @@
 Invariant: a hint changes no result. What it promises of a number is asserted in debug mode; what it promises of the
 loop, or asks of caches, is not needed here, as nothing is assumed that was not proved.
 """
+
 from __future__ import annotations
 
 import ast

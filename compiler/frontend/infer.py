@@ -3,6 +3,7 @@
 Invariant: nothing here emits a statement. Given operand types, a rule names the operation of the IR and the type both
 operands take before it, or raises a located mistake.
 """
+
 from __future__ import annotations
 
 import ast
@@ -99,36 +100,38 @@ BINARY: Table[type[ast.operator], Binary] = Table(
     ast.operator.__subclasses__(),
     holes={ast.MatMult: "no scalar operation: `matrices.multiply` makes scalar products of it"},
 )
-BINARY.update({
-    ast.Add: Binary("+", "add", "number", operator.add),
-    ast.Sub: Binary("-", "sub", "number", operator.sub),
-    ast.Mult: Binary("*", "mul", "number", operator.mul),
-    ast.Div: Binary("/", "div", "real", operator.truediv),
-    ast.FloorDiv: Binary("//", "floordiv", "number", operator.floordiv),
-    ast.Mod: Binary("%", "mod", "number", operator.mod),
-    ast.Pow: Binary("**", "pow", "number", operator.pow),
-    ast.BitAnd: Binary("&", "bit_and", "bits", operator.and_),
-    ast.BitOr: Binary("|", "bit_or", "bits", operator.or_),
-    ast.BitXor: Binary("^", "bit_xor", "bits", operator.xor),
-    ast.LShift: Binary("<<", "bit_shl", "shift", operator.lshift),
-    ast.RShift: Binary(">>", "bit_sar", "shift", operator.rshift),
-})  # fmt: skip
+BINARY.update(
+    {
+        ast.Add: Binary("+", "add", "number", operator.add),
+        ast.Sub: Binary("-", "sub", "number", operator.sub),
+        ast.Mult: Binary("*", "mul", "number", operator.mul),
+        ast.Div: Binary("/", "div", "real", operator.truediv),
+        ast.FloorDiv: Binary("//", "floordiv", "number", operator.floordiv),
+        ast.Mod: Binary("%", "mod", "number", operator.mod),
+        ast.Pow: Binary("**", "pow", "number", operator.pow),
+        ast.BitAnd: Binary("&", "bit_and", "bits", operator.and_),
+        ast.BitOr: Binary("|", "bit_or", "bits", operator.or_),
+        ast.BitXor: Binary("^", "bit_xor", "bits", operator.xor),
+        ast.LShift: Binary("<<", "bit_shl", "shift", operator.lshift),
+        ast.RShift: Binary(">>", "bit_sar", "shift", operator.rshift),
+    }
+)
 
 COMPARE: Table[type[ast.cmpop], Binary] = Table(
     "frontend comparisons",
     ast.cmpop.__subclasses__(),
-    holes={
-        c: "compares Python objects; allowed at compile time alone" for c in (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-    },
+    holes={c: "compares Python objects; allowed at compile time alone" for c in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
 )
-COMPARE.update({
-    ast.Lt: Binary("<", "cmp_lt", "compare", operator.lt),
-    ast.LtE: Binary("<=", "cmp_le", "compare", operator.le),
-    ast.Gt: Binary(">", "cmp_gt", "compare", operator.gt),
-    ast.GtE: Binary(">=", "cmp_ge", "compare", operator.ge),
-    ast.Eq: Binary("==", "cmp_eq", "compare", operator.eq),
-    ast.NotEq: Binary("!=", "cmp_ne", "compare", operator.ne),
-})  # fmt: skip
+COMPARE.update(
+    {
+        ast.Lt: Binary("<", "cmp_lt", "compare", operator.lt),
+        ast.LtE: Binary("<=", "cmp_le", "compare", operator.le),
+        ast.Gt: Binary(">", "cmp_gt", "compare", operator.gt),
+        ast.GtE: Binary(">=", "cmp_ge", "compare", operator.ge),
+        ast.Eq: Binary("==", "cmp_eq", "compare", operator.eq),
+        ast.NotEq: Binary("!=", "cmp_ne", "compare", operator.ne),
+    }
+)
 
 RULES: dict[str, Callable[[Binary, Scalar, Scalar, FrontendOptions], Scalar]] = {}
 """Operand types to the type of both operands, by family."""

@@ -3,6 +3,7 @@
 A function that returns once, at its end, needs neither scope nor local. One without results is traced in place, so
 that its outermost loops are parallel where the call stands outside all loops.
 """
+
 from __future__ import annotations
 
 import ast
@@ -40,8 +41,10 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
     """
     target: Any = function.function
     if any(a.function is target for a in t.activations):
-        raise syntax(f"`{getattr(target, '__name__', target)}` calls itself: functions are inlined and cannot recurse",
-                     "write a loop, with a field as stack if need be")  # fmt: skip
+        raise syntax(
+            f"`{getattr(target, '__name__', target)}` calls itself: functions are inlined and cannot recurse",
+            "write a loop, with a field as stack if need be",
+        )
     try:
         source = read_source(target)
     except LocatedError as error:
@@ -239,8 +242,10 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
         t.builder.emit(n.Scope(tuple(body), loc=t.builder.loc))
         return _result(t, active, Static(None))
     if any(site.values is None for site in sites):
-        raise mistyped(f"`{active.function.__name__}` returns on several paths, and not a number on each",
-                       "return numbers, or choose with `if sg.static(...)`")  # fmt: skip
+        raise mistyped(
+            f"`{active.function.__name__}` returns on several paths, and not a number on each",
+            "return numbers, or choose with `if sg.static(...)`",
+        )
     for position, name in enumerate(active.result_names):
         dtype = sites[0].values[position].type  # type: ignore[index]
         for site in sites[1:]:

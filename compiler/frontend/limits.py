@@ -2,6 +2,7 @@
 
 A kernel of the size that is refused would compile for minutes, or not at all; each refusal says what runs as a loop.
 """
+
 from __future__ import annotations
 
 import math
@@ -26,9 +27,11 @@ def check_entries(shape: tuple[int, ...]) -> None:
     count = math.prod(shape)
     if count > ENTRIES:
         extents = "×".join(map(str, shape))
-        raise mistyped(f"a {'vector' if len(shape) == 1 else 'matrix'} of {extents} entries is too large: each entry"
-                       f" is a variable of its own, and a kernel takes at most {ENTRIES} of them together",
-                       "keep it in a field, and loop over its elements")  # fmt: skip
+        raise mistyped(
+            f"a {'vector' if len(shape) == 1 else 'matrix'} of {extents} entries is too large: each entry"
+            f" is a variable of its own, and a kernel takes at most {ENTRIES} of them together",
+            "keep it in a field, and loop over its elements",
+        )
 
 
 def check_items(found: Any) -> None:
@@ -52,12 +55,16 @@ def check_count(count: int) -> None:
 
 
 def _too_many(count: int) -> Problem:
-    return mistyped(f"{count} items are too many to unroll: a kernel takes at most {ITEMS} at one place",
-                    "write `for i in range(n)`, a loop that runs at launch, and keep numbers in a field")  # fmt: skip
+    return mistyped(
+        f"{count} items are too many to unroll: a kernel takes at most {ITEMS} at one place",
+        "write `for i in range(n)`, a loop that runs at launch, and keep numbers in a field",
+    )
 
 
 def check_size(statements: int) -> None:
     """Raises KernelTypeError if the kernel has grown too large where something is unrolled."""
     if statements > STATEMENTS:
-        raise mistyped(f"the kernel has grown to {STATEMENTS} statements, and unrolls more here",
-                       "write `for i in range(n)`, a loop that runs at launch")  # fmt: skip
+        raise mistyped(
+            f"the kernel has grown to {STATEMENTS} statements, and unrolls more here",
+            "write `for i in range(n)`, a loop that runs at launch",
+        )

@@ -7,6 +7,7 @@ An index known at launch only picks among scalar locals by one select for each e
 cheaper. An index outside means the same in both: a read gives the first candidate, a write changes nothing. So the
 array has one element more, which takes such writes.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

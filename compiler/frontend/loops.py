@@ -3,6 +3,7 @@
 A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step. So does every range whose
 step is known at launch only.
 """
+
 from __future__ import annotations
 
 import ast
@@ -342,8 +343,11 @@ def _bind_item(t: Tracer, node: ast.For, item: Any) -> None:
 
 
 def _taken(target: ast.Name) -> Problem:
-    return syntax(f"`{target.id}` has a meaning here already and cannot be the index of this loop",
-                  "choose another name for the index", target)  # fmt: skip
+    return syntax(
+        f"`{target.id}` has a meaning here already and cannot be the index of this loop",
+        "choose another name for the index",
+        target,
+    )
 
 
 def _exits(body: list[ast.stmt]) -> bool:

@@ -3,6 +3,7 @@
 Invariant: each is written for scalars, and `elementwise` alone makes it one of vectors and matrices. A call on numbers
 of the program text is folded by the function's own Python meaning; integers among reals take the default real type.
 """
+
 from __future__ import annotations
 
 import ast
@@ -212,8 +213,10 @@ def _cast(t: Tracer, x: Operand, dtype: Operand) -> Operand:
 def _bit_cast(t: Tracer, x: Operand, target: Operand) -> Operand:
     dtype, value = dtype_argument(t, target, "bit_cast"), t.value(x)
     if value.type.bits != dtype.bits:
-        raise mistyped(f"`bit_cast` keeps the bits, but {value.type} has {value.type.bits} and {dtype} {dtype.bits}",
-                       "use `sg.cast` to convert the number")  # fmt: skip
+        raise mistyped(
+            f"`bit_cast` keeps the bits, but {value.type} has {value.type.bits} and {dtype} {dtype.bits}",
+            "use `sg.cast` to convert the number",
+        )
     return t.builder.bit_cast(value, dtype)
 
 
@@ -225,10 +228,27 @@ def _random(t: Tracer, node: ast.Call) -> Operand:
     return t.builder.random(dtype_argument(t, dtype, "random"))
 
 
-LOWERINGS.update({
-    name: _unary(name, real=result_type(name, (i32,)) is None)
-    for name in ("sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "inv", "rcp", "abs", "sgn")
-})
+LOWERINGS.update(
+    {
+        name: _unary(name, real=result_type(name, (i32,)) is None)
+        for name in (
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "tanh",
+            "exp",
+            "log",
+            "sqrt",
+            "rsqrt",
+            "inv",
+            "rcp",
+            "abs",
+            "sgn",
+        )
+    }
+)
 LOWERINGS.update({name: _rounding(name) for name in ("floor", "ceil", "round")})
 LOWERINGS.update({name: _bit_count(name) for name in ("popcnt", "clz", "ffs")})
 LOWERINGS.update({name: _extremum(name) for name in ("min", "max")})

@@ -3,6 +3,7 @@
 METHODS has those that give a value: a function of the receiver and the arguments. Determinants and inverses are the
 closed forms up to 4×4.
 """
+
 from __future__ import annotations
 
 import ast
@@ -133,8 +134,10 @@ def _square(name: str, a: MatrixValue) -> int:
     if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
         raise mistyped(f"`{name}` takes a square matrix, not {shape_text(a.shape)}", "give it as many rows as columns")
     if a.shape[0] > 4 and name != "trace":
-        raise mistyped(f"`{name}` is given {shape_text(a.shape)}: its closed form is known up to 4×4",
-                       "eliminate in a loop over rows, with the matrix in a field")  # fmt: skip
+        raise mistyped(
+            f"`{name}` is given {shape_text(a.shape)}: its closed form is known up to 4×4",
+            "eliminate in a loop over rows, with the matrix in a field",
+        )
     return a.shape[0]
 
 

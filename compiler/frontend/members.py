@@ -3,6 +3,7 @@
 Invariant: code that runs at compile time sees of such an object what is the same for all launches of one
 specialisation; asking for more is an error, never a value of the first launch.
 """
+
 from __future__ import annotations
 
 import inspect

@@ -4,6 +4,7 @@ A place is a tree like the value it holds. Its leaves are scalar locals and elem
 by leaf. An entry known at launch only is a `Chosen`: reading selects among all candidates, writing gives each one its
 old or the new value, so that both are differentiable with no rule of their own. In arrays it is a plain index instead.
 """
+
 from __future__ import annotations
 
 import ast
@@ -150,8 +151,11 @@ def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
     """The scalar places of a vector or matrix, row by row."""
     if isinstance(place, MatrixElement):
         shape = place.field.element.shape
-        points = [(i,) for i in range(shape[0])] if len(shape) == 1 else \
-            [(i, j) for i in range(shape[0]) for j in range(shape[1])]  # fmt: skip
+        points = (
+            [(i,) for i in range(shape[0])]
+            if len(shape) == 1
+            else [(i, j) for i in range(shape[0]) for j in range(shape[1])]
+        )
         return tuple(_array_element(t, place, point) for point in points)
     assert isinstance(place, Compound)
     return place.parts
@@ -278,8 +282,9 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
             here = t.builder.op("cmp_eq", place.index, t.builder.const(k, place.index.type))
             _store_scalar(t, candidate, t.builder.op("select", here, value, t.value(load(t, candidate))))
     else:
-        raise syntax(f"`{text_at(place)}` is an argument of the kernel and cannot be assigned",
-                     "copy it to a new local first")  # fmt: skip
+        raise syntax(
+            f"`{text_at(place)}` is an argument of the kernel and cannot be assigned", "copy it to a new local first"
+        )
 
 
 # ---- locals -------------------------------------------------------------------------------------------------------
@@ -295,19 +300,27 @@ def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
 
 def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variable | Compound:
     if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType):
-        parts = tuple(_declare(t, t.namer.unique(f"{name}.{suffix}"), item, kind.dtype)
-                      for suffix, item in zip(_suffixes(kind.shape), operand.items))  # fmt: skip
+        parts = tuple(
+            _declare(t, t.namer.unique(f"{name}.{suffix}"), item, kind.dtype)
+            for suffix, item in zip(_suffixes(kind.shape), operand.items)
+        )
         return Compound(kind, parts)
     if isinstance(operand, Pack) and isinstance(kind, PackType):
-        return Compound(kind, tuple(
-            _declare(t, t.namer.unique(f"{name}.{k}"), item, inner)
-            for k, (item, inner) in enumerate(zip(operand.items, kind.items))
-        ))  # fmt: skip
+        return Compound(
+            kind,
+            tuple(
+                _declare(t, t.namer.unique(f"{name}.{k}"), item, inner)
+                for k, (item, inner) in enumerate(zip(operand.items, kind.items))
+            ),
+        )
     if isinstance(operand, StructValue) and isinstance(kind, StructType):
-        return Compound(kind, tuple(
-            _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)
-            for member, inner in kind.members
-        ))  # fmt: skip
+        return Compound(
+            kind,
+            tuple(
+                _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)
+                for member, inner in kind.members
+            ),
+        )
     value = t.value(operand)
     return Variable(t.builder.local(name, value.type, value), value.type)
 

@@ -4,6 +4,7 @@ An operand is a value of the IR, an object known at compile time, a tree of oper
 poison. A number known at compile time stays one until a statement needs it: it takes a type from where it is used, and
 is folded as in Python.
 """
+
 from __future__ import annotations
 
 import ast

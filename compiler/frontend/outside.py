@@ -4,6 +4,7 @@ In Python a name that a function assigns is its local everywhere, and cannot be 
 read what it means outside until then; they get that, with a warning. Invariant: what a name means outside is read, and
 recorded, only where no local of that name has been made, in this block or in one that has ended.
 """
+
 from __future__ import annotations
 
 import ast
@@ -38,9 +39,12 @@ def _tell_of_local(t: Tracer, node: ast.Name) -> None:
         return
     t.told.add(key)
     around, line = t.active.function.__name__, t.active.locals[node.id]
-    t.warn(f"`{node.id}` means here what it does outside of `{around}`; line {line} makes it a local of `{around}`, and"
-           " Python would look for nothing else",
-           "give the local another name; or a value above this line, if the local is meant", node)  # fmt: skip
+    t.warn(
+        f"`{node.id}` means here what it does outside of `{around}`; line {line} makes it a local of `{around}`, and"
+        " Python would look for nothing else",
+        "give the local another name; or a value above this line, if the local is meant",
+        node,
+    )
 
 
 def local_hint(t: Tracer, name: str) -> str:
@@ -52,8 +56,10 @@ def tell_if_unread(t: Tracer, name: str) -> None:
     """Warn of a new local that nothing reads, and that is named like a field: the field may be meant."""
     found, around = outer_name(t.active.function, name), t.active.function.__name__
     if is_any_field(found) and name not in t.active.read:
-        t.warn(f"`{name}` is a local of `{around}` that nothing reads; the field `{name}` stays as it is",
-               f"write `{name}[{index_text(found)}] = ...` to assign an element of the field")  # fmt: skip
+        t.warn(
+            f"`{name}` is a local of `{around}` that nothing reads; the field `{name}` stays as it is",
+            f"write `{name}[{index_text(found)}] = ...` to assign an element of the field",
+        )
 
 
 def meaningless(t: Tracer, node: ast.Name) -> Problem:

@@ -3,6 +3,7 @@
 Invariant: `parameters_of` and `declare_parameters` agree on the kind of every parameter, so that the runtime can give
 a trace exactly the stand-ins it needs. Mistakes are reported where the kernel is traced, never where it is matched.
 """
+
 from __future__ import annotations
 
 import ast
@@ -191,8 +192,10 @@ def _place(t: Tracer, name: str, kind: ElementType, found: list[Argument]) -> Ar
 
 def _no_type(param: ast.arg, parameter: Parameter) -> Problem:
     if param.annotation is None:
-        return syntax(f"the argument `{param.arg}` of the kernel has no type",
-                      f"annotate it, as in `{param.arg}: sg.f32`, `sg.types.ndarray()` or `sg.template()`")  # fmt: skip
+        return syntax(
+            f"the argument `{param.arg}` of the kernel has no type",
+            f"annotate it, as in `{param.arg}: sg.f32`, `sg.types.ndarray()` or `sg.template()`",
+        )
     text = ast.unparse(param.annotation)
     if parameter.kind == "faulty":
         return unsupported(

@@ -1,4 +1,5 @@
 """What can be assigned: locals and elements of fields. Stores, atomics and read-modify-writes on them."""
+
 from __future__ import annotations
 
 import ast
@@ -36,8 +37,11 @@ def place(t: Tracer, node: ast.expr) -> Place:
     if not isinstance(found, PLACES):
         raise _no_place(t, node, found)
     if is_argument(found):
-        raise syntax(f"`{ast.unparse(node)}` belongs to an argument of the kernel and cannot be assigned",
-                     "copy the argument to a new local first", node)  # fmt: skip
+        raise syntax(
+            f"`{ast.unparse(node)}` belongs to an argument of the kernel and cannot be assigned",
+            "copy the argument to a new local first",
+            node,
+        )
     _refuse_twice(t, node, found)
     return found
 
@@ -64,8 +68,11 @@ def _no_place(t: Tracer, node: ast.Subscript | ast.Attribute, found: Operand) ->
     what = describe(base) if not isinstance(base, PLACES) else f"`{ast.unparse(node)}`"
     if isinstance(base, (MatrixValue, StructValue)):
         name = ast.unparse(node.value)
-        return syntax(f"`{name}` is a value here, and its parts cannot be assigned",
-                      f"copy it to a new local first, as in `w = {name}`", node)  # fmt: skip
+        return syntax(
+            f"`{name}` is a value here, and its parts cannot be assigned",
+            f"copy it to a new local first, as in `w = {name}`",
+            node,
+        )
     return mistyped(f"{what} has no elements that can be assigned", "assign a local, or an element of a field", node)
 
 
@@ -136,9 +143,15 @@ def _unpack(t: Tracer, node: ast.Tuple | ast.List, operand: Operand) -> None:
 # ---- read-modify-write --------------------------------------------------------------------------------------------
 
 ATOMIC_FORMS = {
-    "add": "add", "sub": "add", "mul": "mul", "bit_and": "bit_and", "bit_or": "bit_or", "bit_xor": "bit_xor",
-    "min": "min", "max": "max",
-}  # fmt: skip
+    "add": "add",
+    "sub": "add",
+    "mul": "mul",
+    "bit_and": "bit_and",
+    "bit_or": "bit_or",
+    "bit_xor": "bit_xor",
+    "min": "min",
+    "max": "max",
+}
 """Operations on elements that are atomic, and the atomic of each; `sub` adds the negated value."""
 
 
@@ -165,8 +178,9 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binar
     return old
 
 
-def _update_entries(t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand,
-                    row: infer.Binary | None) -> MatrixValue:  # fmt: skip
+def _update_entries(
+    t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: infer.Binary | None
+) -> MatrixValue:
     """Every entry on its own, each atomically; one number serves all."""
     given = as_matrix(t, operand)
     if given is not None and given.shape != kind.shape:
@@ -183,8 +197,10 @@ def _atomic(t: Tracer, target: Element, op: str, operand: Operand, row: infer.Bi
     if not atomic_fits(ATOMIC_FORMS[op], dtype):
         raise mistyped(f"there is no atomic `{op}` on elements of type {dtype}", "use a field of another type")
     if op == "mul" and dtype.is_int and source.is_real:
-        raise mistyped(f"`{target.text}` of type {dtype} cannot be multiplied in place by a real value",
-                       f"write `{target.text} = ...` with `int(...)`")  # fmt: skip
+        raise mistyped(
+            f"`{target.text}` of type {dtype} cannot be multiplied in place by a real value",
+            f"write `{target.text} = ...` with `int(...)`",
+        )
     found = number(operand)
     if op == "sub" and found is not None and not isinstance(found, bool):
         op, operand = "add", Static(-found)

@@ -3,6 +3,7 @@
 Invariant: the frontend imports no class of the runtime, so that any storage that answers these questions can be
 traced (host memory, device buffers, test doubles).
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,6 +4,7 @@ Three kinds: a name outside the function, a part of an object, and a static expr
 into, which is evaluated again. Invariant: what a static expression gives depends on what is recorded here, on constants
 of its text, and on nothing else; where that cannot be seen from the text, the expression as a whole is recorded.
 """
+
 from __future__ import annotations
 
 import ast
@@ -121,18 +122,59 @@ _HOLDING = (len, enumerate, zip, reversed, range, list, tuple)
 """Functions that hand objects on, or count them, and do not look into them."""
 
 _PURE = frozenset(
-    (*_HOLDING, int, float, bool, str, abs, min, max, sum, round, sorted, divmod, pow, any, all, isinstance, set, dict,
-     *(one for one in vars(math).values() if callable(one)), slice)
-)  # fmt: skip
+    (
+        *_HOLDING,
+        int,
+        float,
+        bool,
+        str,
+        abs,
+        min,
+        max,
+        sum,
+        round,
+        sorted,
+        divmod,
+        pow,
+        any,
+        all,
+        isinstance,
+        set,
+        dict,
+        *(one for one in vars(math).values() if callable(one)),
+        slice,
+    )
+)
 _IMPURE = frozenset(("random", "randn", "static_print", "volatile_load"))
 _PARTS = (list, tuple, dict, str, int, float, np.ndarray, range)
 """Classes whose methods give what follows from the object and the arguments."""
 
 _TRANSPARENT = (
-    ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Dict, ast.Set,
-    ast.Slice, ast.JoinedStr, ast.FormattedValue, ast.Starred, ast.ListComp, ast.GeneratorExp, ast.SetComp,
-    ast.DictComp, ast.comprehension, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
-)  # fmt: skip
+    ast.Constant,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Tuple,
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.Slice,
+    ast.JoinedStr,
+    ast.FormattedValue,
+    ast.Starred,
+    ast.ListComp,
+    ast.GeneratorExp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.comprehension,
+    ast.operator,
+    ast.unaryop,
+    ast.boolop,
+    ast.cmpop,
+    ast.expr_context,
+)
 
 
 class _Opaque(Exception):

@@ -3,6 +3,7 @@
 Invariant: what names memory becomes a place first and is loaded last, so that reading one entry of a vector in a field
 loads that entry alone, and a store finds the same place as a load.
 """
+
 from __future__ import annotations
 
 import ast
@@ -94,8 +95,10 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
         assert found.place is not None
         return found.place
     if found is MISSING:
-        raise syntax(f"{describe(base)} has no attribute `{node.attr}`",
-                     suggestion(node.attr, dir(base.value)) or "check its name")  # fmt: skip
+        raise syntax(
+            f"{describe(base)} has no attribute `{node.attr}`",
+            suggestion(node.attr, dir(base.value)) or "check its name",
+        )
     hint = node.attr if describe(base).startswith("the module") else f"{base.hint}_{node.attr}"
     return captured(t, static(found, hint))
 
@@ -166,14 +169,20 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
         if storage is None:
             return None
         element = adjoint_element(field.element)
-        return _MatrixGradient(field, field.shape, offset_of(field), element=element, storage=storage,
-                               element_first=field.element_first)  # fmt: skip
+        return _MatrixGradient(
+            field, field.shape, offset_of(field), element=element, storage=storage, element_first=field.element_first
+        )
     assert is_struct_field(field)
     found = {name: _gradient(t, inner, f"{hint}.{name}") for name, inner in field.members.items()}
     found = {name: inner for name, inner in found.items() if inner is not None}
     kept = tuple((name, kind) for name, kind in field.type.members if name in found)
-    return _StructGradient(field, field.shape, offset_of(field), members=found,
-                           type=adjoint_element(replace(field.type, members=kept))) if found else None  # fmt: skip
+    return (
+        _StructGradient(
+            field, field.shape, offset_of(field), members=found, type=adjoint_element(replace(field.type, members=kept))
+        )
+        if found
+        else None
+    )
 
 
 def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operand:
@@ -231,8 +240,11 @@ def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
     if found is None:
         return _chosen_item(t, content(t, base), index, node)
     if not 0 <= found < len(places):
-        raise mistyped(f"the index {found} is outside of a sequence of {len(places)}",
-                       f"use an index from 0 to {len(places) - 1}", node.slice)  # fmt: skip
+        raise mistyped(
+            f"the index {found} is outside of a sequence of {len(places)}",
+            f"use an index from 0 to {len(places) - 1}",
+            node.slice,
+        )
     return places[found]
 
 
@@ -244,8 +256,9 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
         cure = f"write `{hint}[{index_text(field)}]`"
         if is_matrix_field(field) and len(found) == rank + len(field.element.shape):
             cure += ", and the entry after it, as in `[i][k]`"
-        raise mistyped(f"`{hint}` has {rank} {'axis' if rank == 1 else 'axes'}, but is indexed with {len(found)}", cure,
-                       node)  # fmt: skip
+        raise mistyped(
+            f"`{hint}` has {rank} {'axis' if rank == 1 else 'axes'}, but is indexed with {len(found)}", cure, node
+        )
     return tuple(_index(t, operand, at, first) for (operand, at), first in zip(found, offset_of(field)))
 
 

@@ -4,6 +4,7 @@ Invariant: a refused name is one object that can be passed around; using it, in 
 error. NAMES is the only list of refused names, STATEMENTS of refused statements; the page on the dialect is checked
 against both.
 """
+
 from __future__ import annotations
 
 import sys

@@ -2,6 +2,7 @@
 
 Invariant: every path that ends a kernel with a result has stored all of it. The annotation alone fixes the types.
 """
+
 from __future__ import annotations
 
 import ast
@@ -86,9 +87,13 @@ def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Resu
     if kind is None:
         assert tree.returns is not None
         text = ast.unparse(tree.returns)
-        t.report(unsupported(f"the annotation `-> {text}` is no type of a result",
-                             "annotate with a scalar, vector, matrix or struct type, or a tuple of them"),
-                 tree.returns)  # fmt: skip
+        t.report(
+            unsupported(
+                f"the annotation `-> {text}` is no type of a result",
+                "annotate with a scalar, vector, matrix or struct type, or a tuple of them",
+            ),
+            tree.returns,
+        )
         return None
     params = [Param(f"{RETURN}.{k}", ArrayType(s, 0, False)) for k, s in enumerate(scalars_of(kind))]
     return Results(kind, tuple(params))
@@ -98,8 +103,9 @@ def return_from_kernel(t: Tracer, node: ast.Return, results: Results | None) -> 
     """Store the result, if there is one, and end the kernel. Raises KernelSyntaxError in a parallel loop."""
     empty = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
     if t.in_parallel:
-        raise syntax("`return` inside a parallel loop cannot end the other iterations",
-                     "end this iteration with `continue`")  # fmt: skip
+        raise syntax(
+            "`return` inside a parallel loop cannot end the other iterations", "end this iteration with `continue`"
+        )
     if not empty:
         try:
             _store(t, node, results)
@@ -118,8 +124,10 @@ def _store(t: Tracer, node: ast.Return, results: Results | None) -> None:
     assert node.value is not None
     operand = t.clean(node.value)
     if results is None:
-        raise syntax("the kernel returns a value, its signature does not say which",
-                     "annotate the kernel, as in `def k() -> sg.f32:`")  # fmt: skip
+        raise syntax(
+            "the kernel returns a value, its signature does not say which",
+            "annotate the kernel, as in `def k() -> sg.f32:`",
+        )
     scalars: list[Operand] = []
     _flatten(t, operand, results.type, scalars)
     results.returned = True
@@ -136,8 +144,10 @@ def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]
         return
     items = t.items(operand)
     if items is None or len(items) != len(kind.items):
-        raise mistyped(f"the kernel returns {describe(operand)}, its annotation promises {len(kind.items)} values",
-                       "return what the annotation says, or change it")  # fmt: skip
+        raise mistyped(
+            f"the kernel returns {describe(operand)}, its annotation promises {len(kind.items)} values",
+            "return what the annotation says, or change it",
+        )
     for item, part in zip(items, kind.items):
         _flatten(t, item, part, found)
 
@@ -145,8 +155,7 @@ def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]
 def check_end(t: Tracer, results: Results | None, ended: bool, tree: ast.FunctionDef) -> None:
     """Report a kernel that promises a result and can end without one."""
     if results is not None and not ended:
-        problem: Problem = syntax(f"the kernel `{tree.name}` can end without returning a value",
-                                  "return a value on every path")  # fmt: skip
+        problem: Problem = syntax(
+            f"the kernel `{tree.name}` can end without returning a value", "return a value on every path"
+        )
         t.report(problem, tree)
-
-

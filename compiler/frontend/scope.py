@@ -2,6 +2,7 @@
 
 Invariant: a name lives from its first assignment to the end of the block that holds it, as in the IR.
 """
+
 from __future__ import annotations
 
 import re
@@ -108,7 +109,6 @@ class Scopes:
             made = self._chain.pop()
             if not apart:
                 self.expired.update((name, line) for name, (_, line) in made.items())
-
 
     @contextmanager
     def iterations(self) -> Iterator[Callable[[], None]]:

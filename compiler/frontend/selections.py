@@ -3,6 +3,7 @@
 A selection lists, for each axis, the positions picked; positions known at launch only are values. Reading one of
 those from a value is a chain of selects, which every derivative rule knows already.
 """
+
 from __future__ import annotations
 
 import ast
@@ -57,12 +58,15 @@ def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked
     """
     keys = _keys(t, node)
     if len(keys) > len(shape):
-        raise mistyped(f"{shape_text(shape)} has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, but is indexed"
-                       f" with {len(keys)}", f"write `v[{', '.join('ij'[: len(shape)])}]`")  # fmt: skip
+        raise mistyped(
+            f"{shape_text(shape)} has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, but is indexed"
+            f" with {len(keys)}",
+            f"write `v[{', '.join('ij'[: len(shape)])}]`",
+        )
     keys += [(slice(None), node)] * (len(shape) - len(keys))
-    return Selection(tuple(
-        _pick(t, extent, key, at, shape, text if checked else "") for extent, (key, at) in zip(shape, keys)
-    ))  # fmt: skip
+    return Selection(
+        tuple(_pick(t, extent, key, at, shape, text if checked else "") for extent, (key, at) in zip(shape, keys))
+    )
 
 
 def _keys(t: Tracer, node: ast.expr) -> list[tuple[Operand | slice, ast.expr]]:
@@ -82,8 +86,11 @@ def _slice(t: Tracer, node: ast.Slice) -> slice:
     for part in (node.lower, node.upper, node.step):
         end = None if part is None else integer(t.clean(part))
         if part is not None and end is None:
-            raise mistyped("the bounds of a slice are integers known at compile time",
-                           "write the entries one by one, in a loop", part)  # fmt: skip
+            raise mistyped(
+                "the bounds of a slice are integers known at compile time",
+                "write the entries one by one, in a loop",
+                part,
+            )
         ends.append(end)
     if ends[2] == 0:
         raise mistyped("the step of a slice is zero", "use a step other than zero", node)
@@ -101,8 +108,11 @@ def _pick(t: Tracer, extent: int, key: Operand | slice, node: ast.expr, shape: t
         return Pick((_dynamic(t, extent, unpoisoned(key), node, text),), False)
     if not 0 <= found < extent:
         negative = "; indices do not count from the end" if found < 0 else ""
-        raise mistyped(f"the index {found} is outside of {shape_text(shape)}{negative}",
-                       f"use an index from 0 to {extent - 1}", node)  # fmt: skip
+        raise mistyped(
+            f"the index {found} is outside of {shape_text(shape)}{negative}",
+            f"use an index from 0 to {extent - 1}",
+            node,
+        )
     return Pick((found,), False)
 
 
@@ -135,8 +145,11 @@ def swizzle(shape: tuple[int, ...], name: str) -> Selection | None:
         return None
     positions = tuple(letters.index(letter) for letter in name)
     if len(shape) != 1 or max(positions) >= shape[0]:
-        cure = f"its entries are {', '.join(f'`{c}`' for c in letters[: shape[0]])}" if len(shape) == 1 else \
-            "index it, as in `M[i, j]`"  # fmt: skip
+        cure = (
+            f"its entries are {', '.join(f'`{c}`' for c in letters[: shape[0]])}"
+            if len(shape) == 1
+            else "index it, as in `M[i, j]`"
+        )
         raise syntax(f"{shape_text(shape)} has no entry `.{name}`", cure)
     return Selection((Pick(positions, len(name) > 1),))
 
@@ -167,9 +180,7 @@ def _entry(t: Tracer, matrix: MatrixValue, point: tuple[Position, ...]) -> Opera
     return entries[0] if index is None else choose(t, entries, index)
 
 
-def candidates_of(
-    t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
-) -> tuple[list[int], Value | None]:
+def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]) -> tuple[list[int], Value | None]:
     """The flat positions an entry may have, and the value that counts through them; None if there is but one."""
     axes = [range(extent) if isinstance(p, Value) else (p,) for p, extent in zip(point, shape)]
     candidates = [flat(shape, q) for q in itertools.product(*axes)]

@@ -3,6 +3,7 @@
 Invariant: a snapshot keeps no object of the program alive: it has numbers, texts and copies of arrays, and refers to
 all else weakly, as far as that is possible.
 """
+
 from __future__ import annotations
 
 import weakref

@@ -3,6 +3,7 @@
 Indented functions are parsed under an `if True:` line of our own, never dedented, so that columns stay true and
 strings over several lines keep their text.
 """
+
 from __future__ import annotations
 
 import ast
@@ -59,9 +60,7 @@ def read_source(function: Any) -> Source:
         )
     code = function.__code__
     if function.__name__ == "<lambda>":
-        raise KernelSyntaxError(
-            "a lambda cannot be a kernel or a function of one", "write it with `def`", _place(code)
-        )
+        raise KernelSyntaxError("a lambda cannot be a kernel or a function of one", "write it with `def`", _place(code))
     return _read(code, code.co_filename, function.__name__, _is_rewritten(function))
 
 
@@ -111,8 +110,9 @@ _CHANGED = "the file changed after it was imported: run the program again, or re
 def _changed(code: CodeType, name: str) -> KernelSyntaxError:
     return KernelSyntaxError(
         f"the text at line {code.co_firstlineno} of {code.co_filename} is not what `{name}` was compiled from",
-        _CHANGED, _place(code)
-    )  # fmt: skip
+        _CHANGED,
+        _place(code),
+    )
 
 
 def _module(file: str) -> ast.Module:
@@ -188,9 +188,7 @@ def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDe
                 raise KernelSyntaxError("a kernel cannot be asynchronous", "write `def` alone", _place(code))
             return node
     raise KernelSyntaxError(
-        f"the text at line {code.co_firstlineno} of {code.co_filename} does not define `{name}`",
-        _CHANGED,
-        _place(code),
+        f"the text at line {code.co_firstlineno} of {code.co_filename} does not define `{name}`", _CHANGED, _place(code)
     )
 
 

@@ -2,6 +2,7 @@
 
 A handler gives True if control never passes the statement's end.
 """
+
 from __future__ import annotations
 
 import ast
@@ -72,8 +73,9 @@ def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
     except TypeError:
         values = ()
     if len(values) != len(target.elts):
-        raise mistyped(f"{len(target.elts)} names do not fit {describe(operand)}", "give one name for each value",
-                       target)  # fmt: skip
+        raise mistyped(
+            f"{len(target.elts)} names do not fit {describe(operand)}", "give one name for each value", target
+        )
     for inner, value in zip(target.elts, values):
         bind_static(t, inner, static(value, inner.id if isinstance(inner, ast.Name) else ""))
 
@@ -84,11 +86,15 @@ def _bind_name(t: Tracer, target: ast.Name, binding: Fixed) -> None:
     if found is None or target.id == "_":
         t.scopes.declare(target.id, binding, target.lineno)
     elif not isinstance(found, Fixed) or found.kind not in ("static value", "faulty"):
-        raise syntax(f"`{target.id}` is known at launch only and cannot become a static value", "choose another name",
-                     target)  # fmt: skip
+        raise syntax(
+            f"`{target.id}` is known at launch only and cannot become a static value", "choose another name", target
+        )
     elif not t.scopes.rebind(target.id, binding, target.lineno):
-        raise syntax(f"the static value `{target.id}` cannot change in a block that may run or not",
-                     "use a plain local, without `sg.static`", target)  # fmt: skip
+        raise syntax(
+            f"the static value `{target.id}` cannot change in a block that may run or not",
+            "use a plain local, without `sg.static`",
+            target,
+        )
 
 
 @STATEMENTS.row(ast.AnnAssign)
@@ -96,8 +102,10 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
     declared = _declared(t, node.annotation)
     kind = find_type(declared.value, t.options) if isinstance(declared, Static) else None
     if kind is None:
-        raise mistyped(f"`{ast.unparse(node.annotation)}` is not a type of a local",
-                       "annotate with `sg.f32`, a vector, matrix or struct type")  # fmt: skip
+        raise mistyped(
+            f"`{ast.unparse(node.annotation)}` is not a type of a local",
+            "annotate with `sg.f32`, a vector, matrix or struct type",
+        )
     if node.value is None:
         raise syntax("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
     assign(t, node.target, conform(t, t.clean(node.value), kind, f"`{ast.unparse(node.target)}`"))
@@ -108,8 +116,11 @@ def _declared(t: Tracer, node: ast.expr) -> Operand:
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     for name in names:
         if t.scopes.find(name) is None and outer_name(t.active.function, name) is MISSING:
-            raise syntax(f"the type `{name}` is not known: Python keeps no name of a function for annotations alone",
-                         f"define `{name}` at the top of the file, or convert the value with it", node)  # fmt: skip
+            raise syntax(
+                f"the type `{name}` is not known: Python keeps no name of a function for annotations alone",
+                f"define `{name}` at the top of the file, or convert the value with it",
+                node,
+            )
     return t.clean(node)
 
 
@@ -211,8 +222,10 @@ def _break(t: Tracer, node: ast.Break) -> bool:
     loop = t.active.loops[-1]
     loop.broken = True
     if loop.break_to is None:
-        raise syntax("`break` cannot leave a parallel loop: its iterations run at once",
-                     "end one iteration with `continue`, or make the loop serial")  # fmt: skip
+        raise syntax(
+            "`break` cannot leave a parallel loop: its iterations run at once",
+            "end one iteration with `continue`, or make the loop serial",
+        )
     t.builder.emit(n.Break(t.depth(loop.break_to), loc=t.builder.loc))
     return True
 

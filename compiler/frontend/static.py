@@ -2,6 +2,7 @@
 
 Invariant: nothing that may change between two launches is read; an element of a field is refused.
 """
+
 from __future__ import annotations
 
 import ast
@@ -21,9 +22,7 @@ from .scope import Fixed
 from .snapshots import snapshot
 
 
-def static_call(
-    t: Tracer, node: ast.expr, name: str = "static", function: str = "static"
-) -> ast.Call | None:
+def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str = "static") -> ast.Call | None:
     """The node as a call of `sg.static`, or of another function by its name in the text; None if it is none."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return None
@@ -89,8 +88,11 @@ def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any
 def _check_again(found: Any, again: Any, node: ast.expr) -> None:
     """Refuse numbers that nothing repeats: a launch and its gradient would be of different kernels."""
     if is_plain(found) and not snapshot(found).holds(again):
-        raise mistyped("the static expression gives something else each time it is evaluated",
-                       "evaluate it once, outside of the kernel, and use the result", node)  # fmt: skip
+        raise mistyped(
+            "the static expression gives something else each time it is evaluated",
+            "evaluate it once, outside of the kernel, and use the result",
+            node,
+        )
 
 
 class _Known(ast.NodeTransformer):

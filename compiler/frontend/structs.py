@@ -1,4 +1,5 @@
 """Methods of structs, inlined with the struct as `self`, and properties of objects that are functions of kernels."""
+
 from __future__ import annotations
 
 import ast

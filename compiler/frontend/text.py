@@ -1,4 +1,5 @@
 """Messages that a kernel prints or fails with: a template with a place for each value known at launch only."""
+
 from __future__ import annotations
 
 import ast

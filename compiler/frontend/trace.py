@@ -3,6 +3,7 @@
 Names are looked up when the kernel is traced, not when it is defined. Either all mistakes are raised in one error, or
 the kernel is complete.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -13,16 +14,7 @@ from ..errors import Diagnostic
 from ..ir.depth import deep
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
-from . import (  # noqa: F401  (they fill the tables)
-    branches,
-    comprehensions,
-    gradients,
-    hints,
-    loops,
-    mathematics,
-    references,
-    statements,
-)
+from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401  (they fill the tables)
 from .context import Activation, Tracer
 from .infer import FrontendOptions
 from .parameters import Argument, declare_parameters

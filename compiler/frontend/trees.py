@@ -2,6 +2,7 @@
 
 Branches, results of functions and assignments work on leaves; only here is it known how a tree is taken apart.
 """
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator

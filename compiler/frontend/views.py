@@ -6,6 +6,7 @@
 Invariant: a view exists while a kernel is traced and no longer. The IR has plain indices into the array, so that no
 pass, derivative rule or executor learns of views; debug mode asserts that each index is one of the view.
 """
+
 from __future__ import annotations
 
 import ast
@@ -70,8 +71,9 @@ def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Valu
         try:
             return t.index(operand)
         except Problem as problem:
-            raise mistyped(f"{what} is an integer, not {describe(operand)}", "convert it with `int(...)`",
-                           node) from problem  # fmt: skip
+            raise mistyped(
+                f"{what} is an integer, not {describe(operand)}", "convert it with `int(...)`", node
+            ) from problem
     if found < 0:
         raise mistyped(f"{what} is {found}, and views do not count from the end", "write `v.size - n`", node)
     return found
@@ -115,11 +117,17 @@ def _construct(name: str, t: Tracer, node: ast.Call) -> Operand:
     if is_view(arr):
         raise mistyped("a view is made of an array, not of a view", "write `view.subview(offset, size)`", node)
     if not isinstance(arr, Static) or not is_any_field(arr.value):
-        raise mistyped(f"a view is made of an ndarray or field, not of {describe(arr)}",
-                       "write `sg.BufferView(array, offset, size)`", node)  # fmt: skip
+        raise mistyped(
+            f"a view is made of an ndarray or field, not of {describe(arr)}",
+            "write `sg.BufferView(array, offset, size)`",
+            node,
+        )
     if len(arr.value.shape) != 1:
-        raise mistyped(f"a view is of an array with one axis, and `{arr.hint}` has {len(arr.value.shape)}",
-                       "index the array itself, or reshape it", node)  # fmt: skip
+        raise mistyped(
+            f"a view is of an array with one axis, and `{arr.hint}` has {len(arr.value.shape)}",
+            "index the array itself, or reshape it",
+            node,
+        )
     first = _whole(t, offset, "the offset of a view", node)
     extent = _whole(t, size, "the size of a view", node)
     _check_inside(t, first, extent, _length(t, arr), f"`{arr.hint}`", node)
@@ -140,8 +148,11 @@ def _check_inside(
     """The elements from `first` on, `extent` of them, are among `length`: now if all is known, else in debug mode."""
     end, whole = _combined(t, "add", first, extent), integer(length)
     if isinstance(end, int) and whole is not None and end > whole:
-        raise mistyped(f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
-                       "make it smaller", node)  # fmt: skip
+        raise mistyped(
+            f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
+            "make it smaller",
+            node,
+        )
     text = f"the view `{ast.unparse(node)}` "
     _assert_order(t, 0, first, False, text + f"begins before {what}")
     _assert_order(t, 0, extent, False, text + "has a negative size")
@@ -208,15 +219,19 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     """The place of `v[i]`. Raises KernelTypeError for a constant index outside."""
     view, text = base.value, ast.unparse(node)
     if len(indices) != 1:
-        raise mistyped(f"the view `{base.hint}` has 1 axis, but is indexed with {len(indices)}",
-                       f"write `{base.hint}[i]`", node)  # fmt: skip
+        raise mistyped(
+            f"the view `{base.hint}` has 1 axis, but is indexed with {len(indices)}", f"write `{base.hint}[i]`", node
+        )
     operand, at = indices[0]
     index: int | Value = _whole(t, operand, f"the index of `{text}`", at)
     size = size_of(t, view)
     known = integer(size)
     if isinstance(index, int) and known is not None and index >= known:
-        raise mistyped(f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
-                       f"use an index from 0 to {known - 1}" if known else "give the view elements", at)  # fmt: skip
+        raise mistyped(
+            f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
+            f"use an index from 0 to {known - 1}" if known else "give the view elements",
+            at,
+        )
     message = f"the index of `{text}` is outside the view; loop over `range({base.hint}.size)`"
     _assert_order(t, 0, index, False, message)
     _assert_order(t, index, size, True, message)

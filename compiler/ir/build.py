@@ -3,6 +3,7 @@
 The frontend, the reverse transform and the derivative rules all build with it, so a statement that does not type
 fails where it is made.
 """
+
 from __future__ import annotations
 
 import math

@@ -7,6 +7,7 @@ a kernel whose lines have moved reads its derivatives back with the lines of tod
 A document holds its classes, its values and the value it stands for. An object is a list whose head is a number: a
 kind of `_HEADS`, or the place of a class. Where the class says that a field holds values or blocks, heads are left out.
 """
+
 from __future__ import annotations
 
 import gc
@@ -111,8 +112,11 @@ class _Writer:
         for place, span in enumerate(spans):
             self.places.setdefault(span, place)
         self.rows: dict[str, Callable[[Any], Any]] = {
-            "plain": lambda found: found, "values": self._values, "block": self._block, "any": self.write,
-        }  # fmt: skip
+            "plain": lambda found: found,
+            "values": self._values,
+            "block": self._block,
+            "any": self.write,
+        }
 
     def write(self, value: Any) -> Any:
         kind = type(value)
@@ -189,10 +193,11 @@ class _Reader:
 
         self.read = read
         self.kinds: dict[str, Callable[[Any], Any] | None] = {
-            "plain": None, "any": read,
+            "plain": None,
+            "any": read,
             "values": lambda found: value(found) if type(found) is int else tuple(map(value, found)),
             "block": lambda found: tuple([rows[item[0]](item) for item in found]),
-        }  # fmt: skip
+        }
         rows += [
             lambda item: tuple(map(read, item[1:])),
             lambda item: value(item[1]),

@@ -4,6 +4,7 @@ Frontend, passes, printers and executors go down a program by calls of themselve
 program comes in, so that whoever goes down knows how far that can be; `deep` makes room for it, however little the
 caller has left: a kernel compiles at the bottom of a deep program or not at all.
 """
+
 from __future__ import annotations
 
 import linecache
@@ -122,8 +123,11 @@ def deep(function: Callable[P, R]) -> Callable[P, R]:
 def too_deep(*given: object) -> Unsupported:
     """What is raised where a program nests deeper than Python's stack is. given: what it was, or belongs to."""
     found = next((s for g in given if (s := _place(g)) is not None), None)
-    return Unsupported("the program nests deeper than the compiler can follow",
-                       "put a part of it into a kernel of its own, or name parts of an expression", found)  # fmt: skip
+    return Unsupported(
+        "the program nests deeper than the compiler can follow",
+        "put a part of it into a kernel of its own, or name parts of an expression",
+        found,
+    )
 
 
 def _place(given: Any) -> Span | None:
@@ -153,7 +157,9 @@ def check_depth(kernel: Kernel, most: int = LOWERED_NESTING) -> Kernel:
     for block in (b for task in kernel.tasks for b in (task.bounds, task.body)):
         found, loc = depth_of(block, most)
         if found > most:
-            raise Unsupported(f"kernel {kernel.name}: blocks nest more than {most} deep",
-                              "put a part into a kernel of its own; an early exit nests what follows it",
-                              kernel.span(loc))  # fmt: skip
+            raise Unsupported(
+                f"kernel {kernel.name}: blocks nest more than {most} deep",
+                "put a part into a kernel of its own; an early exit nests what follows it",
+                kernel.span(loc),
+            )
     return kernel

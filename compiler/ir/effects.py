@@ -7,6 +7,7 @@ names are different memory.
 Passes that remove code follow two rules: a trap is no effect (an unused value is dropped although computing it could
 have trapped), and no trap is ever added (what may trap is not moved to where it did not execute before).
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -48,29 +49,31 @@ _STOP = (("local", "stop"),)
 EFFECTS: Table[type[Stmt], Effect] = Table("effects", STATEMENTS.values())
 EFFECTS.update({cls: Effect() for cls in (n.Const, n.Arg, n.Shape, n.Cast, n.BitCast, n.If, n.Scope)})
 EFFECTS.update({cls: Effect(jumps=True) for cls in (n.Break, n.Continue, n.Return)})
-EFFECTS.update({
-    n.Op: Effect(traps=True),
-    n.Random: Effect(observable=True),  # draws are numbered in order of execution: a missing one renames the rest
-    n.Load: Effect(reads=_ARRAY, traps=True),
-    n.Store: Effect(writes=_ARRAY, traps=True),
-    n.Atomic: Effect(reads=_ARRAY, writes=_ARRAY, traps=True),
-    n.Local: Effect(writes=_LOCAL, declares=True),
-    n.Get: Effect(reads=_LOCAL),
-    n.Set: Effect(writes=_LOCAL),
-    n.LocalArray: Effect(writes=_LOCAL, declares=True),
-    n.GetElement: Effect(reads=_LOCAL, traps=True),
-    n.SetElement: Effect(writes=_LOCAL, traps=True),
-    n.For: Effect(reads=_STOP),
-    n.While: Effect(reads=_STOP),
-    n.Assert: Effect(traps=True, observable=True),
-    n.Print: Effect(observable=True),
-    n.StackAlloca: Effect(writes=_STACK + _ADJOINT, declares=True),
-    n.StackPush: Effect(writes=_STACK + _ADJOINT, traps=True),
-    n.StackPop: Effect(reads=_STACK, writes=_STACK + _ADJOINT, traps=True),
-    n.StackTop: Effect(reads=_STACK, traps=True),
-    n.StackTopAdjoint: Effect(reads=_STACK + _ADJOINT, traps=True),
-    n.StackAccumulate: Effect(reads=_STACK + _ADJOINT, writes=_ADJOINT, traps=True),
-})  # fmt: skip
+EFFECTS.update(
+    {
+        n.Op: Effect(traps=True),
+        n.Random: Effect(observable=True),  # draws are numbered in order of execution: a missing one renames the rest
+        n.Load: Effect(reads=_ARRAY, traps=True),
+        n.Store: Effect(writes=_ARRAY, traps=True),
+        n.Atomic: Effect(reads=_ARRAY, writes=_ARRAY, traps=True),
+        n.Local: Effect(writes=_LOCAL, declares=True),
+        n.Get: Effect(reads=_LOCAL),
+        n.Set: Effect(writes=_LOCAL),
+        n.LocalArray: Effect(writes=_LOCAL, declares=True),
+        n.GetElement: Effect(reads=_LOCAL, traps=True),
+        n.SetElement: Effect(writes=_LOCAL, traps=True),
+        n.For: Effect(reads=_STOP),
+        n.While: Effect(reads=_STOP),
+        n.Assert: Effect(traps=True, observable=True),
+        n.Print: Effect(observable=True),
+        n.StackAlloca: Effect(writes=_STACK + _ADJOINT, declares=True),
+        n.StackPush: Effect(writes=_STACK + _ADJOINT, traps=True),
+        n.StackPop: Effect(reads=_STACK, writes=_STACK + _ADJOINT, traps=True),
+        n.StackTop: Effect(reads=_STACK, traps=True),
+        n.StackTopAdjoint: Effect(reads=_STACK + _ADJOINT, traps=True),
+        n.StackAccumulate: Effect(reads=_STACK + _ADJOINT, writes=_ADJOINT, traps=True),
+    }
+)
 
 
 # Rows looked up once by class, since passes ask for them at every statement.

@@ -4,6 +4,7 @@ Indices of a wide array, or the number of its elements, are more than i32 holds.
 arrays, so that others pay nothing; one that reads an extent of 2^31 or more in 32 bits would see another number, and is
 refused.
 """
+
 from __future__ import annotations
 
 import math

@@ -3,6 +3,7 @@
 A form is literal words and punctuation, `{field}` placeholders, and `<...>` groups that appear only if the last
 field of the group is not at its default.
 """
+
 from __future__ import annotations
 
 import re

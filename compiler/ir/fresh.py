@@ -1,4 +1,5 @@
 """Values and variables that a kernel does not have yet, for passes that add statements to it."""
+
 from __future__ import annotations
 
 from . import nodes as n

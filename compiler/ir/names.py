@@ -1,7 +1,8 @@
 """Names of what the compiler adds to a kernel for an array, and what messages call it.
 
-    x  →  $x.marks0  →  x
+x  →  $x.marks0  →  x
 """
+
 from __future__ import annotations
 
 

@@ -4,6 +4,7 @@ Nodes are immutable plain data without behaviour and may be shared by several bl
 never nodes. The `FORM` of a statement is its text: printer and parser both read it. The metadata of its fields
 (result, operand, block, attribute) drives walking, cloning and checking.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields

@@ -4,6 +4,7 @@ A row says what the operation takes and gives, what may trap, how exact an imple
 inputs are safe to draw from, and what happens at the edges. Its meaning is one row in `reference/scalar.py`, its
 derivative one row in `compiler/ad/rules.py`; backends add a row each.
 """
+
 from __future__ import annotations
 
 import math
@@ -71,12 +72,37 @@ _NONZERO = (0.1, 1e3)
 _ROWS = (
     # name, arity, types, kind, edges, ulps, safe
     Op("neg", 1, _number, "smooth", "Flips the sign of zero; integers wrap at the least value.", 0, (_ANY,)),
-    Op("abs", 1, _number, "kinked", "abs(-0.0) is 0.0; the least integer maps to itself; derivative 0 at 0.", 0, (_NONZERO,)),
-    Op("sgn", 1, _number, "flat", "-1, 0 or 1 in the operand's type; sgn(NaN) is NaN, sgn(-0.0) is 0.0.", 0, (_NONZERO,)),
+    Op(
+        "abs",
+        1,
+        _number,
+        "kinked",
+        "abs(-0.0) is 0.0; the least integer maps to itself; derivative 0 at 0.",
+        0,
+        (_NONZERO,),
+    ),
+    Op(
+        "sgn",
+        1,
+        _number,
+        "flat",
+        "-1, 0 or 1 in the operand's type; sgn(NaN) is NaN, sgn(-0.0) is 0.0.",
+        0,
+        (_NONZERO,),
+    ),
     Op("floor", 1, _real, "flat", "Toward minus infinity; keeps -0.0, NaN and infinities.", 0, (_ANY,)),
     Op("ceil", 1, _real, "flat", "Toward plus infinity; ceil(-0.5) is -0.0.", 0, (_ANY,)),
     Op("round", 1, _real, "flat", "To nearest, halves to even; round(-0.5) is -0.0.", 0, (_ANY,)),
-    Op("sqrt", 1, _real, "smooth", "NaN below zero, sqrt(-0.0) is -0.0; derivative +inf at 0.", 0.5, (_POSITIVE,), cost=8),
+    Op(
+        "sqrt",
+        1,
+        _real,
+        "smooth",
+        "NaN below zero, sqrt(-0.0) is -0.0; derivative +inf at 0.",
+        0.5,
+        (_POSITIVE,),
+        cost=8,
+    ),
     Op("rsqrt", 1, _real, "smooth", "1/sqrt(x): +inf at 0.0, -inf at -0.0, NaN below zero.", 2, (_POSITIVE,), cost=8),
     Op("inv", 1, _real, "smooth", "1/x: signed infinity at signed zero.", 0.5, (_NONZERO,), cost=4),
     Op("rcp", 1, _real, "smooth", "Like inv, but a target may approximate.", 2, (_NONZERO,), cost=4),
@@ -88,7 +114,16 @@ _ROWS = (
     Op("asin", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,), cost=16),
     Op("acos", 1, _real, "smooth", "NaN outside [-1, 1]; derivative infinite at ±1.", 4, (_UNIT,), cost=16),
     Op("tanh", 1, _real, "smooth", "±1 at infinities; keeps -0.0.", 4, ((-10.0, 10.0),), cost=16),
-    Op("frexp_mantissa", 1, _real, "kinked", "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.", 0, (_NONZERO,), cost=4),
+    Op(
+        "frexp_mantissa",
+        1,
+        _real,
+        "kinked",
+        "m with x = m·2^e, 0.5 <= |m| < 1; zero, NaN, infinities map to themselves.",
+        0,
+        (_NONZERO,),
+        cost=4,
+    ),
     Op("frexp_exponent", 1, _exponent, "opaque", "e of x = m·2^e as i32; 0 for zero, NaN and infinities.", cost=4),
     Op("bit_not", 1, _bits, "opaque", "Flips every bit of an integer; logical not of a boolean."),
     Op("logic_not", 1, _boolean, "opaque", "not x."),
@@ -99,25 +134,85 @@ _ROWS = (
     Op("sub", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
     Op("mul", 2, _number, "smooth", "Integers wrap.", 0.5, (_ANY, _ANY)),
     Op("div", 2, _real, "smooth", "IEEE division: x/0 is a signed infinity, 0/0 NaN.", 0.5, (_ANY, _NONZERO), cost=4),
-    Op("floordiv", 2, _number, "flat", "floor(x/y); an integer zero divisor traps (0 in a release build); least // -1 wraps.", 0,
-       (_ANY, _NONZERO), traps=True, cost=8),
-    Op("mod", 2, _number, "kinked", "x - y·floor(x/y), sign of y; real x % 0 is NaN; an integer zero divisor traps.", 4,
-       (_ANY, _NONZERO), traps=True, cost=8),
-    Op("pow", 2, _number, "smooth", "IEEE pow for reals (pow(x, 0) is 1); integers wrap, a negative exponent gives 1/x truncated.", 4,
-       (_POSITIVE, (-4.0, 4.0)), cost=30),
-    Op("atan2", 2, _real, "smooth", "Signed zeros choose the branch as in IEEE; derivative undefined at the origin.", 4,
-       (_NONZERO, _NONZERO), cost=20),
-    Op("min", 2, _number, "kinked", "NaN if an operand is NaN; min(-0.0, 0.0) is -0.0; at a tie the right operand wins the derivative.",
-       0, (_ANY, _ANY)),
-    Op("max", 2, _number, "kinked", "NaN if an operand is NaN; max(-0.0, 0.0) is 0.0; at a tie the right operand wins the derivative.",
-       0, (_ANY, _ANY)),
+    Op(
+        "floordiv",
+        2,
+        _number,
+        "flat",
+        "floor(x/y); an integer zero divisor traps (0 in a release build); least // -1 wraps.",
+        0,
+        (_ANY, _NONZERO),
+        traps=True,
+        cost=8,
+    ),
+    Op(
+        "mod",
+        2,
+        _number,
+        "kinked",
+        "x - y·floor(x/y), sign of y; real x % 0 is NaN; an integer zero divisor traps.",
+        4,
+        (_ANY, _NONZERO),
+        traps=True,
+        cost=8,
+    ),
+    Op(
+        "pow",
+        2,
+        _number,
+        "smooth",
+        "IEEE pow for reals (pow(x, 0) is 1); integers wrap, a negative exponent gives 1/x truncated.",
+        4,
+        (_POSITIVE, (-4.0, 4.0)),
+        cost=30,
+    ),
+    Op(
+        "atan2",
+        2,
+        _real,
+        "smooth",
+        "Signed zeros choose the branch as in IEEE; derivative undefined at the origin.",
+        4,
+        (_NONZERO, _NONZERO),
+        cost=20,
+    ),
+    Op(
+        "min",
+        2,
+        _number,
+        "kinked",
+        "NaN if an operand is NaN; min(-0.0, 0.0) is -0.0; at a tie the right operand wins the derivative.",
+        0,
+        (_ANY, _ANY),
+    ),
+    Op(
+        "max",
+        2,
+        _number,
+        "kinked",
+        "NaN if an operand is NaN; max(-0.0, 0.0) is 0.0; at a tie the right operand wins the derivative.",
+        0,
+        (_ANY, _ANY),
+    ),
     Op("bit_and", 2, _bits, "opaque", "Bitwise; logical on booleans."),
     Op("bit_or", 2, _bits, "opaque", "Bitwise; logical on booleans."),
     Op("bit_xor", 2, _bits, "opaque", "Bitwise; inequality on booleans."),
     Op("bit_shl", 2, _integer, "opaque", "The shift count is taken modulo the width; bits fall off."),
     Op("bit_shr", 2, _integer, "opaque", "Logical shift right; count modulo the width."),
-    Op("bit_sar", 2, _integer, "opaque", "Arithmetic shift right of the bit pattern, also for unsigned types; count modulo the width."),
-    Op("unique", 2, _integer, "opaque", "The left operand; claims that no other iteration has this tuple of all that share the right one."),
+    Op(
+        "bit_sar",
+        2,
+        _integer,
+        "opaque",
+        "Arithmetic shift right of the bit pattern, also for unsigned types; count modulo the width.",
+    ),
+    Op(
+        "unique",
+        2,
+        _integer,
+        "opaque",
+        "The left operand; claims that no other iteration has this tuple of all that share the right one.",
+    ),
     Op("cmp_lt", 2, _compare, "opaque", "False if an operand is NaN; -0.0 equals 0.0."),
     Op("cmp_le", 2, _compare, "opaque", "False if an operand is NaN."),
     Op("cmp_gt", 2, _compare, "opaque", "False if an operand is NaN."),
@@ -126,8 +221,15 @@ _ROWS = (
     Op("cmp_ne", 2, _compare, "opaque", "True if an operand is NaN."),
     Op("logical_and", 2, _boolean, "opaque", "Both operands are evaluated; the frontend lowers `and` to a branch."),
     Op("logical_or", 2, _boolean, "opaque", "Both operands are evaluated; the frontend lowers `or` to a branch."),
-    Op("select", 3, _select, "smooth", "Both alternatives are evaluated; a NaN in the untaken one does not show.", 0,
-       ((0.0, 1.0), _ANY, _ANY)),
+    Op(
+        "select",
+        3,
+        _select,
+        "smooth",
+        "Both alternatives are evaluated; a NaN in the untaken one does not show.",
+        0,
+        ((0.0, 1.0), _ANY, _ANY),
+    ),
 )
 
 OPS: dict[str, Op] = {row.name: row for row in _ROWS}
@@ -143,7 +245,12 @@ def result_type(name: str, types: tuple[Scalar, ...]) -> Scalar | None:
 
 def atomic_fits(name: str, dtype: Scalar) -> bool:
     """Whether memory of this type supports the atomic."""
-    return name in ("add", "min", "max", "mul", "exchange", "cas") and not dtype.is_bool or not dtype.is_real and name.startswith("bit_")
+    return (
+        name in ("add", "min", "max", "mul", "exchange", "cas")
+        and not dtype.is_bool
+        or not dtype.is_real
+        and name.startswith("bit_")
+    )
 
 
 def ulp(dtype: Scalar, value: float) -> float:

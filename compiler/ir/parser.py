@@ -1,4 +1,5 @@
 """Text to IR: the inverse of the printer, with errors that name line and column."""
+
 from __future__ import annotations
 
 import json

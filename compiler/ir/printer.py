@@ -2,6 +2,7 @@
 
 `print_kernel(renumber(k))` is the canonical text: cache keys and goldens use it.
 """
+
 from __future__ import annotations
 
 import json
@@ -34,9 +35,12 @@ def _task(task: Task, locs: bool) -> list[str]:
     names = ", ".join(_definition(v) for v in task.indices)
     ends = ", ".join(f"{_use(b)} .. {_use(e)}" for b, e in zip(task.begin, task.end))
     return [
-        "  bounds {", *_block(task.bounds, "    ", locs),
-        f"  }} parallel {names} in {ends} {{", *_block(task.body, "    ", locs), "  }",
-    ]  # fmt: skip
+        "  bounds {",
+        *_block(task.bounds, "    ", locs),
+        f"  }} parallel {names} in {ends} {{",
+        *_block(task.body, "    ", locs),
+        "  }",
+    ]
 
 
 def _block(block: Block, indent: str, locs: bool) -> list[str]:

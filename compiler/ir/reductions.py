@@ -3,6 +3,7 @@
 Invariant: after `reduce_block` a reduced local is read and written by no statement of the loop; where one is left,
 its iterations depend on each other.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 Every pass says at which stage it works and at which stage it leaves the kernel; the verifier enforces it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

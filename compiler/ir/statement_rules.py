@@ -3,6 +3,7 @@
 When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. Whether
 the class is legal at the stage, and all about scopes, is the business of verify.py, which calls these rows.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 Every layer that gives meaning to operations or statements keeps its rows in one of these; a test walks all of
 them and compares with the keys that exist.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,9 +1,10 @@
 """The text that a `print` makes of its template and its values.
 
-    "x = {}, y = {:.3f}"   a place for each value, with Python's format or, without one, in the shortest form that
-                           reads back as the same value of its type
-    "...{;}"               no newline at the end
+"x = {}, y = {:.3f}"   a place for each value, with Python's format or, without one, in the shortest form that
+                       reads back as the same value of its type
+"...{;}"               no newline at the end
 """
+
 from __future__ import annotations
 
 import re

@@ -2,6 +2,7 @@
 
 A value has a scalar type. Memory is an `ArrayType`: a field and an ndarray differ for the user, not for the IR.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

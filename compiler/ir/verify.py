@@ -4,6 +4,7 @@ Scopes follow the text: a value, local or adstack is visible from its definition
 blocks included, so that definitions dominate uses. A message names kernel, stage, task, rule and statement, and the
 place in the source if known. What a single statement must fulfil is in statement_rules.py.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,5 @@
 """Generic walks, maps and renamings over statements, driven by the roles of their fields."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -183,9 +184,7 @@ def used_values(statements: Iterable[Stmt]) -> set[Value]:
 
 
 # Fields in the order of the form: operands of a While's test are defined in its first block. (name, role).
-_IN_TEXT = {
-    cls: sorted(roles, key=lambda nr: cls.FORM.find("{" + nr[0] + "}")) for cls, roles in ROLES.items()
-}  # fmt: skip
+_IN_TEXT = {cls: sorted(roles, key=lambda nr: cls.FORM.find("{" + nr[0] + "}")) for cls, roles in ROLES.items()}
 
 
 def renumber(kernel: Kernel) -> Kernel:

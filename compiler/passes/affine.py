@@ -8,6 +8,7 @@ and unsigned numbers wrap where indices are still inside.
 The remainder of what a launch fixes (`t % 2`) is a symbol too, which keeps the form it is the remainder of:
 `x[t % 2]` and `x[(t + 1) % 2]` differ, for t and t + 1 differ modulo 2.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ with the same key in force, nothing of this iteration wrote there: a write start
 in the text, and a loop starts, on entry, new versions of all it writes. Other iterations may write, unordered, at any
 time; reading once is one of their orders.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable

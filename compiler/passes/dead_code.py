@@ -15,6 +15,7 @@ that this one alone used, so that a chain of them goes at once.
 
 A trap is no effect: an unused division, load or element read goes, though it could have trapped.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -24,16 +25,7 @@ from typing import Any
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Value
-from ..ir.walk import (
-    NESTED,
-    OPERANDS,
-    RESULTS,
-    changed,
-    kept_block,
-    walk,
-    walk_kernel,
-    walk_task,
-)  # fmt: skip
+from ..ir.walk import NESTED, OPERANDS, RESULTS, changed, kept_block, walk, walk_kernel, walk_task
 from .marking import FLOW, JUMPS, Keep, Marking
 
 Exits = tuple[tuple[int, int], ...]
@@ -68,8 +60,9 @@ def _alternate(kernel: Kernel, private: Collection[Place], foreign: set[Value], 
             return kernel
 
 
-def clean_block(block: Block, live_values: Collection[Value] = (), keep: Keep | None = None,
-                private: Collection[Place] = ()) -> Block:  # fmt: skip
+def clean_block(
+    block: Block, live_values: Collection[Value] = (), keep: Keep | None = None, private: Collection[Place] = ()
+) -> Block:
     """The body of a task, or a part of one, without dead statements; the same object if there are none.
 
     live_values: values of the block that are read after it. keep: statements that must stay (with what they need).
@@ -252,7 +245,7 @@ def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tu
 
 _TOUCH_LOCALS = frozenset(
     cls for cls in EFFECTS if any(space == "local" for space, _ in (*EFFECTS[cls].reads, *EFFECTS[cls].writes))
-)  # fmt: skip
+)
 
 
 def _foreign_values(kernel: Kernel) -> set[Value]:

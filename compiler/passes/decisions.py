@@ -4,6 +4,7 @@ A kernel, its gradient and its counting kernel each compute such values for them
 product fused into a sum in one of them and not in the other changes trip counts, depths of adstacks and winners. So a
 backend contracts all values but these.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -7,6 +7,7 @@ Branches above the limit stay as they are. What a run defines and another one re
 declares is declared before all of them, where it is as empty. Loops stay in their runs, and their bodies are laid out
 likewise, so only loops add to the depth.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
@@ -36,8 +37,9 @@ def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
         if found > most:
             raise Unsupported(
                 f"kernel {kernel.name}: loops and branches nest more than {most} deep, which this driver gets wrong",
-                "put a part into a kernel of its own, or use another backend", kernel.span(loc),
-            )  # fmt: skip
+                "put a part into a kernel of its own, or use another backend",
+                kernel.span(loc),
+            )
     return made
 
 

@@ -11,6 +11,7 @@ Invariants: a statement that would trap stays, so that it traps where it stands.
 folded: a kernel and its gradient compare results, and a sine of the host is not one of the device. Constants left
 unused are the business of remove_dead_code.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

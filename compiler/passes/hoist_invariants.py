@@ -11,6 +11,7 @@ The loop may run no iteration at all, so only pure statements move that cannot t
 integer division only by a constant other than 0. Inner loops come first, so a statement climbs as far as it can.
 What stands inside an if stays there: executing it when the branch is not taken would cost.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

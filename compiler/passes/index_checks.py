@@ -13,6 +13,7 @@ that were looked at before. Invariant: what is proved holds in every execution t
 Results are kept by the identity of statements, so they serve the very task that was analyzed; of a statement that
 occurs more than once, what holds at every occurrence counts.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace

@@ -5,6 +5,7 @@
 A fact is taken from arithmetic only where that cannot leave its type: the form of a value is equal to it modulo
 2^bits, and a fact is about whole numbers.
 """
+
 from __future__ import annotations
 
 from ..ir import nodes as n

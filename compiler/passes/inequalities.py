@@ -7,6 +7,7 @@ A fact is an affine form (see affine.py) that is at least zero whenever control 
 `Facts.holds(goal)` tries to write the goal as a sum of facts and of forms that are never negative. It is sound and
 incomplete: a goal that it does not prove may hold.
 """
+
 from __future__ import annotations
 
 import math
@@ -44,9 +45,7 @@ class Facts:
     forms (the result of `select`, `min`, `max`), those forms; () for any other symbol.
     """
 
-    def __init__(
-        self, ranges: Callable[[Symbol], Range], alternatives: Callable[[Symbol], tuple[Affine, ...]]
-    ) -> None:  # fmt: skip
+    def __init__(self, ranges: Callable[[Symbol], Range], alternatives: Callable[[Symbol], tuple[Affine, ...]]) -> None:
         self._ranges, self._alternatives = ranges, alternatives
         self._facts: list[Affine] = []
         self._about: dict[Symbol, list[int]] = {}

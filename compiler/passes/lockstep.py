@@ -7,6 +7,7 @@ between declarations and accesses. Invariant: in each piece the stacks of one gr
 the same order; so inside a piece their depths differ by numbers that are known where code is made, at its ends not at
 all, and they reach the same depth.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -12,6 +12,7 @@ The condition of a while is never reversed, so one that changes reals (a functio
 
     while { C } test %1 { B }            →   while { } test true until brk { C; if %1 { B } else { set brk } }
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

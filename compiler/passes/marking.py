@@ -6,6 +6,7 @@ locals, stacks and temporaries that feed only themselves are never reached.
 
 Invariant: occurrences are marked, never nodes, for equal statements may stand in several places.
 """
+
 from __future__ import annotations
 
 from collections import defaultdict

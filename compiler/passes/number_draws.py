@@ -5,6 +5,7 @@
 A draw is a function of launch, task, iteration and its number in the iteration. A grad kernel has other tasks, but the
 same iterations, and its forward sweeps draw in the same order: every draw is made again, also one that nothing reads.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

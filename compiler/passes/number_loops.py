@@ -1,7 +1,8 @@
 """Give a trip count to every loop whose reverse needs one: while loops, and for loops that may stop early.
 
-    while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
+while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -38,5 +39,7 @@ def _is_wide(loop: n.For | n.While) -> bool:
     if isinstance(loop, n.For):
         return loop.index.type.bits == 64
     inside = walk((loop,))
-    return any(isinstance(s, n.Op) and s.result.type.is_bool and s.args[0].type.is_int and s.args[0].type.bits == 64
-               for s in inside)  # fmt: skip
+    return any(
+        isinstance(s, n.Op) and s.result.type.is_bool and s.args[0].type.is_int and s.args[0].type.bits == 64
+        for s in inside
+    )

@@ -11,6 +11,7 @@ one that is stored before it is read becomes a local there too.
 What stays in memory and is private nevertheless (in a serial task everything is) is updated without atomics where
 reverse mode needs what they return, or a product: `atomic mul y[i], x` is a load, a product and a store.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

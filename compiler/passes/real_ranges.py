@@ -10,6 +10,7 @@ hold what is pushed anywhere, and 0, which an empty one gives.
 Besides there are intervals of a *usual* trip, for code that makes the others apart: of an innermost loop every trip but
 the first; of one that takes history back every trip that finds in its stacks what usual trips pushed.
 """
+
 from __future__ import annotations
 
 import math
@@ -344,36 +345,38 @@ def _push(a: _Analysis, stmt: n.StackPush, state: State) -> State:
     return state
 
 
-RANGES.update({
-    n.Const: _value(_constant),
-    n.Arg: _value(_unknown),
-    n.Shape: _value(_unknown),
-    n.Op: _value(_op),
-    n.Cast: _value(_cast),
-    n.BitCast: _value(_unknown),
-    n.Random: _value(_random),
-    n.Load: _value(_unknown),
-    n.Store: _nothing,
-    n.Atomic: _value(_unknown),
-    n.Local: _declare,
-    n.Get: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
-    n.Set: _set,
-    n.LocalArray: _declare,
-    n.GetElement: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
-    n.SetElement: _set_element,
-    n.If: _if,
-    n.For: _for,
-    n.While: _while,
-    n.Scope: _scope,
-    n.Break: _break,
-    n.Continue: _continue,
-    n.Return: _return,
-    n.Assert: _nothing,
-    n.Print: _nothing,
-    n.StackAlloca: _nothing,
-    n.StackPush: _push,
-    n.StackPop: _nothing,
-    n.StackTop: _value(lambda a, stmt, state: a.top(stmt.stack)),
-    n.StackTopAdjoint: _value(_unknown),
-    n.StackAccumulate: _nothing,
-})
+RANGES.update(
+    {
+        n.Const: _value(_constant),
+        n.Arg: _value(_unknown),
+        n.Shape: _value(_unknown),
+        n.Op: _value(_op),
+        n.Cast: _value(_cast),
+        n.BitCast: _value(_unknown),
+        n.Random: _value(_random),
+        n.Load: _value(_unknown),
+        n.Store: _nothing,
+        n.Atomic: _value(_unknown),
+        n.Local: _declare,
+        n.Get: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
+        n.Set: _set,
+        n.LocalArray: _declare,
+        n.GetElement: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
+        n.SetElement: _set_element,
+        n.If: _if,
+        n.For: _for,
+        n.While: _while,
+        n.Scope: _scope,
+        n.Break: _break,
+        n.Continue: _continue,
+        n.Return: _return,
+        n.Assert: _nothing,
+        n.Print: _nothing,
+        n.StackAlloca: _nothing,
+        n.StackPush: _push,
+        n.StackPop: _nothing,
+        n.StackTop: _value(lambda a, stmt, state: a.top(stmt.stack)),
+        n.StackTopAdjoint: _value(_unknown),
+        n.StackAccumulate: _nothing,
+    }
+)

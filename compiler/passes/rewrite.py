@@ -7,6 +7,7 @@ definition of every constant, operation and cast met so far.
 An `Equation` such as `sub(x, neg(y)) = add(x, y)` is read from left to right: names match values, the same name the
 same value, and numbers match constants of that bit pattern in the type at hand.
 """
+
 from __future__ import annotations
 
 import ast

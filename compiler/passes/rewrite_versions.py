@@ -6,6 +6,7 @@ A `get` remains at the head of a loop body, after a loop and after an if, for th
 other read uses the value stored last. Each version of a variable then has exactly one name, and nothing that runs later
 (the reverse sweep least of all) reads a mutable scalar. Stores stay; the dead ones are dead code.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

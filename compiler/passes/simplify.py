@@ -9,6 +9,7 @@ Invariant: a law holds for every operand, for reals bit by bit: signed zeros, in
 to its payload. Laws keep the derivative, also where it is a convention (ties of min and max). Divisions by constants
 and products with powers of two stay what they are: later passes read index arithmetic in them.
 """
+
 from __future__ import annotations
 
 import math
@@ -24,9 +25,7 @@ from ..ir.walk import rename_operands
 from .rewrite import Equation, Number, Pattern, Rewriter, Term, build, equation, match
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-COMMUTATIVE = frozenset(
-    {"add", "mul", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or", "cmp_eq", "cmp_ne"}
-)
+COMMUTATIVE = frozenset({"add", "mul", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or", "cmp_eq", "cmp_ne"})
 """op(x, y) = op(y, x). Not min and max: the right operand wins the derivative of a tie."""
 
 
@@ -71,10 +70,7 @@ _LAWS = {
         "round(ceil(x)) = ceil(x)",
         "round(round(x)) = round(x)",
     ),
-    "fi": (
-        "abs(abs(x)) = abs(x)",
-        "abs(neg(x)) = abs(x)",
-    ),
+    "fi": ("abs(abs(x)) = abs(x)", "abs(neg(x)) = abs(x)"),
     "iu": (
         "add(x, 0) = x",
         "add(sub(x, y), y) = x",
@@ -92,15 +88,8 @@ _LAWS = {
         "bit_shr(x, 0) = x",
         "bit_sar(x, 0) = x",
     ),
-    "i": (
-        "floordiv(x, -1) = neg(x)",
-        "mod(x, -1) = 0",
-    ),
-    "u": (
-        "abs(x) = x",
-        "cmp_lt(x, 0) = False",
-        "cmp_ge(x, 0) = True",
-    ),
+    "i": ("floordiv(x, -1) = neg(x)", "mod(x, -1) = 0"),
+    "u": ("abs(x) = x", "cmp_lt(x, 0) = False", "cmp_ge(x, 0) = True"),
     "iub": (
         "bit_not(bit_not(x)) = x",
         "bit_and(x, x) = x",

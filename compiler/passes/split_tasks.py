@@ -7,6 +7,7 @@ Constants, arguments, shapes and what is computed from them alone are recomputed
 later tasks use gets a new temporary for every task that writes it, so a temporary is written by one task only. In
 a parallel task a crossing local may only be reduced (`v = v + e`, min, max), which becomes an atomic.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,17 +19,7 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp, Value
 from ..ir.reductions import reduce_block
 from ..ir.types import Scalar
-from ..ir.walk import (
-    next_id,
-    operands,
-    rename_block,
-    rename_locals,
-    results,
-    used_values,
-    walk,
-    walk_kernel,
-    walk_task,
-)  # fmt: skip
+from ..ir.walk import next_id, operands, rename_block, rename_locals, results, used_values, walk, walk_kernel, walk_task
 
 PORTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
 
@@ -115,8 +106,13 @@ class _Splitter:
             task = self._atomics(task, names)
             bounds = self._prologue(values, names, task.bounds, (*task.begin, *task.end))
             body = self._prologue(values, names, task.body, ())
-            yield replace(task, bounds=bounds[0], begin=self._ends(task.begin, bounds[1]),
-                          end=self._ends(task.end, bounds[1]), body=body[0])  # fmt: skip
+            yield replace(
+                task,
+                bounds=bounds[0],
+                begin=self._ends(task.begin, bounds[1]),
+                end=self._ends(task.end, bounds[1]),
+                body=body[0],
+            )
             return
         serial, _, renamed = self._prologue(values, names, task.body, ())
         yield replace(task, body=self._epilogue(t, serial, renamed, wanted))

@@ -5,6 +5,7 @@
 It tells rounding from meaning: what a kernel computes here differs from what it computes in its own precision by
 rounding alone. A cast between real types disappears. Bits of reals have no wider twin.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -3,24 +3,12 @@
 Invariant: the value is that of the plain node in every state in which that one has a value, and no element is read that
 it does not read.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .expressions import (
-    FALSE,
-    INFINITY,
-    OVER,
-    TRUE,
-    ZERO,
-    Expr,
-    Number,
-    assume,
-    const,
-    node,
-    read,
-    variable_of,
-)
+from .expressions import FALSE, INFINITY, OVER, TRUE, ZERO, Expr, Number, assume, const, node, read, variable_of
 
 Terms = dict[Expr, int]
 
@@ -336,6 +324,14 @@ def rebuild(expr: Expr, args: list[Expr]) -> Expr:
 
 
 _MAKERS: dict[str, Callable[..., Expr]] = {
-    "floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum, "when": when, "positive": positive,
-    "zero": zero, "not": negate, "and": both, "or": either,
-}  # fmt: skip
+    "floordiv": floordiv,
+    "mod": mod,
+    "max": maximum,
+    "min": minimum,
+    "when": when,
+    "positive": positive,
+    "zero": zero,
+    "not": negate,
+    "and": both,
+    "or": either,
+}

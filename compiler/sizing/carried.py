@@ -5,6 +5,7 @@
 
 where e needs no such local. Every other one is unknown in the loop and after it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

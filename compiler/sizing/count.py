@@ -11,6 +11,7 @@ of a stack, as far as pushes depend on it, is what was pushed last, kept in a lo
 depth, the first is counted. If control reads an array that the task itself writes, those stores stay and the launcher
 lets them write to copies.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -89,8 +90,16 @@ def count_slice(kernel: Kernel) -> Kernel | None:
     sliced = _slice(counting)
     left = [s for s in walk_kernel(sliced) if isinstance(s, (n.StackTop, n.StackTopAdjoint))]
     if left and any(s.capacity is None for s in declared):
-        raise Unsupported([Diagnostic(f"the depth of an adstack depends on the content of adstack '{s.stack}'",
-                                      "give the adstacks a capacity", kernel.span(s.loc)) for s in left])  # fmt: skip
+        raise Unsupported(
+            [
+                Diagnostic(
+                    f"the depth of an adstack depends on the content of adstack '{s.stack}'",
+                    "give the adstacks a capacity",
+                    kernel.span(s.loc),
+                )
+                for s in left
+            ]
+        )
     return None if left else sliced
 
 

@@ -4,6 +4,7 @@ Numbers are Python's, and what is found saturates at the ends of 64 bits, as sum
 expression does not describe (an index outside its array, a divisor of 0), or in which other arithmetic of vectors
 leaves 64 bits, raises Inexact: then the counting kernel decides.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -219,9 +220,11 @@ def _compare(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Valu
 
 
 COMPARISONS: dict[str, Callable[..., Values]] = {
-    "cmp_lt": lambda x, y: x < y, "cmp_le": lambda x, y: x <= y,
-    "cmp_eq": lambda x, y: x == y, "cmp_ne": lambda x, y: x != y,
-}  # fmt: skip
+    "cmp_lt": lambda x, y: x < y,
+    "cmp_le": lambda x, y: x <= y,
+    "cmp_eq": lambda x, y: x == y,
+    "cmp_ne": lambda x, y: x != y,
+}
 
 
 def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
@@ -292,13 +295,24 @@ EVALUATE: dict[str, Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]] 
     "const": lambda self, expr, _: expr.data[0],
     "arg": lambda self, expr, _: normal_constant(self.scalars[str(expr.data[0])], expr.data[1]),  # type: ignore[arg-type]
     "var": lambda self, expr, points: points[variable_of(expr)],
-    "shape": _shape, "read": _read, "sum": _sum, "product": _product,
-    "floordiv": _divided(lambda x, y: x // y), "mod": _divided(lambda x, y: x % y),
-    "max": _fold(np.maximum, max), "min": _fold(np.minimum, min), "when": _when, "total": _over, "largest": _over,
+    "shape": _shape,
+    "read": _read,
+    "sum": _sum,
+    "product": _product,
+    "floordiv": _divided(lambda x, y: x // y),
+    "mod": _divided(lambda x, y: x % y),
+    "max": _fold(np.maximum, max),
+    "min": _fold(np.minimum, min),
+    "when": _when,
+    "total": _over,
+    "largest": _over,
     "positive": lambda self, expr, points: self.at(expr.args[0], points) > 0,
     "zero": lambda self, expr, points: self.at(expr.args[0], points) == 0,
-    "compare": _compare, "not": _not, "and": _junction(False), "or": _junction(True),
-}  # fmt: skip
+    "compare": _compare,
+    "not": _not,
+    "and": _junction(False),
+    "or": _junction(True),
+}
 """How each kind is evaluated."""
 
 assert EVALUATE.keys() == KINDS.keys()

@@ -9,6 +9,7 @@ knows an interval, `low .. high`, that holds its value whatever the arguments ar
 what decides, so no element is read that the kernel would not read; a sum or a largest value over an empty range is 0
 and reads nothing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -99,9 +100,12 @@ def _leaf_kind(expr: Expr) -> str:
 
 
 def node(
-    kind: str, args: tuple[Expr, ...] = (), data: tuple[object, ...] = (), low: Number = -INFINITY,
+    kind: str,
+    args: tuple[Expr, ...] = (),
+    data: tuple[object, ...] = (),
+    low: Number = -INFINITY,
     high: Number = INFINITY,
-) -> Expr:  # fmt: skip
+) -> Expr:
     """A node as it stands, not simplified: the functions of `algebra` make simpler ones."""
     words = ",".join([str(d) for d in data]) if data else ""
     free, size, reads = _NO_LOOP, 1, kind == "read"

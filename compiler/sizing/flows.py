@@ -1,8 +1,9 @@
 """What a piece of a task does to an adstack: by how much it grows, how high it gets meanwhile, how far it falls.
 
-    one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
-    a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
+one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
+a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -12,6 +12,7 @@ gradient is refused with that number. Iterations that begin then do nothing.
 A plain loop of 32 bits ends soon by itself, in one step where LLVM sees what it adds up to. It is looked at behind it,
 if it stands in another loop.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,6 +4,7 @@
 
 Python's conditional expressions look at no more than the size expression does.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -35,9 +36,14 @@ def host_function(sized: Sized) -> Finder | None:
     lines += [f"    {name} = {_saturated(x)}" for x, name in names.items()]
     lines.append(f"    return [{', '.join(names[x] for x in found)}]")
     space: dict[str, Any] = {
-        "Inexact": Inexact, "shape": _shape, "element": _element, "floordiv": _floordiv, "mod": _mod,
-        "normal": normal_constant, "types": SCALARS,
-    }  # fmt: skip
+        "Inexact": Inexact,
+        "shape": _shape,
+        "element": _element,
+        "floordiv": _floordiv,
+        "mod": _mod,
+        "normal": normal_constant,
+        "types": SCALARS,
+    }
     exec("\n".join(lines), space)
     made: Finder = space["sizes"]
     return made

@@ -3,6 +3,7 @@
 An interval (low, high) is closed and sound: the value lies inside in every execution. What is not understood is
 (-inf, inf). Loop indices are bounded by the intervals of their ends.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,5 @@
 """Spans of the results of operations. What is not listed, reals above all, has a result of which nothing is known."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,15 +31,24 @@ def _magnitude(x: Span) -> Span:
 
 
 WRAPPING: dict[str, Rule] = {
-    "add": s.add, "sub": s.sub, "mul": s.mul, "neg": lambda x: s.sub(s.NOTHING, x), "abs": _magnitude,
-    "bit_shl": _shifted_left, "floordiv": s.floordiv,
-}  # fmt: skip
+    "add": s.add,
+    "sub": s.sub,
+    "mul": s.mul,
+    "neg": lambda x: s.sub(s.NOTHING, x),
+    "abs": _magnitude,
+    "bit_shl": _shifted_left,
+    "floordiv": s.floordiv,
+}
 """Integer operations whose result may leave its type."""
 
 WITHIN: dict[str, Rule] = {
-    "min": s.minimum, "max": s.maximum, "mod": s.mod, "bit_shr": _shifted_right, "bit_sar": _shifted_right,
+    "min": s.minimum,
+    "max": s.maximum,
+    "mod": s.mod,
+    "bit_shr": _shifted_right,
+    "bit_sar": _shifted_right,
     "unique": lambda x, _: x,
-}  # fmt: skip
+}
 """Integer operations whose result does not."""
 
 
@@ -51,24 +61,36 @@ def _at_most(x: Expr, y: Expr) -> Expr:
 
 
 COMPARED: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "cmp_lt": _less, "cmp_le": _at_most, "cmp_gt": lambda x, y: _less(y, x), "cmp_ge": lambda x, y: _at_most(y, x),
-    "cmp_eq": lambda x, y: a.zero(a.sub(x, y)), "cmp_ne": lambda x, y: a.negate(a.zero(a.sub(x, y))),
-}  # fmt: skip
+    "cmp_lt": _less,
+    "cmp_le": _at_most,
+    "cmp_gt": lambda x, y: _less(y, x),
+    "cmp_ge": lambda x, y: _at_most(y, x),
+    "cmp_eq": lambda x, y: a.zero(a.sub(x, y)),
+    "cmp_ne": lambda x, y: a.negate(a.zero(a.sub(x, y))),
+}
 """Comparisons of integers."""
 
 REAL: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "cmp_lt": lambda x, y: a.compare("cmp_lt", x, y), "cmp_le": lambda x, y: a.compare("cmp_le", x, y),
-    "cmp_gt": lambda x, y: a.compare("cmp_lt", y, x), "cmp_ge": lambda x, y: a.compare("cmp_le", y, x),
-    "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y), "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
-}  # fmt: skip
+    "cmp_lt": lambda x, y: a.compare("cmp_lt", x, y),
+    "cmp_le": lambda x, y: a.compare("cmp_le", x, y),
+    "cmp_gt": lambda x, y: a.compare("cmp_lt", y, x),
+    "cmp_ge": lambda x, y: a.compare("cmp_le", y, x),
+    "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y),
+    "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
+}
 """Comparisons of reals; one with a NaN is false, but for cmp_ne."""
 
 BOOLEAN: dict[str, Callable[..., Expr]] = {
-    "logical_and": a.both, "bit_and": a.both, "logical_or": a.either, "bit_or": a.either,
-    "logic_not": a.negate, "bit_not": a.negate,
-    "cmp_eq": lambda x, y: a.choose(x, y, a.negate(y)), "cmp_ne": lambda x, y: a.choose(x, a.negate(y), y),
+    "logical_and": a.both,
+    "bit_and": a.both,
+    "logical_or": a.either,
+    "bit_or": a.either,
+    "logic_not": a.negate,
+    "bit_not": a.negate,
+    "cmp_eq": lambda x, y: a.choose(x, y, a.negate(y)),
+    "cmp_ne": lambda x, y: a.choose(x, a.negate(y), y),
     "bit_xor": lambda x, y: a.choose(x, a.negate(y), y),
-}  # fmt: skip
+}
 """Operations on booleans."""
 
 

@@ -4,6 +4,7 @@
 
 Types are kept by name, ends that are not known as null, so that the rows can be JSON.
 """
+
 from __future__ import annotations
 
 import json

@@ -6,6 +6,7 @@
 
 What stays is an enumeration: only where the body needs an element, or a product of indices, at each point.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -212,7 +213,7 @@ class Closer:
 
 def _pieces(
     kind: str, slope: int, rest: Expr, begin: Expr, end: Expr, x: Expr, y: Expr
-) -> list[tuple[Expr, Expr, Expr]] | None:  # fmt: skip
+) -> list[tuple[Expr, Expr, Expr]] | None:
     """The range cut where the condition changes: (begin, end, value) of each piece."""
     if kind == "positive":
         if slope > 0:  # 0 < k*i + r  from  floor(-r/k) + 1  on

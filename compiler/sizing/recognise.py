@@ -4,6 +4,7 @@ Values, locals and temporaries are followed as spans; a push adds 1 to the flow 
 range, a condition chooses. What changes from one iteration of a loop to the next is known if it only grows, or is what
 the iteration before has left. A size is given if it is exact; for the others there may be a bound.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -255,8 +256,10 @@ class Recogniser:
         self.state.locals = {k: v if inner[k] is v else UNKNOWN for k, v in outer.items()}
         flows = {k: f.then(first[0].get(k, f.STILL), second[0].get(k, f.STILL)) for k in {**first[0], **second[0]}}
         peaks = {**first[1], **second[1]}
-        return ({k: f.repeat(unknown, flow) for k, flow in flows.items()},
-                {k: unknown.over(ranges.largest, p) for k, p in peaks.items()})  # fmt: skip
+        return (
+            {k: f.repeat(unknown, flow) for k, flow in flows.items()},
+            {k: unknown.over(ranges.largest, p) for k, p in peaks.items()},
+        )
 
 
 def _zero(dtype: Scalar) -> Span:
@@ -272,14 +275,18 @@ def _size(span: Span) -> int:
 
 
 _VALUES: dict[type[Stmt], Callable[..., Span]] = {
-    n.Const: lambda r, t: constant(t), n.Arg: Recogniser.argument, n.Load: Recogniser.load,
+    n.Const: lambda r, t: constant(t),
+    n.Arg: Recogniser.argument,
+    n.Load: Recogniser.load,
     n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
     n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
     n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
-}  # fmt: skip
+}
 """Statements whose result may be known."""
 
 _NESTED: dict[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = {
-    n.If: Recogniser.branch, n.For: Recogniser.loop, n.While: Recogniser.repeat,
+    n.If: Recogniser.branch,
+    n.For: Recogniser.loop,
+    n.While: Recogniser.repeat,
     n.Scope: lambda r, t: r.block(t.body),
-}  # fmt: skip
+}

@@ -2,6 +2,7 @@
 
 A time-indexed program (step t reads x[t], writes x[t + 1]) is seen to touch different elements in different launches.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -3,6 +3,7 @@
 `Sized` holds every size exactly; it takes the place of the counting kernel. `Estimate` is what is known of a single
 stack, for people: the expression, or a bound of it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -4,6 +4,7 @@ A span is exact if both ends are one expression. Sums, differences and products 
 whatever the operands are, so a bound stays a bound where a value is subtracted, negative or unknown. A *check* says
 that the arithmetic of the kernel did not leave its type where the span takes it as that of whole numbers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,7 @@
 
 Indices are named in order of nesting: $i, $j, .. The kernel gives the types of arguments and arrays.
 """
+
 from __future__ import annotations
 
 import re
@@ -84,12 +85,21 @@ PRINT: dict[str, Callable[[Expr, dict[int, str]], str]] = {
     "var": lambda x, names: names.get(variable_of(x), f"${variable_of(x)}"),
     "read": lambda x, names: f"{x.data[0]}[{', '.join(print_size(arg, names) for arg in x.args)}]",
     "sum": lambda x, names: _signed(*a.linear(x), names),
-    "product": _between("*"), "floordiv": _between("//"), "mod": _between("%"), "max": _call("max"),
-    "min": _call("min"), "when": _call("if"),
-    "total": _over, "largest": _over, "positive": _compared, "zero": _compared,
+    "product": _between("*"),
+    "floordiv": _between("//"),
+    "mod": _between("%"),
+    "max": _call("max"),
+    "min": _call("min"),
+    "when": _call("if"),
+    "total": _over,
+    "largest": _over,
+    "positive": _compared,
+    "zero": _compared,
     "compare": lambda x, names: f" {_COMPARED[str(x.data[0])]} ".join(print_size(arg, names) for arg in x.args),
-    "not": lambda x, names: f"not {_operand(x.args[0], names)}", "and": _between("and"), "or": _between("or"),
-}  # fmt: skip
+    "not": lambda x, names: f"not {_operand(x.args[0], names)}",
+    "and": _between("and"),
+    "or": _between("or"),
+}
 """How each kind is written."""
 
 assert PRINT.keys() == KINDS.keys()
@@ -268,5 +278,3 @@ def numbered(x: Expr, names: dict[int, int] | None = None) -> Expr:
         body = numbered(x.args[2], {**names, variable_of(x): len(names)})
         return node(x.kind, (begin, end, body), (len(names),), x.low, x.high)
     return node(x.kind, tuple(numbered(arg, names) for arg in x.args), x.data, x.low, x.high) if x.args else x
-
-

@@ -7,6 +7,7 @@ where the expressions do not describe the state: a limit is passed, an index is 
 read), a divisor is 0, other arithmetic leaves 64 bits. So the kernel needs no check of its own and can be made by any
 backend.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -299,14 +300,24 @@ def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]
 
 
 MAKE: dict[str, Callable[[_Maker, Expr], Value]] = {
-    "const": _const, "arg": _arg, "shape": _shape, "read": _read, "sum": _sum, "product": _product,
-    "floordiv": _divided, "mod": _divided, "max": _folded("max"), "min": _folded("min"), "when": _when,
+    "const": _const,
+    "arg": _arg,
+    "shape": _shape,
+    "read": _read,
+    "sum": _sum,
+    "product": _product,
+    "floordiv": _divided,
+    "mod": _divided,
+    "max": _folded("max"),
+    "min": _folded("min"),
+    "when": _when,
     "positive": lambda m, x: m.b.op("cmp_gt", m.value(x.args[0]), m.b.const(0, i64)),
     "zero": lambda m, x: m.b.op("cmp_eq", m.value(x.args[0]), m.b.const(0, i64)),
     "compare": lambda m, x: m.b.op(str(x.data[0]), m.value(x.args[0]), m.value(x.args[1])),
     "not": lambda m, x: m.b.op("logic_not", m.value(x.args[0])),
-    "and": _junction("logical_and", False), "or": _junction("logical_or", True),
-}  # fmt: skip
+    "and": _junction("logical_and", False),
+    "or": _junction("logical_or", True),
+}
 """How each kind is made; ranges are loops, and their indices are in scope."""
 
 assert MAKE.keys() | OVER | {"var"} == KINDS.keys()

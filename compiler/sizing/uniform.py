@@ -9,6 +9,7 @@ and likewise for every array of sums.
 So a bound that an argument, a shape or one element of a field gives costs a launch of one iteration, however many the
 task has. The result is exact in any case.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,6 @@
 """`python -m stackgrad.harness.bench [WORK ...] [--peers NAMES] [--repeat N] [--threads N] [--arch ARCH]
 [--shrink N] [--json FILE]`. The works of archs cuda and vulkan are others, see device_works.py."""
+
 from __future__ import annotations
 
 import argparse
@@ -47,10 +48,17 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stackgrad.harness.bench", description=__doc__)
     parser.add_argument("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all if none is given")
     parser.add_argument("--arch", default="cpu", choices=("cpu", "cuda", "vulkan"), help="what the works run on")
-    parser.add_argument("--shrink", type=int, default=1, help="works of a device on so many times fewer elements, "
-                        "to see on a slow one that they are right")  # fmt: skip
-    parser.add_argument("--peers", default="", help="libraries to run beside: quadrants, taichi, jax; and unchecked, "
-                        "stackgrad without checks of indices")
+    parser.add_argument(
+        "--shrink",
+        type=int,
+        default=1,
+        help="works of a device on so many times fewer elements, to see on a slow one that they are right",
+    )
+    parser.add_argument(
+        "--peers",
+        default="",
+        help="libraries to run beside: quadrants, taichi, jax; and unchecked, stackgrad without checks of indices",
+    )
     parser.add_argument("--peer-python", default=sys.executable, help="the interpreter that has the peers")
     parser.add_argument("--repeat", type=int, default=9, help="samples a column (at least 7 for a claim)")
     parser.add_argument("--threads", type=int, default=2, help="threads that each library may use")

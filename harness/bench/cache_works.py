@@ -1,6 +1,7 @@
 """Works whose arrays lie in the cache, so that what code does to reach an element is what it takes; see works.py, whose
 rules hold here. They enter its table.
 """
+
 # mypy: disable-error-code="valid-type, index"
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

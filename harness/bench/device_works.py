@@ -3,6 +3,7 @@
 Launches are queued many at a time and waited for once, so that a figure is what a launch adds to a program that does
 not wait. Memory is what the adstacks hold after the work has run.
 """
+
 # mypy: disable-error-code="valid-type, index"
 import ctypes
 import os
@@ -96,9 +97,11 @@ def device_launch(ti: Any) -> dict[str, Timed]:
             z[i] = v
 
     calls: dict[str, Callable[[], Any]] = {
-        "no argument": none, "grad, constant bound": constant.grad, "grad, field bound": from_field.grad,
+        "no argument": none,
+        "grad, constant bound": constant.grad,
+        "grad, field bound": from_field.grad,
         "grad, ndarray bound": lambda: from_array.grad(bounds),
-    }  # fmt: skip
+    }
     none(), constant(), from_field(), from_array(bounds)
     return {name: queued(ti, call) for name, call in calls.items()}
 

@@ -2,6 +2,7 @@
 
 Rules are those of works.py: this file imports NumPy alone.
 """
+
 # mypy: disable-error-code="valid-type, index"
 from typing import TYPE_CHECKING, Any
 

@@ -2,6 +2,7 @@
 
 Each takes `works.Timed`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

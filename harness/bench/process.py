@@ -3,6 +3,7 @@
 Started as a script; beside the works it imports the library alone. Arguments: library, work, threads, arch. A line on
 standard input asks for one sample of a column, its name; the answer is one JSON number, or an object that says why not.
 """
+
 from __future__ import annotations
 
 import importlib

@@ -1,4 +1,5 @@
 """Takes samples of every library in turns, and gives medians."""
+
 from __future__ import annotations
 
 import json
@@ -41,9 +42,13 @@ class Worker:
             environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={threads}"
         command = [python, str(HOME / "process.py"), library, work, str(threads), arch]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env=environment,
-        )  # fmt: skip
+        )
         first = self._answer()
         self.problem = str(first.get("error", "")) if isinstance(first, dict) else "no answer"
         self.columns = {} if self.problem else {str(k): str(v) for k, v in first.items()}  # type: ignore[attr-defined]
@@ -92,7 +97,7 @@ def measure(
 
 def _measure_fresh(
     work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str
-) -> Figures:  # fmt: skip
+) -> Figures:
     """Each sample in a new process; what is about compiled code on disk runs once before."""
     found: Figures = {}
     for name in libraries:

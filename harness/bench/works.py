@@ -4,6 +4,7 @@ A work is a function of a library; it makes fields, compiles by a first launch, 
 and gives what is to be timed, by the name of a column. This file is run by processes that know nothing of the project:
 it imports NumPy alone. Annotations of kernels are evaluated where they stand: they belong to the library.
 """
+
 # mypy: disable-error-code="valid-type, index"
 import tempfile
 from collections.abc import Callable
@@ -185,10 +186,7 @@ def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> di
     y.grad.from_numpy(np.ones(size, np.float32))
     steps.grad()
     agree(x.grad.to_numpy()[:1000], sines(x0[:1000], trips[:1000])[1], "sweep")
-    return {
-        "forward": Timed(synced(ti, steps), unit, useful),
-        "grad": Timed(synced(ti, steps.grad), unit, useful),
-    }
+    return {"forward": Timed(synced(ti, steps), unit, useful), "grad": Timed(synced(ti, steps.grad), unit, useful)}
 
 
 @work
@@ -294,9 +292,11 @@ def many_tasks(ti: Any) -> dict[str, Timed]:
     """Eight tasks, five carried variables each, 600 bounds in a field that does not change."""
     rng = np.random.default_rng(5)
     space = {
-        "ti": ti, "x": real(ti, (8, 75), rng.uniform(-0.5, 0.5, (8, 75))), "y": real(ti, (8, 75)),
+        "ti": ti,
+        "x": real(ti, (8, 75), rng.uniform(-0.5, 0.5, (8, 75))),
+        "y": real(ti, (8, 75)),
         "n": whole(ti, (8, 75), rng.integers(1, 5, (8, 75))),
-    }  # fmt: skip
+    }
     text = "@ti.kernel\ndef steps() -> None:" + "".join(_TASK.format(t=t) for t in range(8))
     steps = defined(text, "steps", space)
     steps(), steps.grad()
@@ -347,10 +347,7 @@ def cold_compile(ti: Any) -> dict[str, Timed]:
     nest, small = (defined(text, name, space) for text, name in ((_nest(), "nest"), (_SMALL, "small")))
     small(), small.grad()
     ti.sync()
-    return {
-        "forward": Timed(synced(ti, nest), "ms", number=1),
-        "grad": Timed(synced(ti, nest.grad), "ms", number=1),
-    }
+    return {"forward": Timed(synced(ti, nest), "ms", number=1), "grad": Timed(synced(ti, nest.grad), "ms", number=1)}
 
 
 @fresh

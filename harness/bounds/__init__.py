@@ -3,6 +3,7 @@
 `run_bounded` executes a kernel on the reference with an error beside each value; `judge` compares results within
 these errors. docs/error_bounds.md has the model.
 """
+
 from __future__ import annotations
 
 from .histogram import histogram
@@ -11,5 +12,13 @@ from .judge import DECIDABLE, Verdict, judge, overall, undecided
 from .machine import BoundedProgram
 
 __all__ = [
-    "DECIDABLE", "Bounded", "BoundedProgram", "Verdict", "histogram", "judge", "overall", "run_bounded", "undecided",
+    "DECIDABLE",
+    "Bounded",
+    "BoundedProgram",
+    "Verdict",
+    "histogram",
+    "judge",
+    "overall",
+    "run_bounded",
+    "undecided",
 ]

@@ -1,4 +1,5 @@
 """Handlers of control flow: an uncertain decision poisons, every other one is the reference's."""
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n

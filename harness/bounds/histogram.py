@@ -1,4 +1,5 @@
 """How many cases bounds decide, by how long the loops run: errors grow with trips, so long runs decide less."""
+
 from __future__ import annotations
 
 from collections import Counter

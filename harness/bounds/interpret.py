@@ -1,4 +1,5 @@
 """Bounded runs: a kernel executed once on the reference, with a bound on the error of every element it leaves."""
+
 from __future__ import annotations
 
 import math
@@ -44,8 +45,14 @@ class Bounded:
 
 @deep
 def run_bounded(
-    kernel: Kernel | BoundedProgram, arrays: Arrays, scalars: Scalars, sizes: Sizes = Sizes(),  # noqa: B008
-    draws: Draws = Draws(), errors: Errors | None = None, precise: bool = True, fuel: int = FUEL,  # noqa: B008
+    kernel: Kernel | BoundedProgram,
+    arrays: Arrays,
+    scalars: Scalars,
+    sizes: Sizes = Sizes(),  # noqa: B008
+    draws: Draws = Draws(),
+    errors: Errors | None = None,
+    precise: bool = True,
+    fuel: int = FUEL,  # noqa: B008
 ) -> Bounded:
     """Execute a kernel of stage tasks, structured or adjoint on copies of the arrays.
 
@@ -57,10 +64,18 @@ def run_bounded(
     copies = {name: np.array(array, order="C") for name, array in arrays.items()}
     given, types = errors or {}, program.kernel.scalar_types()
     machine = BoundedMachine(
-        program, bind_arrays(program.kernel, copies), bind_scalars(program.kernel, scalars), sizes, draws, fuel, Heap(),
-        BoundedChunk(0, 0, 1), precise=precise,
-        errors=_array_errors(copies, given), scalar_errors={k: float(given[k]) for k in given if k in types},
-    )  # fmt: skip
+        program,
+        bind_arrays(program.kernel, copies),
+        bind_scalars(program.kernel, scalars),
+        sizes,
+        draws,
+        fuel,
+        Heap(),
+        BoundedChunk(0, 0, 1),
+        precise=precise,
+        errors=_array_errors(copies, given),
+        scalar_errors={k: float(given[k]) for k in given if k in types},
+    )
     with np.errstate(all="ignore"):
         _execute(machine)
         found = {name: _final(machine, name, copies[name]) for name in copies}

@@ -4,6 +4,7 @@ An element agrees if the two differ by no more than the sum of their bounds, and
 however wide the bound. Agreement within a bound wider than a thousandth of the value proves nothing: undecided. A
 value much smaller than its neighbours, zero above all, counts as a thousandth of the greatest of its array.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -40,8 +41,9 @@ def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) ->
     extra: Arrays = others or {}
     return {
         name: _verdict(name, a[name], b[name], errors[name] + extra.get(name, 0.0))
-        for name in a if name in b and name in errors
-    }  # fmt: skip
+        for name in a
+        if name in b and name in errors
+    }
 
 
 def overall(verdicts: Mapping[str, Verdict]) -> State:

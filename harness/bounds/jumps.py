@@ -1,4 +1,5 @@
 """Rows of BOUNDS for operations that jump, compare or decide: certain over the whole interval, or infinite error."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -107,7 +108,20 @@ _OPAQUE = Rule(_never, "discrete")
 BOUNDS.update({name: Rule(_comparison, "discrete") for name in COMPARISONS})
 BOUNDS.update({name: Rule(_never, "discrete", discrete=_settled_by(False)) for name in ("bit_and", "logical_and")})
 BOUNDS.update({name: Rule(_never, "discrete", discrete=_settled_by(True)) for name in ("bit_or", "logical_or")})
-BOUNDS.update({
-    name: _OPAQUE
-    for name in ("bit_not", "logic_not", "popcnt", "clz", "ffs", "bit_xor", "bit_shl", "bit_shr", "bit_sar", "unique")
-})  # fmt: skip
+BOUNDS.update(
+    {
+        name: _OPAQUE
+        for name in (
+            "bit_not",
+            "logic_not",
+            "popcnt",
+            "clz",
+            "ffs",
+            "bit_xor",
+            "bit_shl",
+            "bit_shr",
+            "bit_sar",
+            "unique",
+        )
+    }
+)

@@ -11,6 +11,7 @@ Adjoints are different. The reverse of a store takes the adjoint of the element 
 iterations do that to one element, as several stored to it, the first one takes all. Any other use of an adjoint without
 atomics by several iterations is a mistake of the compiler and not of the program: it is left to the comparison.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

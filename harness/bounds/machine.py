@@ -7,6 +7,7 @@ executor has exactly this value in all lanes. The error of an integer or a boole
 
 Once poisoned, the machine goes on as the plain reference: values stay right, errors are void.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

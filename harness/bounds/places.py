@@ -1,4 +1,5 @@
 """Handlers of memory, mutable locals, local arrays and adstacks: errors lie beside contents, in f64."""
+
 from __future__ import annotations
 
 import numpy as np

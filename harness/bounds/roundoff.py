@@ -14,6 +14,7 @@ Products and quotients add the least subnormal, approximated functions k + own o
 that may leave the domain, has infinite error. Errors are computed in f64; the rounding of that is covered by `SLACK`,
 once, at the end.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -205,9 +206,10 @@ def _repaired(
     finite = reduce(np.logical_and, [np.isfinite(x) for x in xs])
     pole = np.isinf(r) & (rule.pole(xs) if not rounded else True)
     irregular = np.where(
-        exact, np.where(np.isnan(r) | pole | np.isfinite(r) & rounded, ZERO, INF),
+        exact,
+        np.where(np.isnan(r) | pole | np.isfinite(r) & rounded, ZERO, INF),
         np.where(np.isnan(r) & (p == 0), ZERO, INF),
-    )  # fmt: skip
+    )
     inside = np.where(np.isfinite(r), regular, irregular)
     outside = np.where(exact & (~np.isfinite(r) | rounded), ZERO, np.where(known, rule.limit(xs, errors, r, e), INF))
     return np.where(known, np.where(finite, inside, outside), INF)
@@ -224,5 +226,3 @@ def real_error(source: Scalar, target: Scalar, precise: bool, x: Vector, e: Vect
     grown = np.where(e > 0, e + size * (2 * fmt.u) + fmt.tiny, ZERO if precise else np.abs(wide - r))
     same = ~np.isfinite(wide) & (e < INF)
     return np.where(size < fmt.safe, grown, np.where(same, e, np.where((e == 0) & precise, ZERO, INF)))
-
-

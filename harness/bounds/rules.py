@@ -5,6 +5,7 @@ derivative is taken at its largest over the interval (mean value theorem), or th
 interval meets a pole, a branch cut, a jump, or leaves the domain, p is infinite. Arguments are f64; NaN stands for a
 case that `roundoff` settles. The errors of integers and booleans are 0 or infinite.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,5 @@
 """Errors of the slots of an adstack. Heights are those of the stack itself; only the contents are kept here."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -4,6 +4,7 @@ The last store wins, and which is the last nobody knows. Let the stores have val
 [v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| +
 max e: zero for equal values without error. If they have none, the values differ, and the order decides.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Handlers of statements that compute values: the reference computes them, BOUNDS bounds them."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -3,6 +3,7 @@
 Wide tables scroll inside their own box, so the page never does sideways. What a campaign says is text and never
 markup: numbers are written as numbers, and everything else is escaped.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -34,13 +35,24 @@ svg { width: 100%; max-width: 40rem; height: auto; display: block; } svg text { 
 def page(plain: Plain, title: str = "Fuzzing campaign") -> str:
     """A report as HTML. title: of the page."""
     parts = [
-        f"<h1>{escape(title)}</h1>", _planted(plain["planted"]), _cards(plain["summary"]),
-        "<h2>Findings</h2>", _findings(plain["findings"]),
-        "<h2>Executors</h2>", _executors(plain["executors"]), "<h2>Executors by feature</h2>", _matrix(plain["matrix"]),
-        "<h2>Outcomes</h2>", _bars(plain["outcomes"].items()),
-        "<h2>Decided and undecided, by trips of loops</h2>", _histogram(plain["trips"]), _trips(plain["trips"]),
-        "<h2>Rate</h2>", _rates(plain["rates"]), *_coverage(plain["coverage"]),
-    ]  # fmt: skip
+        f"<h1>{escape(title)}</h1>",
+        _planted(plain["planted"]),
+        _cards(plain["summary"]),
+        "<h2>Findings</h2>",
+        _findings(plain["findings"]),
+        "<h2>Executors</h2>",
+        _executors(plain["executors"]),
+        "<h2>Executors by feature</h2>",
+        _matrix(plain["matrix"]),
+        "<h2>Outcomes</h2>",
+        _bars(plain["outcomes"].items()),
+        "<h2>Decided and undecided, by trips of loops</h2>",
+        _histogram(plain["trips"]),
+        _trips(plain["trips"]),
+        "<h2>Rate</h2>",
+        _rates(plain["rates"]),
+        *_coverage(plain["coverage"]),
+    ]
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -133,8 +145,10 @@ def _rates(rows: list[list[float]]) -> str:
     begin, end = ordered[0][0], ordered[-1][0]
     top = max(row[2] for row in ordered) or 1
     span = (end - begin) or 1
-    lines = [_line([((row[0] - begin) / span, row[2] / top) for row in ordered], "#4a86c5"),
-             _line([((row[0] - begin) / span, row[3]) for row in ordered], "#c9a227")]  # fmt: skip
+    lines = [
+        _line([((row[0] - begin) / span, row[2] / top) for row in ordered], "#4a86c5"),
+        _line([((row[0] - begin) / span, row[3]) for row in ordered], "#c9a227"),
+    ]
     return (
         '<svg viewBox="0 0 400 140" role="img"><line x1="35" y1="105" x2="390" y2="105" stroke="#8884"/>'
         f'{"".join(lines)}<text x="30" y="18" text-anchor="end">{top:.3g}</text>'
@@ -188,9 +202,11 @@ def _results(results: Plain) -> str:
     """What each executor gives, array by array, one below the other."""
     names = list(dict.fromkeys(name for found in results.values() for name in found))
     rows = [
-        [escape(f"{name} {executor}".strip()), f'<code>{escape(results[executor][name])}</code>']
-        for name in names for executor in results if name in results[executor]
-    ]  # fmt: skip
+        [escape(f"{name} {executor}".strip()), f"<code>{escape(results[executor][name])}</code>"]
+        for name in names
+        for executor in results
+        if name in results[executor]
+    ]
     return table(["array, executor", "result"], rows) if rows else ""
 
 

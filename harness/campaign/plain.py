@@ -1,4 +1,5 @@
 """Results of units as plain data, and their sum. A unit may be a stranger's: it is read as `Unit` and no more."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -56,19 +57,24 @@ class Unit:
 _COUNT = Limits(0, 1 << 62)
 SCHEMA = Schema(
     {
-        **words.WORDS, ("Unit", "comparisons"): words.COMPARED, ("Unit", "outcomes"): words.COMPARED,
+        **words.WORDS,
+        ("Unit", "comparisons"): words.COMPARED,
+        ("Unit", "outcomes"): words.COMPARED,
         ("Unit", "features"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.:*/<>=+-]*"),
         ("Found", "program"): Words("the text of a program", lambda text: len(text) <= 4 << 20),
         ("Found", "crash"): TEXT,
     },
     {
-        **words.LIMITS, **{("Unit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
-        ("Unit", "comparisons"): _COUNT, ("Unit", "features"): _COUNT,
-        ("Unit", "seed"): Limits(-(1 << 62), 1 << 62), ("Found", "seed"): Limits(-(1 << 62), 1 << 62),
+        **words.LIMITS,
+        **{("Unit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
+        ("Unit", "comparisons"): _COUNT,
+        ("Unit", "features"): _COUNT,
+        ("Unit", "seed"): Limits(-(1 << 62), 1 << 62),
+        ("Found", "seed"): Limits(-(1 << 62), 1 << 62),
         ("Found", "candidate"): Limits(0, 2),
     },
     most=1 << 26,
-)  # fmt: skip
+)
 
 
 def to_plain(found: Statistics) -> Plain:
@@ -85,9 +91,13 @@ def to_plain(found: Statistics) -> Plain:
 
 def _finding(found: Finding) -> Plain:
     return {
-        "program": to_json(found.program), "plan": asdict(found.plan), "crash": found.crash, "seed": found.seed,
-        "candidate": found.candidate, "judged": [asdict(j) for j in found.judged],
-    }  # fmt: skip
+        "program": to_json(found.program),
+        "plan": asdict(found.plan),
+        "crash": found.crash,
+        "seed": found.seed,
+        "candidate": found.candidate,
+        "judged": [asdict(j) for j in found.judged],
+    }
 
 
 def from_plain(plain: Plain) -> Statistics:

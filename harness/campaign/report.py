@@ -1,4 +1,5 @@
 """The report of a campaign as plain data: what JSON for machines and the page for people both show."""
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict
@@ -46,13 +47,20 @@ def report(store: Store, findings: Sequence[Finding] | None = None, shown: Seque
 def summary(found: Statistics) -> Plain:
     """The figures that come first."""
     return {
-        "seed": found.seed, "cases": found.cases, "seconds of processes": round(found.elapsed, 1),
-        "disagreements": found.outcomes["disagreement"], "crashes": found.crashes,
-        "decided nothing": round(found.open_share, 4), "retried in f64": found.retried,
-        "gradients": found.differentiated, "gradients judged by an oracle": found.by_oracle,
+        "seed": found.seed,
+        "cases": found.cases,
+        "seconds of processes": round(found.elapsed, 1),
+        "disagreements": found.outcomes["disagreement"],
+        "crashes": found.crashes,
+        "decided nothing": round(found.open_share, 4),
+        "retried in f64": found.retried,
+        "gradients": found.differentiated,
+        "gradients judged by an oracle": found.by_oracle,
         "gradients judged by JAX": sum(found.comparisons["reverse", "jax", verdict] for verdict in _COMPARED),
-        "median case, ms": round(found.median, 1), "adstacks in use": found.stacked, "loops nested": found.nested,
-    }  # fmt: skip
+        "median case, ms": round(found.median, 1),
+        "adstacks in use": found.stacked,
+        "loops nested": found.nested,
+    }
 
 
 def executors(found: Statistics) -> list[list[Any]]:
@@ -94,10 +102,11 @@ def coverage(found: Statistics) -> Plain:
         "derivative rules of operations": _by_operation(reverse, [name for name in VJP if any(VJP[name])]),
         "derivative rules of statements": {
             cls.__name__: backward[f"statement {cls.__name__}"]
-            for cls in REVERSE if not cls.__name__.startswith("Stack") and cls not in (Op, Atomic)
+            for cls in REVERSE
+            if not cls.__name__.startswith("Stack") and cls not in (Op, Atomic)
         },
         "derivative rules of atomics": {op: backward[f"atomic {op}"] for op in ATOMIC_OPS if atomic_fits(op, f64)},
-    }  # fmt: skip
+    }
 
 
 def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:
@@ -112,12 +121,15 @@ def finding(found: Finding) -> Plain:
     key = failed_key(found.judged)
     wrong = [j for j in found.judged if j.verdict == "disagree"]
     return {
-        "title": found.title, "seed": found.seed, "case": found.case,
-        "direction": key[0] if key else "", "executor": key[1] if key else "",
+        "title": found.title,
+        "seed": found.seed,
+        "case": found.case,
+        "direction": key[0] if key else "",
+        "executor": key[1] if key else "",
         "program": definitions(found.program).strip(),
         "differences": [f"{j.executor} against {j.reference}: {j.reason}" for j in wrong],
         "agreed": sorted({j.executor for j in found.judged if j.verdict == "ok" and j.direction == (key or ("",))[0]}),
-    }  # fmt: skip
+    }
 
 
 def undecided_share(plain: Plain) -> float:

@@ -3,6 +3,7 @@
 Everything is of the finding's first launch, on the reference and on the executor that disagreed; beside them JAX, which
 shares no derivative with either. What cannot be run says why.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,6 +3,7 @@
 A unit that is lost with its worker is run by another one; one that fails by itself ends the campaign, which loses
 nothing that was finished.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -73,9 +74,12 @@ class Cluster:
 
 
 def run(
-    store: Store, pool: Pool, cases: int | None = None, seconds: float | None = None,
+    store: Store,
+    pool: Pool,
+    cases: int | None = None,
+    seconds: float | None = None,
     progress: Callable[[Statistics], None] = lambda statistics: None,
-) -> Statistics:  # fmt: skip
+) -> Statistics:
     """Run pending units until the campaign has so many cases, or for so many seconds. Gives the sum of all units."""
     end = None if seconds is None else time.monotonic() + seconds
     found = total((part for _, part in store.results()), store.spec.seed)

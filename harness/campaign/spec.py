@@ -1,4 +1,5 @@
 """What a campaign runs. Unit k is the cases seed + k * size .. seed + (k + 1) * size - 1."""
+
 from __future__ import annotations
 
 import json
@@ -35,11 +36,13 @@ class Spec:
 
 SCHEMA = Schema(
     {
-        ("Spec", "backends"): BACKEND, ("Spec", "peers"): PEER, ("Spec", "mutant"): one_of(("", *MUTANTS)),
+        ("Spec", "backends"): BACKEND,
+        ("Spec", "peers"): PEER,
+        ("Spec", "mutant"): one_of(("", *MUTANTS)),
         ("Spec", "profile"): one_of(("", "smooth", "wild", "operations")),
     },
     {("Spec", "seed"): Limits(-(1 << 62), 1 << 62), ("Spec", "size"): Limits(1, 1 << 30)},
-)  # fmt: skip
+)
 
 
 def from_json(text: str) -> Spec:

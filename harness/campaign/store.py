@@ -3,6 +3,7 @@
 A file appears whole or not at all, so a campaign may be stopped at any time and resumed. The folder may be a
 stranger's: what is read of it are small regular files, and data of the forms that are written here.
 """
+
 from __future__ import annotations
 
 import itertools

@@ -2,6 +2,7 @@
 
 The process stands alone, so that a unit runs alike under a pool here and under a worker of a cluster.
 """
+
 from __future__ import annotations
 
 import json
@@ -25,9 +26,16 @@ def run(spec: Spec, unit: int) -> Plain:
     """The statistics of a unit, as plain data. Programs that crash are findings."""
     draw = partial(sample, profile=spec.profile or None)
     found = fuzz(
-        None, spec.size, spec.first(unit), spec.backends, 1, draw, mutant=spec.mutant, peers=spec.peers,
+        None,
+        spec.size,
+        spec.first(unit),
+        spec.backends,
+        1,
+        draw,
+        mutant=spec.mutant,
+        peers=spec.peers,
         thorough=spec.thorough,
-    )  # fmt: skip
+    )
     return {"unit": unit, "ended": time.time(), **to_plain(found)}
 
 

@@ -1,4 +1,5 @@
 """The CUDA backend on the emulated driver, one instance a process for each way to run a grid."""
+
 from __future__ import annotations
 
 from functools import cache

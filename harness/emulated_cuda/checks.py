@@ -13,6 +13,7 @@ and two plain writes are none, because programs let threads store the same numbe
 block (fibers.py). Functions named sg.atomic.* are atomics in all they do, and sg.fail is not looked at. By address
 means by the first byte of an access: elements are accessed by one type.
 """
+
 from __future__ import annotations
 
 import re
@@ -108,15 +109,27 @@ def checked_text(places: Places, identity: str = "") -> str:
     whether nothing orders an access with one now, and the tag of readers that nothing orders.
     """
     words = {
-        "TABLE": places.table.buffer_info()[0], "COUNT": places.table.buffer_info()[0] + 8,
-        "REPORT": places.report.buffer_info()[0], "THREAD_MASK": _ATOMIC - 1,
-        "LOW": places.low, "BYTES": places.bytes if places.shadow else 0, "SHADOW": places.shadow,
-        "EPOCH_SHIFT": EPOCH_SHIFT, "ATOMIC": _ATOMIC, "IDENTITY": ~_ATOMIC,
-        **{name: places.word(number) for name, number in (
-            ("RACES", RACES), ("RACE_AT", RACE_AT), ("RACE_THREAD", RACE_THREAD), ("RACE_OTHER", RACE_OTHER),
-            ("RACE_KIND", RACE_KIND),
-        )},
-    }  # fmt: skip
+        "TABLE": places.table.buffer_info()[0],
+        "COUNT": places.table.buffer_info()[0] + 8,
+        "REPORT": places.report.buffer_info()[0],
+        "THREAD_MASK": _ATOMIC - 1,
+        "LOW": places.low,
+        "BYTES": places.bytes if places.shadow else 0,
+        "SHADOW": places.shadow,
+        "EPOCH_SHIFT": EPOCH_SHIFT,
+        "ATOMIC": _ATOMIC,
+        "IDENTITY": ~_ATOMIC,
+        **{
+            name: places.word(number)
+            for name, number in (
+                ("RACES", RACES),
+                ("RACE_AT", RACE_AT),
+                ("RACE_THREAD", RACE_THREAD),
+                ("RACE_OTHER", RACE_OTHER),
+                ("RACE_KIND", RACE_KIND),
+            )
+        },
+    }
     return re.sub(r"\b[A-Z_]{3,}\b", lambda m: str(words[m[0]]), _TEXT + (identity or _ALONE))
 
 

@@ -1,4 +1,5 @@
 """Modules of the emulated device: an image is the LLVM text itself; loading compiles it for the host."""
+
 from __future__ import annotations
 
 import ctypes
@@ -69,7 +70,6 @@ class Module:
         }
         self.early = 0
         self.digest = hashlib.sha256(image).hexdigest()
-
 
     def _serial(self, address: int) -> Callable[[int, int, int, bool], None]:
         """Runs all threads of a grid one after another."""

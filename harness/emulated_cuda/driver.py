@@ -8,6 +8,7 @@
   they are in blocks and warps, and wait for each other (fibers.py).
 * Grids and blocks without threads, more parameters than may be, entries that write their parameters are refused.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -35,6 +36,7 @@ CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
 _MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
 _CONTEXT = 0x1000
 
+
 @dataclass
 class Recorded:
     """What an instance launches: function, blocks, threads and parameters, by node. clear: see `Driver.instantiate`."""
@@ -49,9 +51,14 @@ class EmulatedDriver(Work):
     """
 
     def __init__(
-        self, card: Card = CARD, backward: bool = False, most: int = 0, strict: bool = True, effort: int = 0,
+        self,
+        card: Card = CARD,
+        backward: bool = False,
+        most: int = 0,
+        strict: bool = True,
+        effort: int = 0,
         blocks: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """backward: the last thread of a grid runs first. most: threads that a grid has at most, however many were
         asked for, so that each runs several iterations; 0: all. strict: a race is an error. effort: of LLVM's. blocks:
         threads are in blocks and warps.
@@ -230,9 +237,7 @@ class EmulatedDriver(Work):
             return
         self._within(address, width * count, f"cuMemsetD{8 * width}Async")
         pattern = item.to_bytes(width, "little") * count if width > 1 else b""
-        work = (lambda: _move(address, pattern, len(pattern))) if pattern else (
-            lambda: _set(address, item, count)
-        )  # fmt: skip
+        work = (lambda: _move(address, pattern, len(pattern))) if pattern else (lambda: _set(address, item, count))
         self._queue("fill", stream, work)
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
@@ -274,9 +279,7 @@ class EmulatedDriver(Work):
         if self.strict:
             raise refusal(719, "cuLaunchKernel", str(race))
 
-    def launch(
-        self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None
-    ) -> None:
+    def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None) -> None:
         """Queue a grid. parameters: packed as `Entry` says."""
         if not (1 <= blocks <= _MOST_BLOCKS and 1 <= threads <= _MOST_THREADS):
             raise refusal(1, "cuLaunchKernel", f"{blocks} blocks of {threads} threads")
@@ -302,9 +305,7 @@ class EmulatedDriver(Work):
     def discard(self, instance: Instance) -> None:
         del self._instances[instance.executable]
 
-    def set_node(
-        self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes
-    ) -> None:  # fmt: skip
+    def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:
         """What a node of an instance launches from now on. Its function may not change here."""
         held = self._instances[graph].nodes if graph in self._instances else {}
         if node not in held or held[node][0] != function:

@@ -7,6 +7,7 @@ Memory that a block shares is garbage at first.
 
 Threads of one block take turns in one thread of the host, in a fixed order; blocks run one after another.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -169,11 +170,20 @@ def asking(text: str) -> str:
 def fiber_text(text: str, room: Fibers, places: Places) -> str:
     """What every module has: mail, the switch between threads, and the beginning of a block."""
     words = {
-        "CONTEXT_BYTES": _CONTEXT, "CONTEXTS": room.contexts, "MAIL_BYTES": _MAIL, "MAILS": room.mails,
-        "STACK_BYTES": _STACK, "STACKS": room.stacks, "EPOCH_AT": places.word(EPOCH), "EPOCH_SHIFT": EPOCH_SHIFT,
-        "OF_BLOCK": _OF_BLOCK, "OF_PHASE": _OF_PHASE, "MANY_THREADS": _MANY, "GARBAGE": _garbage(text),
+        "CONTEXT_BYTES": _CONTEXT,
+        "CONTEXTS": room.contexts,
+        "MAIL_BYTES": _MAIL,
+        "MAILS": room.mails,
+        "STACK_BYTES": _STACK,
+        "STACKS": room.stacks,
+        "EPOCH_AT": places.word(EPOCH),
+        "EPOCH_SHIFT": EPOCH_SHIFT,
+        "OF_BLOCK": _OF_BLOCK,
+        "OF_PHASE": _OF_PHASE,
+        "MANY_THREADS": _MANY,
+        "GARBAGE": _garbage(text),
         "MASKS": "\n".join(f'  store volatile i32 %{name}, ptr @"sg.emulated.{name}"' for name in REGISTERS),
-    }  # fmt: skip
+    }
     filled = re.sub(r"\b[A-Z_]{5,}\b", lambda m: str(words[m[0]]), _TEXT)
     return "\n".join([*(_ask(name, *row) for name, row in ASKS.items()), filled])
 

@@ -1,4 +1,5 @@
 """What the emulated device has seen that a program should not do."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

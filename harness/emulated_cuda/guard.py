@@ -7,6 +7,7 @@ code, as it must: the thread that it interrupts may hold any lock. Faults elsewh
 An owner's words: whether its pages are closed, accesses counted, a signal to raise at each of them or 0.
 Words of `_head`: address of the entries (low, high, owner), their number, address of the former action.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,5 @@
 """LLVM text of the host, compiled and loaded; the code goes away with the object."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 """ONE_LANE: what the helpers of warps and blocks mean where a warp has one lane, by the third part of their name."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -39,7 +40,7 @@ def _list(name: str, result: str, types: list[str]) -> str:
     lines = []
     for k in range(len(types)):
         before = f"%n{k}" if k else "0"
-        lines.append(f"  %at{k} = getelementptr i16, ptr addrspace(3) @\"sg.shared.list\", i32 {before}")
+        lines.append(f'  %at{k} = getelementptr i16, ptr addrspace(3) @"sg.shared.list", i32 {before}')
         lines.append(f"  %was{k} = load i16, ptr addrspace(3) %at{k}")
         lines.append(f"  %new{k} = select i1 %a{k}, i16 {k}, i16 %was{k}")
         lines.append(f"  store i16 %new{k}, ptr addrspace(3) %at{k}")

@@ -3,6 +3,7 @@
 Addresses are never used twice, so what is freed stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
 boolean. For the checks of kernels, `head` leads to (low, high) of what there is, ascending.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -145,7 +146,7 @@ class Memory:
         return k >= 0 and address + size <= self._lows[k] + self.blocks[self._lows[k]].size
 
     def kind_at(self, address: int) -> str:
-        """"device", "managed", "pinned", or "" for memory that is not ours."""
+        """ "device", "managed", "pinned", or "" for memory that is not ours."""
         k = bisect_right(self._lows, address) - 1
         block = self.blocks[self._lows[k]] if k >= 0 else None
         return block.kind if block and address < block.address + block.size else ""

@@ -1,4 +1,5 @@
 """What machine code calls of the driver, as functions of C: launches, fills, events, and graphs of launches."""
+
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +17,8 @@ _FORMS = {
     "cuEventRecord": (_PTR, _PTR),
     "cuGraphLaunch": (_PTR, _PTR),
     "cuGraphExecKernelNodeSetParams": (_PTR, _PTR, _PTR),
-    "cuStreamIsCapturing": (_PTR, _PTR), "cuCtxGetCurrent": (_PTR,),
+    "cuStreamIsCapturing": (_PTR, _PTR),
+    "cuCtxGetCurrent": (_PTR,),
 }
 """Parameters by name; all return a code."""
 
@@ -27,9 +29,15 @@ class KernelNode(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS, its second version."""
 
     _fields_ = [
-        ("function", _PTR), ("grid", _U32 * 3), ("block", _U32 * 3), ("shared", _U32), ("given", _PTR),
-        ("extra", _PTR), ("kernel", _PTR), ("context", _PTR),
-    ]  # fmt: skip
+        ("function", _PTR),
+        ("grid", _U32 * 3),
+        ("block", _U32 * 3),
+        ("shared", _U32),
+        ("given", _PTR),
+        ("extra", _PTR),
+        ("kernel", _PTR),
+        ("context", _PTR),
+    ]
 
 
 class Calls(Protocol):
@@ -52,10 +60,14 @@ class EntryPoints:
         """entry: of a function."""
         self._calls, self._entry = calls, entry
         does: dict[str, Callable[..., int]] = {
-            "cuLaunchKernel": self._on_launch, "cuMemsetD8Async": self._on_fill, "cuEventRecord": self._on_record,
-            "cuGraphLaunch": self._on_launch_graph, "cuGraphExecKernelNodeSetParams": self._on_set_node,
-            "cuStreamIsCapturing": self._on_is_capturing, "cuCtxGetCurrent": self._on_get_context,
-        }  # fmt: skip
+            "cuLaunchKernel": self._on_launch,
+            "cuMemsetD8Async": self._on_fill,
+            "cuEventRecord": self._on_record,
+            "cuGraphLaunch": self._on_launch_graph,
+            "cuGraphExecKernelNodeSetParams": self._on_set_node,
+            "cuStreamIsCapturing": self._on_is_capturing,
+            "cuCtxGetCurrent": self._on_get_context,
+        }
         self._functions = {name: ctypes.CFUNCTYPE(_INT, *_FORMS[name])(does[name]) for name in ADDRESSES.values()}
         self.addresses = {name: ctypes.cast(f, _PTR).value or 0 for name, f in self._functions.items()}
         self.failure: BaseException | None = None
@@ -71,9 +83,19 @@ class EntryPoints:
         return 0
 
     def _on_launch(
-        self, function: int | None, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int,
-        stream: int | None, given: int | None, extra: int | None,
-    ) -> int:  # fmt: skip
+        self,
+        function: int | None,
+        gx: int,
+        gy: int,
+        gz: int,
+        bx: int,
+        by: int,
+        bz: int,
+        shared: int,
+        stream: int | None,
+        given: int | None,
+        extra: int | None,
+    ) -> int:
         """Parameters are read before it returns. Entries of ours have one axis and no memory of a size given here."""
         if (gy, gz, by, bz, shared, extra) != (1, 1, 1, 1, 0, None):
             return _INVALID

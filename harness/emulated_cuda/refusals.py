@@ -1,4 +1,5 @@
 """Errors as the driver words them."""
+
 from __future__ import annotations
 
 from ...backends.cuda.driver import DriverError

@@ -3,6 +3,7 @@
 That is the most that asynchrony can do to a host that forgets to wait. Order is the driver's: work of one stream in
 order; work on stream 0 behind all earlier work of other streams, and theirs behind its; and events.
 """
+
 from __future__ import annotations
 
 from collections import deque

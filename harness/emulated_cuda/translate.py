@@ -9,6 +9,7 @@ Each access to global memory (address space 1) passes through `sg.emulated.check
 allocations is reported with its address and changes nothing. Text is rewritten line by line: the builder writes one
 instruction on each.
 """
+
 from __future__ import annotations
 
 import re
@@ -23,15 +24,26 @@ from .lanes import ONE_LANE
 REGISTERS = {
     **{f"{name}.{axis}": 0 for name in ("tid", "ctaid") for axis in "xyz"},
     **{f"{name}.{axis}": 1 for name in ("ntid", "nctaid") for axis in "xyz"},
-    "laneid": 0, "warpid": 0, "warpsize": 1, "lanemask.lt": 0, "lanemask.le": 1, "lanemask.eq": 1, "lanemask.gt": 0,
+    "laneid": 0,
+    "warpid": 0,
+    "warpsize": 1,
+    "lanemask.lt": 0,
+    "lanemask.le": 1,
+    "lanemask.eq": 1,
+    "lanemask.gt": 0,
     "lanemask.ge": 1,
-}  # fmt: skip
+}
 """Special registers and what they hold in every thread; ctaid.x and nctaid.x are set by the loop."""
 
 PLAIN = {
-    "llvm.nvvm.barrier0": "", "llvm.nvvm.bar.warp.sync": "", "llvm.nvvm.membar.gl": "", "llvm.nvvm.membar.cta": "",
-    "llvm.nvvm.membar.sys": "", "llvm.nvvm.fence.acq_rel.sys": "", "llvm.nvvm.barrier.cta.sync.aligned.all": "",
-}  # fmt: skip
+    "llvm.nvvm.barrier0": "",
+    "llvm.nvvm.bar.warp.sync": "",
+    "llvm.nvvm.membar.gl": "",
+    "llvm.nvvm.membar.cta": "",
+    "llvm.nvvm.membar.sys": "",
+    "llvm.nvvm.fence.acq_rel.sys": "",
+    "llvm.nvvm.barrier.cta.sync.aligned.all": "",
+}
 """Intrinsics without a result that mean nothing for a single thread."""
 
 
@@ -164,9 +176,7 @@ def _libm(found: re.Match[str]) -> str:
     return f'@"{_LIBM[found[1]]}"' if found[1] in _LIBM else found[0]
 
 
-_LIBM = {
-    device: host for row in LIBRARY.values() for device, host in zip(row["libdevice"], row["libm"], strict=True)
-}
+_LIBM = {device: host for row in LIBRARY.values() for device, host in zip(row["libdevice"], row["libm"], strict=True)}
 
 
 # ---- warps and blocks of one lane ---------------------------------------------------------------------------

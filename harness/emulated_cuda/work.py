@@ -2,6 +2,7 @@
 
 Managed memory is closed to the host (guard.py) whenever something is queued that has not run.
 """
+
 from __future__ import annotations
 
 import faulthandler

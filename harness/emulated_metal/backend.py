@@ -3,6 +3,7 @@
 It does what docs/metal.md says of a launcher: fills the argument block, places the adstacks, and runs the entry points
 in order. Parallel tasks have GROUPS threadgroups, so their threads stride over the iterations.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -3,6 +3,7 @@
 Address spaces are one here, and threads run one after another, so atomics are plain. Literals without a suffix are
 f32 by an option of the compiler (library.py).
 """
+
 from __future__ import annotations
 
 HEADER = """

@@ -3,6 +3,7 @@
 Every text stands in a namespace of its own, as it would be a library of its own for Metal. What an entry point is given
 follows from the table of its arguments, so a table that is wrong does not compile or gives wrong results.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -21,9 +22,20 @@ from .header import HEADER
 
 COMPILER = "g++"
 CURE = "apt-get install g++"
-OPTIONS = ("-std=c++17", "-shared", "-fPIC", "-fsingle-precision-constant", "-ffp-contract=off", "-fwrapv",
-           "-fno-strict-aliasing", "-O1", "-Wno-attributes", "-Wno-unknown-pragmas", "-Werror=uninitialized",
-           "-Werror=maybe-uninitialized")  # fmt: skip
+OPTIONS = (
+    "-std=c++17",
+    "-shared",
+    "-fPIC",
+    "-fsingle-precision-constant",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-O1",
+    "-Wno-attributes",
+    "-Wno-unknown-pragmas",
+    "-Werror=uninitialized",
+    "-Werror=maybe-uninitialized",
+)
 """A variable that may be read before it is written is an error, as far as the compiler sees it."""
 
 Run = Callable[[int, int], None]
@@ -49,12 +61,17 @@ def source(entries: Sequence[Entry]) -> str:
 def _namespace(entry: Entry) -> str:
     lines = [line for line in _ARRAYS.sub("", entry.text).splitlines() if not line.startswith("#")]
     given = ", ".join(_given(argument) for argument in entry.arguments)
-    return "\n".join([
-        f"namespace in_{entry.name} {{", *lines,
-        "static void run(ulong address, uint groups) {",
-        f"  for (uint k = 0; k < groups * {entry.threads}u; k++) {entry.name}({given});", "}", "}",
-        f'extern "C" void run_{entry.name}(ulong address, uint groups) {{ in_{entry.name}::run(address, groups); }}',
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"namespace in_{entry.name} {{",
+            *lines,
+            "static void run(ulong address, uint groups) {",
+            f"  for (uint k = 0; k < groups * {entry.threads}u; k++) {entry.name}({given});",
+            "}",
+            "}",
+            f'extern "C" void run_{entry.name}(ulong address, uint groups) {{ in_{entry.name}::run(address, groups); }}',
+        ]
+    )
 
 
 def _given(argument: Argument) -> str:

@@ -3,6 +3,7 @@
 A peer's gradient has rules of its own about the form of a kernel. A program outside them costs a launch and decides
 nothing, so it is rewritten where that keeps it valid, and else not drawn. What it computes is left to chance as ever.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -28,10 +29,24 @@ IN_ARGUMENTS = 0.95
 _EXITS = (m.While, m.Break, m.Continue)
 """What no peer differentiates."""
 
-_WITHOUT_RULE = frozenset({
-    "round", "sgn", "inv", "rcp", "popcnt", "clz", "ffs", "frexp", "bit_not", "isnan", "isinf", "stop_grad",
-    "assume_unique", "volatile_load",
-})  # fmt: skip
+_WITHOUT_RULE = frozenset(
+    {
+        "round",
+        "sgn",
+        "inv",
+        "rcp",
+        "popcnt",
+        "clz",
+        "ffs",
+        "frexp",
+        "bit_not",
+        "isnan",
+        "isinf",
+        "stop_grad",
+        "assume_unique",
+        "volatile_load",
+    }
+)
 """Functions for which peers have no derivative, or which they do not have."""
 
 
@@ -91,8 +106,13 @@ def stores_once(program: Program) -> bool:
     """Whether no element is stored twice, as far as the text tells: peers demand that all but the first change of an
     element be an atomic, and promise nothing else.
     """
-    stored = [(t, outer) for s, outer in nested(program.kernel.body) if isinstance(s, m.Assign)
-              for t in s.targets if isinstance(m.root(t), m.Element)]  # fmt: skip
+    stored = [
+        (t, outer)
+        for s, outer in nested(program.kernel.body)
+        if isinstance(s, m.Assign)
+        for t in s.targets
+        if isinstance(m.root(t), m.Element)
+    ]
     if len({t for t, _ in stored}) < len(stored):
         return False
     loops = [(t, s) for t, outer in stored for k, s in enumerate(outer) if isinstance(s, m.For) and (k or s.serialize)]
@@ -162,11 +182,19 @@ def with_arguments(program: Program) -> Program:
     """All memory as arrays given to the kernel, but for what functions use, and vectors of which single entries are
     changed, which peers do not take so; a single number is an array of one element.
     """
-    inside = {n.field for f in program.kernel.functions for n in walk_program(_alone(program, f))
-              if isinstance(n, (m.Element, m.Extent, m.Over))}  # fmt: skip
+    inside = {
+        n.field
+        for f in program.kernel.functions
+        for n in walk_program(_alone(program, f))
+        if isinstance(n, (m.Element, m.Extent, m.Over))
+    }
     given = {f.name for f in program.fields if f.name not in inside and not f.offset and not f.dtype.is_bool}
-    given -= {r.field for n in walk_program(program) for t in _targets(n)
-              if isinstance(r := m.root(t), m.Element) and r is not t}  # fmt: skip
+    given -= {
+        r.field
+        for n in walk_program(program)
+        for t in _targets(n)
+        if isinstance(r := m.root(t), m.Element) and r is not t
+    }
     single = {f.name for f in program.fields if f.name in given and not f.shape}
 
     def placed(node: object) -> object:
@@ -174,7 +202,5 @@ def with_arguments(program: Program) -> Program:
         return m.Element(node.field, (m.Number(0),)) if found else node  # type: ignore[attr-defined]
 
     made = rebuilt_program(program, placed)
-    kept = tuple(
-        replace(f, argument=f.name in given, shape=(1,) if f.name in single else f.shape) for f in made.fields
-    )
+    kept = tuple(replace(f, argument=f.name in given, shape=(1,) if f.name in single else f.shape) for f in made.fields)
     return replace(made, fields=kept)

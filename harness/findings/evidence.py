@@ -2,6 +2,7 @@
 
 The reference interpreter and the CPU run the gradient that our compiler makes; dual numbers and JAX know nothing of it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -97,4 +98,3 @@ def _is_steady(found: Bounded, made: Lowerings, initial: Arrays, seeds: Arrays, 
 
 def _finite(array: np.ndarray) -> bool:
     return bool(np.isfinite(array).all())
-

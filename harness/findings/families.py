@@ -2,6 +2,7 @@
 
 Invariant: a family is represented by its smallest program.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -118,10 +119,13 @@ class Families:
         """
         found, called = traits(program), calls_of(program)
         return any(
-            s.peer == peer and s.is_wrong_gradient and s.traits <= found and any(c <= called for c in family.calls)
+            s.peer == peer
+            and s.is_wrong_gradient
+            and s.traits <= found
+            and any(c <= called for c in family.calls)
             and foretell(s.traits)
             for s, family in self.known.items()
-        )  # fmt: skip
+        )
 
     @property
     def wrong_gradients(self) -> list[Family]:

@@ -5,6 +5,7 @@ findings small. Once a family is known, programs that have all its traits are mo
 to what is not known yet; for the same reason findings that show what is known are mostly left as they are, and
 programs of which a peer gives no gradient, by all that it did so far, are mostly not asked.
 """
+
 from __future__ import annotations
 
 import threading
@@ -240,9 +241,19 @@ def _case(found: Hunt, worker: Worker, seed: int, backends: tuple[str, ...], sam
 def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
     """What is compared beside peers: backends and dual numbers, at the least cost."""
     return Plan(
-        backends, text=False, counts=False, forward=False, classic=False, effort=0, twins=False, tangents=False,
-        masked=False, again=False, policy="", peers=peers,
-    )  # fmt: skip
+        backends,
+        text=False,
+        counts=False,
+        forward=False,
+        classic=False,
+        effort=0,
+        twins=False,
+        tangents=False,
+        masked=False,
+        again=False,
+        policy="",
+        peers=peers,
+    )
 
 
 # ---- making small -----------------------------------------------------------------------------------------------

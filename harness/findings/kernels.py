@@ -6,6 +6,7 @@ one mistake of a peer hides the next, and they are made small sooner. Loops coun
 of, differences and numbers below zero among it; loops at the top of the kernel are at times serial, from element to
 element of an array.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -136,11 +137,19 @@ class KernelsForPeers(Kernels):
     def _range(self) -> Serial:
         """Counted by the text, by data, by arguments, by indices around, by differences; from below zero, empty."""
         kinds: list[Callable[[], tuple[m.Range, int, int]]] = [
-            self._up_to(self._literal), self._up_to(self._literal), self._up_to(self._by_data),
-            self._up_to(self._by_data), self._up_to(self._counted_range), self._up_to(self._between),
-            self._up_to(self._triangular), self._up_to(self._triangular), self._up_to(self._empty),
-            self._falling, self._falling, self._below_zero,
-        ]  # fmt: skip
+            self._up_to(self._literal),
+            self._up_to(self._literal),
+            self._up_to(self._by_data),
+            self._up_to(self._by_data),
+            self._up_to(self._counted_range),
+            self._up_to(self._between),
+            self._up_to(self._triangular),
+            self._up_to(self._triangular),
+            self._up_to(self._empty),
+            self._falling,
+            self._falling,
+            self._below_zero,
+        ]
         self.bounding = self.draw.boolean(PLAIN_BOUNDS)
         with self.only_reading():
             domain, least, most = self.draw.choice(kinds)()

@@ -3,6 +3,7 @@
 The right gradient is in the file as numbers. The script does not ask to be believed: it differentiates the peer's own
 forward pass by central differences, and ends with status 2 if the numbers do not agree with these.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -105,9 +106,12 @@ def script(program: Program, peer: str, known: Evidence, title: str, version: st
     """The text of a script about the gradient of a program, all of whose reals are in double precision."""
     dialect = DIALECTS[peer]
     head = _HEAD.format(
-        title=title, story=_story(peer, version, known), package=dialect.package, alias=dialect.alias,
+        title=title,
+        story=_story(peer, version, known),
+        package=dialect.package,
+        alias=dialect.alias,
         start=start_line(program, peer).replace(f"getattr({dialect.alias}, arch)", f"{dialect.alias}.cpu"),
-    )  # fmt: skip
+    )
     kernel = ["", "", definitions(program, peer), "", *_data(program, peer, known)]
     return "\n".join([head, *_memory(program, peer), *kernel, *_launches(program, peer)]) + _FOOT
 

@@ -3,6 +3,7 @@
 A script is kept only if it ran in a process of its own and said that the peer is wrong. The folder may hold what others
 put there: a file in its place is replaced and no link followed, and a script imports nothing that lies beside it.
 """
+
 from __future__ import annotations
 
 import re
@@ -91,7 +92,17 @@ def page(found: Iterable[Written]) -> str:
         kernel = definitions(w.family.finding.program, w.family.signature.peer).strip()
         lines = [line for line in w.said.splitlines() if not line.startswith("[")]
         parts += [
-            f"## {w.family.signature.title}", "", f"`{w.path.name}`; made small {w.family.count} times.", "",
-            "```python", kernel, "```", "", "```", *lines, "```", "",
-        ]  # fmt: skip
+            f"## {w.family.signature.title}",
+            "",
+            f"`{w.path.name}`; made small {w.family.count} times.",
+            "",
+            "```python",
+            kernel,
+            "```",
+            "",
+            "```",
+            *lines,
+            "```",
+            "",
+        ]
     return "\n".join(parts)

@@ -4,6 +4,7 @@ family of findings is told from others by.
 After reduction nothing is left that could go without the failure going too, so each trait that is left takes part in
 it. Two programs with the same traits may still fail for two reasons: families are found too few rather than too many.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -116,8 +117,11 @@ def _ranges(f: Facts) -> list[m.Range]:
 
 def _bound_by_difference(f: Facts) -> bool:
     """A serial loop that ends where a difference says, of numbers that the text does not tell."""
-    return any(isinstance(n, m.Binary) and n.op == "-" and not isinstance(n.right, m.Number)
-               for d in _ranges(f) for n in walk(d.end))  # fmt: skip
+    return any(
+        isinstance(n, m.Binary) and n.op == "-" and not isinstance(n.right, m.Number)
+        for d in _ranges(f)
+        for n in walk(d.end)
+    )
 
 
 def _begins_elsewhere(f: Facts) -> bool:
@@ -135,8 +139,9 @@ def _in_memory(place: m.Expr) -> bool:
 
 def _stored_and_read(f: Facts) -> bool:
     """An element of one array is stored, and one is read in the same kernel."""
-    written = {r.field for n in f.nodes if isinstance(n, m.Assign) for t in n.targets
-               if isinstance(r := m.root(t), m.Element)}  # fmt: skip
+    written = {
+        r.field for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(r := m.root(t), m.Element)
+    }
     return any(isinstance(n, m.Element) and n.field in written for n in _reads(f.program.kernel.body))
 
 
@@ -185,8 +190,12 @@ def _vectors(f: Facts) -> set[str]:
     found = {field.name for field in f.program.fields if field.element}
     assigned = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     while True:
-        more = {r.name for n in assigned for t, v in zip(n.targets, n.values)
-                if isinstance(r := m.root(t), m.Name) and (r is not t or _is_vector(v, found))}  # fmt: skip
+        more = {
+            r.name
+            for n in assigned
+            for t, v in zip(n.targets, n.values)
+            if isinstance(r := m.root(t), m.Name) and (r is not t or _is_vector(v, found))
+        }
         if more <= found:
             return found
         found |= more

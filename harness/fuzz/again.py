@@ -4,6 +4,7 @@ those that are counted.
 
 What both launches compute need not be the gradient of anything. They must be what the reference computes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -33,9 +34,7 @@ def compare(
         yield from _relaunched(lean, state, scalars, reference)
 
 
-def _relaunched(
-    lean: Lowered, first: Arrays, scalars: Scalars, reference: ReferenceBackend
-) -> Iterator[Judged]:
+def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[Judged]:
     """Launch on a state, then on one with more trips. Nothing if the second is the first, traps or has no gradient."""
     if lean.counting is None or lean.marking is not None:
         return

@@ -4,6 +4,7 @@ The standard is that of executors which contract and approximate. A program is j
 makes one. Where the gradient alone is wanted, the peer gets what the interpreter left in memory, and does not launch
 the kernel itself: it would compile for as long again.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -4,6 +4,7 @@ Executors of one kernel are compared value by value, in order of text. Where a g
 has no statements of ours, the forward kernel gets an element of an array added to every real value, so that the
 gradient of that array is the adjoint of every value; dual numbers say what each should be.
 """
+
 from __future__ import annotations
 
 import re
@@ -278,4 +279,3 @@ class _Reverse:
         plan = Plan((), only=("reverse", "dual"))
         judged = list(compare(made, of.initial, of.scalars, of.seeds, plan))
         return next((j.reason for j in judged if j.verdict == "disagree"), "")
-

@@ -4,6 +4,7 @@ Forward, the standard is the interpreter on the kernel as written; reverse, the 
 they are compared with differs from them in text (the model's own rendering), in passes, in lowering, in machine or in
 method (dual numbers, JAX), so that any single mistake has a witness. A trap must be a trap everywhere.
 """
+
 from __future__ import annotations
 
 import time
@@ -378,9 +379,7 @@ class _Case:
             errors = {name: found.errors[name] for name in seeds}
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
-    def _pull(
-        self, lowered: Lowered, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays
-    ) -> Arrays:
+    def _pull(self, lowered: Lowered, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays) -> Arrays:
         """Adjoints of the initial content: the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):

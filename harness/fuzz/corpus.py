@@ -10,6 +10,7 @@ A corpus may be a stranger's. `program.json` and `plan.json` are all that is rea
 folder itself and as data that closed tables allow (`plain_data`); case.py is for people and never run. What is written
 replaces a link in its place and does not follow it.
 """
+
 from __future__ import annotations
 
 import json

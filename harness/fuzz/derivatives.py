@@ -6,6 +6,7 @@ the cotangents of the final content, <c, J t> of the plain kernel must be <J^T c
 know no derivative rule of ours. Forward mode shares the rules with the gradient: the comparison judges it more than
 the gradient, which the others judge.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -151,8 +152,10 @@ class _Pulled:
 
     def _direction(self) -> dict[str, np.ndarray]:
         """Of all lengths: an adjoint at the wrong element would not show where the two move alike."""
-        return {n: _lengths(n, self.initial[n].shape) * signs(generator("tangent", n), self.initial[n].shape)
-                for n in self.names}  # fmt: skip
+        return {
+            n: _lengths(n, self.initial[n].shape) * signs(generator("tangent", n), self.initial[n].shape)
+            for n in self.names
+        }
 
     def _terms(self, gradient: Arrays, tangents: Arrays) -> np.ndarray:
         """Terms of <gradient, t>."""

@@ -2,6 +2,7 @@
 
 Nothing here knows whether an edit still types: the frontend refuses what does not, and the reducer goes on.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -135,9 +136,10 @@ def _in_place_of(block: m.Block, name: m.Name, value: m.Expr) -> m.Block:
 def simplifications(program: Program) -> Iterator[Program]:
     """With one expression replaced by a number or by an operand of it; large ones first."""
     found = [
-        (p, n) for p, n in places(program.kernel)
+        (p, n)
+        for p, n in places(program.kernel)
         if isinstance(n, m.Expr) and not isinstance(n, m.Number) and not _is_target(p)
-    ]  # fmt: skip
+    ]
     for path, node in sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))):
         for new in _replacements(path, node):
             yield _at(program, path, new)
@@ -234,7 +236,17 @@ def plain_memory(program: Program) -> Iterator[Program]:
 
 
 EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
-    slices, deletions, plain_memory, hoists, deletions, inlined, plainer, deletions, simplifications, inlined,
-    deletions, smaller_inputs,
-)  # fmt: skip
+    slices,
+    deletions,
+    plain_memory,
+    hoists,
+    deletions,
+    inlined,
+    plainer,
+    deletions,
+    simplifications,
+    inlined,
+    deletions,
+    smaller_inputs,
+)
 """In the order in which they are tried; all again as long as one of them succeeds."""

@@ -1,4 +1,5 @@
 """How executions ended, in words, and whether two left the same."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,4 +29,3 @@ def named(error: BaseException) -> str:
     """An error with its class, in one line."""
     text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
     return f"{type(error).__name__}: {text}"
-

@@ -1,4 +1,5 @@
 """What kind of program a case is: loops in its text, trips they made, adstacks they needed."""
+
 from __future__ import annotations
 
 from ...backends.base import Sizes

@@ -4,6 +4,7 @@ Invariant: the cases of a track, whose seeds agree modulo TRACKS, run one after 
 another. So the program of a case is a function of the first seed of the run and of its own, whatever the number of
 processes, as long as there is a track for each.
 """
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict

@@ -6,6 +6,7 @@
 A slot is a statement of the text, a lane the row-major number of an iteration in its box. Boxes are those of one
 launch, baked in as constants. Values of `while` conditions are left alone: they are seen by their test only.
 """
+
 from __future__ import annotations
 
 import math
@@ -160,4 +161,3 @@ class _Maker:
         slot = Slot(len(self.slots), self.task, stmt, value)
         self.slots.append(slot)
         self.insert(stmt, value, self.b.const(slot.number, i32), self.lane)
-

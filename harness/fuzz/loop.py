@@ -3,6 +3,7 @@
 Invariant: case k of a run has the plan of seed + k, and a program that seed + k and earlier cases of its track decide
 (see `guide`), so a run with the same seed finds the same, however many processes.
 """
+
 from __future__ import annotations
 
 import itertools

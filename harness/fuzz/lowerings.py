@@ -3,6 +3,7 @@
 Invariant: `plain` is the kernel as it was written, split into tasks alone, so it shares no pass with `optimised`; the
 classic gradient starts where the lean one does and is not tidied, so it shares neither its plan nor what follows.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -4,6 +4,7 @@ Where marks find nothing, the gradient must be right, and is judged as any other
 it counts as refused. Every backend must find the same. Of several iterations that meet, and elements in which they do,
 those are named that came first: which ones these are is left to a backend that runs iterations at once.
 """
+
 from __future__ import annotations
 
 import re
@@ -21,9 +22,7 @@ _NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and 
 """Which iterations, and which element, a message names."""
 
 
-def overlap(
-    lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars: Scalars
-) -> NotDifferentiable | None:
+def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars: Scalars) -> NotDifferentiable | None:
     """What marks of these launches say of a gradient, or None. launches: what arrays hold after each."""
     if lean.marking is None:
         return None

@@ -1,4 +1,5 @@
 """What a case runs: a function of its seed, so that a case is the same wherever and whenever it runs."""
+
 from __future__ import annotations
 
 import random
@@ -14,9 +15,21 @@ Key = tuple[str, str]
 TWIN_KEYS = frozenset({("reverse", "text"), *((d, name) for d in ("forward", "reverse") for name in TWINS)})
 OTHER_POLICIES = tuple(name for name in POLICIES if name not in LOWERINGS)
 SHARES = {
-    "pair": 0.04, "traced": 0.1, "oracle": 0.005, "check": 0.03, "counts": 0.1, "forward": 0.16, "reverse": 0.3,
-    "classic": 0.09, "effort": 0.02, "twins": 0.03, "tangents": 0.2, "policy": 0.06, "again": 0.2, "in_memory": 0.65,
-}  # fmt: skip
+    "pair": 0.04,
+    "traced": 0.1,
+    "oracle": 0.005,
+    "check": 0.03,
+    "counts": 0.1,
+    "forward": 0.16,
+    "reverse": 0.3,
+    "classic": 0.09,
+    "effort": 0.02,
+    "twins": 0.03,
+    "tangents": 0.2,
+    "policy": 0.06,
+    "again": 0.2,
+    "in_memory": 0.65,
+}
 """Shares of cases, each drawn by itself: launches twice in a row, goes through the frontend, asks JAX, verifies the IR
 after every pass, lets backends count their adstacks themselves, runs the optimised kernel and backends forward, runs
 backends in reverse, makes the classic gradient too, lets backends optimise as they do for users, runs twins, asks
@@ -115,24 +128,49 @@ class Plan:
         related = key[1] in RELATIONS
         backends = tuple(b for b in self.backends if b == key[1] or related)
         return replace(
-            self, backends=backends, text=self.text or key[1] == "text", oracle=key[1] == "jax",
-            forward=key[0] == "forward", reverse=True, classic=key[1] == "classic", only=key,
-            twins=key in TWIN_KEYS, tangents=key[1] == "tangent",
+            self,
+            backends=backends,
+            text=self.text or key[1] == "text",
+            oracle=key[1] == "jax",
+            forward=key[0] == "forward",
+            reverse=True,
+            classic=key[1] == "classic",
+            only=key,
+            twins=key in TWIN_KEYS,
+            tangents=key[1] == "tangent",
             policy=self.policy if key[1] == "policy" else "",
             of_arrays=self.of_arrays if key[1] == "policy" else "",
-            branching=True, masked=True, again=key[1] == "again",
-            peers=tuple(p for p in self.peers if p == key[1]), relations=(key[1],) if related else (),
-            stacks=self.stacks if key[0] == "stacks" else 0, tapes=self.tapes if key[0] == "tapes" else 0,
-        )  # fmt: skip
+            branching=True,
+            masked=True,
+            again=key[1] == "again",
+            peers=tuple(p for p in self.peers if p == key[1]),
+            relations=(key[1],) if related else (),
+            stacks=self.stacks if key[0] == "stacks" else 0,
+            tapes=self.tapes if key[0] == "tapes" else 0,
+        )
 
     @property
     def everything(self) -> Plan:
         """The same launches with every comparison there is."""
         return replace(
-            self, text=True, oracle=True, check=True, counts=True, forward=True, reverse=True, classic=True, effort=2,
-            twins=True, tangents=True, branching=True, masked=True, again=True,
-            policy=self.policy or OTHER_POLICIES[0], only=None,
-            relations=RELATIONS, relate_on="both",
+            self,
+            text=True,
+            oracle=True,
+            check=True,
+            counts=True,
+            forward=True,
+            reverse=True,
+            classic=True,
+            effort=2,
+            twins=True,
+            tangents=True,
+            branching=True,
+            masked=True,
+            again=True,
+            policy=self.policy or OTHER_POLICIES[0],
+            only=None,
+            relations=RELATIONS,
+            relate_on="both",
         )
 
 

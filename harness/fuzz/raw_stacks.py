@@ -4,6 +4,7 @@ No program of a user comes to this, and yet a generator can get it wrong: a read
 and leaves the memory of its neighbours alone, and an error record is written by one thread. The kernel is a function of
 the plan, so whatever the program of the case is made into, it stays.
 """
+
 from __future__ import annotations
 
 import re

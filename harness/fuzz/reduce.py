@@ -3,6 +3,7 @@
 Invariant: every step fails as the finding did, in the same comparison, and for a wrong end with the same exception, so
 that a reduction never wanders from one mistake to another.
 """
+
 from __future__ import annotations
 
 import time

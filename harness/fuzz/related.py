@@ -1,4 +1,5 @@
 """Relations of a case: those that its plan draws, on the reference or on the backends of the case."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

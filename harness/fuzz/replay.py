@@ -1,4 +1,5 @@
 """Replays of a corpus: every entry with every comparison there is."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

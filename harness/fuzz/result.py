@@ -1,4 +1,5 @@
 """What became of a case: its comparisons, what they come to, and what kind of program it was. Plain data."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
 """Cases that decide nothing in their own precision: once more in double precision, with fewer trips."""
+
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
@@ -35,7 +36,15 @@ def short(plan: Plan) -> Plan:
     if plan.only is not None:
         return plan
     return replace(
-        plan, launches=1, check=False, counts=False, classic=False, effort=0, twins=False, policy="", again=False,
+        plan,
+        launches=1,
+        check=False,
+        counts=False,
+        classic=False,
+        effort=0,
+        twins=False,
+        policy="",
+        again=False,
         relations=(),
     )
 

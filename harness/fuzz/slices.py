@@ -3,6 +3,7 @@
 An edit of the reducer, and its boldest: one run in the place of one for every statement that has nothing to do with the
 failure.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

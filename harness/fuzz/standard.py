@@ -4,6 +4,7 @@ Bounds are distances from the exact result, so that the standard may be compared
 classic gradient, an oracle) as well as with another executor of its own. Code of another shape has an error of its own:
 its bound is added, or the standard's taken twice where it has none.
 """
+
 from __future__ import annotations
 
 import numpy as np

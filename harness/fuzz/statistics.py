@@ -1,4 +1,5 @@
 """Statistics of a run of the fuzzer: what its cases came to, how fast they were, what kind of programs they were."""
+
 from __future__ import annotations
 
 import statistics
@@ -106,11 +107,14 @@ class Statistics:
         rows = [("seed", str(self.seed)), ("cases", f"{self.cases} in {self.elapsed:.1f} s, {self.rate:.1f}/s")]
         rows += [(f"  {o}", f"{self.outcomes[o]} ({share(self.outcomes[o])})") for o in OUTCOMES if self.outcomes[o]]
         rows += [
-            ("decided nothing", f"{self.open_share:.1%}"), ("retried in f64", str(self.retried)),
-            ("crashes", str(self.crashes)), ("median case", f"{self.median:.1f} ms of processor time"),
+            ("decided nothing", f"{self.open_share:.1%}"),
+            ("retried in f64", str(self.retried)),
+            ("crashes", str(self.crashes)),
+            ("median case", f"{self.median:.1f} ms of processor time"),
             ("gradients judged by an oracle", f"{self.by_oracle} of {self.differentiated}"),
-            ("adstacks in use", share(self.stacked)), ("loops nested", share(self.nested)),
-        ]  # fmt: skip
+            ("adstacks in use", share(self.stacked)),
+            ("loops nested", share(self.nested)),
+        ]
         for low, (cases, decided) in self.by_trips.items():
             if cases:
                 rows.append((f"{low} trips or more", f"{decided} of {cases} decided"))

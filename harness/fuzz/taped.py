@@ -2,6 +2,7 @@
 
 The programs are a function of the plan, so whatever the program of the case is made into, they stay.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -3,6 +3,7 @@
 A text is parsed and verified. Of those that pass some go on: printed and read again, through all passes with each
 result verified, executed by the reference, and compiled for the CPU.
 """
+
 from __future__ import annotations
 
 import random
@@ -162,7 +163,7 @@ def _same(kernel: Kernel) -> None:
 
 def _is_large(kernel: Kernel) -> bool:
     """Whether the reference would need much memory for a kernel."""
-    size = sum(_EXTENT ** p.type.ndim for p in kernel.params if isinstance(p.type, ArrayType))
+    size = sum(_EXTENT**p.type.ndim for p in kernel.params if isinstance(p.type, ArrayType))
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, LocalArray):
             size += stmt.size * stmt.dtype.size * (_MOST_BYTES // LOCAL_BYTES)

@@ -19,9 +19,15 @@ _TOKEN = re.compile(r'\s+|"(?:[^"\\\n]|\\.)*"|%\d+|-?\d[\w.+-]*|[A-Za-z_$][\w.$]
 
 NUMBERS = (
     *"0 -0 1 -1 0.5 -0.0 nan inf -inf 1e400 1e-400 4 33 255 -129 65536 true 1. 1..2 0.5e 007".split(),
-    "2147483648", "-2147483649",
-    "9223372036854775807", "-9223372036854775808", "18446744073709551616", "1" + "0" * 400, "7" * 5000, "\u0663",
-)  # fmt: skip
+    "2147483648",
+    "-2147483649",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551616",
+    "1" + "0" * 400,
+    "7" * 5000,
+    "\u0663",
+)
 WORDS = tuple(
     """
     const load store for while if else scope break continue return until trips step descending test local
@@ -33,9 +39,21 @@ WORDS = tuple(
 )
 MARKS = (*"{ } [ ] ( ) , : .. = !1 !-3 !99999 // % %0 %1 %99".split(), '"', "\n", "\0")
 STRINGS = (
-    '""', '"{}"', '"{:d}"', '"{:.3f}"', '"{:99999}"', '"{;}"', r'"\d"', r'"\u12"', r'"\ud800"', '"\t"', '"{:{}}"',
-    r'"\\"', '"{!r}"', r'"\u0000"',
-)  # fmt: skip
+    '""',
+    '"{}"',
+    '"{:d}"',
+    '"{:.3f}"',
+    '"{:99999}"',
+    '"{;}"',
+    r'"\d"',
+    r'"\u12"',
+    r'"\ud800"',
+    '"\t"',
+    '"{:{}}"',
+    r'"\\"',
+    '"{!r}"',
+    r'"\u0000"',
+)
 
 
 def tokens_of(text: str) -> Tokens:
@@ -163,7 +181,15 @@ def _noise(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens
 
 
 _TABLE: dict[Edit, int] = {
-    _lost: 2, _doubled: 2, _exchanged: 2, _replaced: 24, _strange: 1, _inserted: 2, _spliced: 1, _lines: 8, _nested: 1,
+    _lost: 2,
+    _doubled: 2,
+    _exchanged: 2,
+    _replaced: 24,
+    _strange: 1,
+    _inserted: 2,
+    _spliced: 1,
+    _lines: 8,
+    _nested: 1,
     _noise: 1,
-}  # fmt: skip
+}
 _EDITS, _WEIGHTS = tuple(_TABLE), tuple(_TABLE.values())

@@ -3,6 +3,7 @@
 A case that hangs or kills its process is a finding like any other, and the process that follows goes on behind it.
 Invariant: which cases there are, and what becomes of each, does not depend on the number of processes.
 """
+
 from __future__ import annotations
 
 import multiprocessing
@@ -38,10 +39,12 @@ class TextStatistics:
     def table(self) -> list[tuple[str, str]]:
         """Rows to print."""
         return [
-            ("seed of the first text", str(self.first)), ("texts", str(self.cases)),
-            ("that the verifier takes", str(self.passed)), ("errors that are none of ours", str(len(self.problems))),
+            ("seed of the first text", str(self.first)),
+            ("texts", str(self.cases)),
+            ("that the verifier takes", str(self.passed)),
+            ("errors that are none of ours", str(len(self.problems))),
             ("seconds", f"{self.elapsed:.0f}"),
-        ]  # fmt: skip
+        ]
 
 
 def _serve(connection: Connection, judged: Judge) -> None:
@@ -129,9 +132,13 @@ class _Watched:
 
 
 def fuzz_texts(
-    seed: int, cases: int | None, seconds: float | None = None, processes: int = 1,
-    judged: Judge = judge, hang: float = HANG,
-) -> TextStatistics:  # fmt: skip
+    seed: int,
+    cases: int | None,
+    seconds: float | None = None,
+    processes: int = 1,
+    judged: Judge = judge,
+    hang: float = HANG,
+) -> TextStatistics:
     """Run cases `seed`, `seed + 1`, ... until number or time is used up; at least one of them is given.
 
     judged: gives the verdicts. hang: seconds after which a case counts as hung.

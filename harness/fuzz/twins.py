@@ -7,6 +7,7 @@ Both compute the same values to the last bit, and the same gradient up to roundi
 where the unrolled one has a value for each copy, and a value from before a loop is kept where the other is made again.
 The third twin is the program's other rendering (`lowerings.kernel_of`), in which a vector is scalars by hand.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -109,9 +110,26 @@ def _recompute(body: m.Block, written: set[str], inside: bool) -> tuple[m.Block,
 
 
 _PURE = (
-    m.Name, m.Number, m.Binary, m.Unary, m.Call, m.Cast, m.Choice, m.Compare, m.Element, m.Vector, m.Matrix, m.Method,
-    m.Swizzle, m.Slice, m.Part, m.Filled, m.Convert, m.Make, m.Member,
-)  # fmt: skip
+    m.Name,
+    m.Number,
+    m.Binary,
+    m.Unary,
+    m.Call,
+    m.Cast,
+    m.Choice,
+    m.Compare,
+    m.Element,
+    m.Vector,
+    m.Matrix,
+    m.Method,
+    m.Swizzle,
+    m.Slice,
+    m.Part,
+    m.Filled,
+    m.Convert,
+    m.Make,
+    m.Member,
+)
 
 
 def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) -> list[m.Stmt]:

@@ -1,4 +1,5 @@
 """The CPU as large launches find it: several iterations side by side, on several threads, however few there are."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

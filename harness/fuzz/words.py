@@ -1,4 +1,5 @@
 """The words and numbers of stored cases: plans, verdicts, and what campaigns keep of their units."""
+
 from __future__ import annotations
 
 from ...compiler.ad.policies import POLICIES
@@ -14,16 +15,26 @@ COMPARED = matching("the name of what was compared", r"[A-Za-z][A-Za-z0-9 _.-]*|
 """Executors, relations, exceptions of the harness."""
 
 WORDS: dict[Key, Words] = {
-    ("Plan", "backends"): BACKEND, ("Plan", "peers"): PEER, ("Plan", "policy"): one_of(("", *POLICIES)),
-    ("Plan", "of_arrays"): one_of(("", *POLICIES)), ("Plan", "only"): COMPARED,
-    ("Plan", "relations"): one_of(RELATIONS), ("Plan", "relate_on"): one_of(("reference", "backends", "both")),
+    ("Plan", "backends"): BACKEND,
+    ("Plan", "peers"): PEER,
+    ("Plan", "policy"): one_of(("", *POLICIES)),
+    ("Plan", "of_arrays"): one_of(("", *POLICIES)),
+    ("Plan", "only"): COMPARED,
+    ("Plan", "relations"): one_of(RELATIONS),
+    ("Plan", "relate_on"): one_of(("reference", "backends", "both")),
     ("Stored", "failed"): COMPARED,
-    ("Judged", "direction"): DIRECTION, ("Judged", "executor"): COMPARED, ("Judged", "reference"): COMPARED,
+    ("Judged", "direction"): DIRECTION,
+    ("Judged", "executor"): COMPARED,
+    ("Judged", "reference"): COMPARED,
     ("Judged", "reason"): TEXT,
-}  # fmt: skip
+}
 LIMITS: dict[Key, Limits] = {
-    ("Plan", "launches"): Limits(1, 8), ("Plan", "effort"): Limits(0, 3), ("Plan", "lanes"): Limits(1, 64),
-    ("Plan", "threads"): Limits(1, 64), ("Plan", "stacks"): Limits(0, 1 << 30), ("Plan", "part"): Limits(0, 1 << 16),
-}  # fmt: skip
+    ("Plan", "launches"): Limits(1, 8),
+    ("Plan", "effort"): Limits(0, 3),
+    ("Plan", "lanes"): Limits(1, 64),
+    ("Plan", "threads"): Limits(1, 64),
+    ("Plan", "stacks"): Limits(0, 1 << 30),
+    ("Plan", "part"): Limits(0, 1 << 16),
+}
 
 SCHEMA = Schema(WORDS, LIMITS)

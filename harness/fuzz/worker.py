@@ -1,4 +1,5 @@
 """A process that runs cases, so that a case that crashes or hangs takes nothing with it but itself."""
+
 from __future__ import annotations
 
 import multiprocessing

@@ -1,4 +1,5 @@
 """The program model: kernels of the user's language as data, rendered to source of three dialects and to IR."""
+
 from __future__ import annotations
 
 from .codec import from_json, to_json

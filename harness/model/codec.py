@@ -4,6 +4,7 @@ A dataclass is an object with its class under "is"; a tuple is a list; a real is
 {"type": name}. A text is read as what it may say and no more, see `words`: whoever wrote it, reading and
 rendering it runs nothing of it.
 """
+
 from __future__ import annotations
 
 import json
@@ -18,9 +19,7 @@ from .coherence import check
 from .words import LIMITS, WORDS
 
 _RECORDS = (m.Param, m.Function, m.Kernel, m.View, m.Field, m.Inputs, m.StructType, m.Program)
-CLASSES: dict[str, type] = {
-    cls.__name__: cls for cls in (*m.EXPRESSIONS, *m.STATEMENTS, *m.DOMAINS, *_RECORDS)
-}
+CLASSES: dict[str, type] = {cls.__name__: cls for cls in (*m.EXPRESSIONS, *m.STATEMENTS, *m.DOMAINS, *_RECORDS)}
 """Every class that may occur in a stored program."""
 
 

@@ -3,6 +3,7 @@
 `check` is what a text from elsewhere passes after every field of it was found to be of its kind. What a compiler finds
 wrong with a kernel is not looked for here: that is an outcome like any other.
 """
+
 from __future__ import annotations
 
 import math
@@ -24,10 +25,17 @@ MOST_MEMBERS = 256
 MOST_BLOCKS = 120
 """Blocks in each other; Python takes 100 and a rendered file has some of its own. `elif` is no further block."""
 LEAST: dict[type, dict[str, int]] = {
-    m.Compare: {"operands": 2, "ops": 1}, m.Logic: {"operands": 2}, m.Call: {"args": 1}, m.Vector: {"items": 1},
-    m.Matrix: {"rows": 1}, m.Part: {"indices": 1}, m.Box: {"axes": 1}, m.Assign: {"targets": 1, "values": 1},
-    m.For: {"indices": 1}, m.Make: {"values": 1},
-}  # fmt: skip
+    m.Compare: {"operands": 2, "ops": 1},
+    m.Logic: {"operands": 2},
+    m.Call: {"args": 1},
+    m.Vector: {"items": 1},
+    m.Matrix: {"rows": 1},
+    m.Part: {"indices": 1},
+    m.Box: {"axes": 1},
+    m.Assign: {"targets": 1, "values": 1},
+    m.For: {"indices": 1},
+    m.Make: {"values": 1},
+}
 """How many items lists must have so that there is something to write."""
 
 

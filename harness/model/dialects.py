@@ -1,4 +1,5 @@
 """DIALECTS: where the packages that run our programs differ: imports, start, names of functions, what is missing."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -38,22 +39,48 @@ class Dialect:
 
 
 _PEER_NAMES = {
-    "sgn": "math.sign", "popcnt": "math.popcnt", "clz": "math.clz", "isnan": "math.isnan", "isinf": "math.isinf",
-}  # fmt: skip
+    "sgn": "math.sign",
+    "popcnt": "math.popcnt",
+    "clz": "math.clz",
+    "isnan": "math.isnan",
+    "isinf": "math.isinf",
+}
 _PEER_FORMS = {"inv": "(1.0 / ({}))", "rcp": "(1.0 / ({}))"}
-_PEER_LACKS = frozenset({
-    "ffs", "frexp", "range with a step", "reversed", "generator expressions", "slices backward", "atomic_exchange",
-    "stop_grad", "volatile_load", "BufferView", "atomic_cas", "assume_unique",
-})  # fmt: skip
+_PEER_LACKS = frozenset(
+    {
+        "ffs",
+        "frexp",
+        "range with a step",
+        "reversed",
+        "generator expressions",
+        "slices backward",
+        "atomic_exchange",
+        "stop_grad",
+        "volatile_load",
+        "BufferView",
+        "atomic_cas",
+        "assume_unique",
+    }
+)
 
 DIALECTS: dict[str, Dialect] = {
     "stackgrad": Dialect("stackgrad", "sg"),
     "quadrants": Dialect(
-        "quadrants", "qd", ", offline_cache=False, log_level=qd.ERROR, ad_stack_experimental_enabled=True",
-        _PEER_NAMES, _PEER_FORMS, _PEER_LACKS, calls_types=False,
+        "quadrants",
+        "qd",
+        ", offline_cache=False, log_level=qd.ERROR, ad_stack_experimental_enabled=True",
+        _PEER_NAMES,
+        _PEER_FORMS,
+        _PEER_LACKS,
+        calls_types=False,
     ),
     "taichi": Dialect(
-        "taichi", "ti", ", offline_cache=False, log_level=ti.ERROR, ad_stack_size=256",
-        _PEER_NAMES, _PEER_FORMS, _PEER_LACKS, calls_types=False,
+        "taichi",
+        "ti",
+        ", offline_cache=False, log_level=ti.ERROR, ad_stack_size=256",
+        _PEER_NAMES,
+        _PEER_FORMS,
+        _PEER_LACKS,
+        calls_types=False,
     ),
-}  # fmt: skip
+}

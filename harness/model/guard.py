@@ -4,6 +4,7 @@ Programs are read by closed tables (`words`), so their text cannot hold anything
 something through, this stops it: no import, no lambda, no hidden name, none of Python's own but a few, and builtins
 that open nothing.
 """
+
 from __future__ import annotations
 
 import ast
@@ -13,12 +14,47 @@ from collections.abc import Iterable
 from ..plain_data import Malformed
 
 _NODES = (
-    ast.Module, ast.FunctionDef, ast.ClassDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AnnAssign,
-    ast.AugAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp,
-    ast.NamedExpr, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.ListComp, ast.GeneratorExp, ast.comprehension, ast.Compare,
-    ast.Call, ast.keyword, ast.Constant, ast.Attribute, ast.Subscript, ast.Name, ast.List, ast.Tuple, ast.Slice,
-    ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop,
-)  # fmt: skip
+    ast.Module,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.arguments,
+    ast.arg,
+    ast.Return,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.For,
+    ast.While,
+    ast.If,
+    ast.Assert,
+    ast.Expr,
+    ast.Pass,
+    ast.Break,
+    ast.Continue,
+    ast.BoolOp,
+    ast.NamedExpr,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.IfExp,
+    ast.ListComp,
+    ast.GeneratorExp,
+    ast.comprehension,
+    ast.Compare,
+    ast.Call,
+    ast.keyword,
+    ast.Constant,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Name,
+    ast.List,
+    ast.Tuple,
+    ast.Slice,
+    ast.expr_context,
+    ast.boolop,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+)
 _CONSTANTS = (bool, int, float, str, type(None))
 _CALLED = ("abs", "min", "max", "round", "range", "reversed", "sum", "int", "float", "bool")
 BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError", "__build_class__")}

@@ -1,16 +1,11 @@
 """A program as IR of stage `source`: all rows of the lowering together."""
+
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import ArrayType, i32
-from . import (  # noqa: F401  (they fill the tables)
-    lower_expressions,
-    lower_functions,
-    lower_statements,
-    lower_structs,
-    lower_vectors,
-)
+from . import lower_expressions, lower_functions, lower_statements, lower_structs, lower_vectors  # noqa: F401  (they fill the tables)
 from . import nodes as m
 from .lowering import Lowerer
 

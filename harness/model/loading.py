@@ -1,4 +1,5 @@
 """Run the frontend, or Python itself, on the text of a program, with fields that are NumPy memory and nothing else."""
+
 from __future__ import annotations
 
 import itertools
@@ -32,15 +33,24 @@ class _Views:
 
 
 TYPES = SimpleNamespace(
-    vector=lambda n, dtype: MatrixType((n,), dtype), matrix=lambda n, m, dtype: MatrixType((n, m), dtype),
-    ndarray=NdarrayType, struct=lambda **members: StructType("", tuple(members.items())),
-)  # fmt: skip
-PACKAGE = SimpleNamespace(**{
-    **EXPORTS, **SCALARS, "kernel": lambda function: function, "types": TYPES, "math": math,
-    "dataclass": _dataclass, "BufferView": _Views(),
-    "Vector": SimpleNamespace(stackgrad_constructor="Vector"),
-    "Matrix": SimpleNamespace(stackgrad_constructor="Matrix"),
-})  # fmt: skip
+    vector=lambda n, dtype: MatrixType((n,), dtype),
+    matrix=lambda n, m, dtype: MatrixType((n, m), dtype),
+    ndarray=NdarrayType,
+    struct=lambda **members: StructType("", tuple(members.items())),
+)
+PACKAGE = SimpleNamespace(
+    **{
+        **EXPORTS,
+        **SCALARS,
+        "kernel": lambda function: function,
+        "types": TYPES,
+        "math": math,
+        "dataclass": _dataclass,
+        "BufferView": _Views(),
+        "Vector": SimpleNamespace(stackgrad_constructor="Vector"),
+        "Matrix": SimpleNamespace(stackgrad_constructor="Matrix"),
+    }
+)
 """What `sg` means in the text: the functions and types of the language; a kernel stays a plain function."""
 
 _COUNTER = itertools.count()

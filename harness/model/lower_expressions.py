@@ -1,4 +1,5 @@
 """Rows of EXPRESSIONS: what expressions of the user's language mean in the IR, and the types their operands take."""
+
 from __future__ import annotations
 
 import math
@@ -72,15 +73,27 @@ def _random(t: Lowerer, e: m.Random) -> Operand:
 # ---- operators --------------------------------------------------------------------------------------------------
 
 OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "+": ("add", operator.add), "-": ("sub", operator.sub), "*": ("mul", operator.mul), "/": ("div", operator.truediv),
-    "//": ("floordiv", operator.floordiv), "%": ("mod", operator.mod), "**": ("pow", operator.pow),
-    "&": ("bit_and", operator.and_), "|": ("bit_or", operator.or_), "^": ("bit_xor", operator.xor),
-    "<<": ("bit_shl", operator.lshift), ">>": ("bit_sar", operator.rshift),
-}  # fmt: skip
+    "+": ("add", operator.add),
+    "-": ("sub", operator.sub),
+    "*": ("mul", operator.mul),
+    "/": ("div", operator.truediv),
+    "//": ("floordiv", operator.floordiv),
+    "%": ("mod", operator.mod),
+    "**": ("pow", operator.pow),
+    "&": ("bit_and", operator.and_),
+    "|": ("bit_or", operator.or_),
+    "^": ("bit_xor", operator.xor),
+    "<<": ("bit_shl", operator.lshift),
+    ">>": ("bit_sar", operator.rshift),
+}
 COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "<": ("cmp_lt", operator.lt), "<=": ("cmp_le", operator.le), ">": ("cmp_gt", operator.gt),
-    ">=": ("cmp_ge", operator.ge), "==": ("cmp_eq", operator.eq), "!=": ("cmp_ne", operator.ne),
-}  # fmt: skip
+    "<": ("cmp_lt", operator.lt),
+    "<=": ("cmp_le", operator.le),
+    ">": ("cmp_gt", operator.gt),
+    ">=": ("cmp_ge", operator.ge),
+    "==": ("cmp_eq", operator.eq),
+    "!=": ("cmp_ne", operator.ne),
+}
 
 
 def _operand_type(t: Lowerer, op: str, left: Operand, right: Operand) -> Scalar:
@@ -345,19 +358,35 @@ def _smooth_step(t: Lowerer, low: Operand, high: Operand, x: Operand) -> Operand
 
 
 FUNCTIONS: dict[str, Function] = {
-    "min": _extremum("min"), "max": _extremum("max"), "atan2": _atan2, "select": _select, "frexp": _frexp,
-    "raw_mod": _raw_mod, "raw_div": _raw_div, "isnan": _isnan, "isinf": _isinf, "bit_shr": _bit_shr,
-    "pow": lambda t, args: binary(t, "**", *args), "zero": _constant(0), "one": _constant(1), "stop_grad": _stopped,
-    "volatile_load": lambda t, args: args[0], "assume_unique": _claimed,
-    "math.mix": lambda t, args: _mixed(t, *args), "math.fract": lambda t, args: _fraction(t, *args),
+    "min": _extremum("min"),
+    "max": _extremum("max"),
+    "atan2": _atan2,
+    "select": _select,
+    "frexp": _frexp,
+    "raw_mod": _raw_mod,
+    "raw_div": _raw_div,
+    "isnan": _isnan,
+    "isinf": _isinf,
+    "bit_shr": _bit_shr,
+    "pow": lambda t, args: binary(t, "**", *args),
+    "zero": _constant(0),
+    "one": _constant(1),
+    "stop_grad": _stopped,
+    "volatile_load": lambda t, args: args[0],
+    "assume_unique": _claimed,
+    "math.mix": lambda t, args: _mixed(t, *args),
+    "math.fract": lambda t, args: _fraction(t, *args),
     "math.clamp": lambda t, args: FUNCTIONS["min"](t, (args[2], FUNCTIONS["max"](t, args[:2]))),
     "math.smoothstep": lambda t, args: _smooth_step(t, *args),
-}  # fmt: skip
+}
 """Functions that are not one operation of the IR on one operand."""
 FOLDED: dict[str, Callable[[int, int], int]] = {
-    "abs": min, "min": min, "max": max,
-    "raw_mod": lambda a, b: int(math.fmod(a, b)), "raw_div": lambda a, b: int(a / b),
-}  # fmt: skip
+    "abs": min,
+    "min": min,
+    "max": max,
+    "raw_mod": lambda a, b: int(math.fmod(a, b)),
+    "raw_div": lambda a, b: int(a / b),
+}
 """Calls that are made at once on small integers of the text, as the index of an unrolled loop."""
 
 

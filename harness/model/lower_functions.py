@@ -1,4 +1,5 @@
 """Calls of the program's own functions: inlined, arguments by value, early returns by leaving a scope."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Memory that programs assign: scalar locals, elements of arrays, one of several locals, and trees of these."""
+
 from __future__ import annotations
 
 import math
@@ -84,9 +85,8 @@ def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ..
     for p in kind.members:
         inner = f"{name}.{p.name}"
         items[p.name] = (
-            _structs(t, t.program.struct(p.struct), inner, indices) if p.struct
-            else _spots(t, t.fields[inner], indices)
-        )  # fmt: skip
+            _structs(t, t.program.struct(p.struct), inner, indices) if p.struct else _spots(t, t.fields[inner], indices)
+        )
     return Bundle(kind.name, items)
 
 

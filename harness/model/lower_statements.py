@@ -1,4 +1,5 @@
 """Rows of STATEMENTS: assignments, branches, exits, loops."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

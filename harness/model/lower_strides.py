@@ -1,4 +1,5 @@
 """Ranges whose step the launch gives: a loop over the number k of the iteration, whose index is begin + k·step."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Rows of EXPRESSIONS for structs: values made of members, and members of these."""
+
 from __future__ import annotations
 
 from math import prod

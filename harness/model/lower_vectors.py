@@ -1,4 +1,5 @@
 """Rows of EXPRESSIONS for vectors and matrices: constructors, parts, methods."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

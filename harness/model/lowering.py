@@ -3,6 +3,7 @@
 This module holds what all rows share: names, frames, conversions. A number of the text stays a Python number until it
 meets a type. Short circuits and choices always branch here; the frontend may compute both sides, to the same values.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

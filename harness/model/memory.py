@@ -1,4 +1,5 @@
 """Memory of a program as the frontend sees it: the least that it asks of fields and arrays, over NumPy memory."""
+
 from __future__ import annotations
 
 import itertools
@@ -86,9 +87,7 @@ def fields_of(program: m.Program) -> dict[str, AnyMemory]:
     arrays = program.arrays()
     made = {f.name: _memory(f, arrays[f.name]) for f in program.fields}
     roots = {f.owner: f for f in program.fields}
-    return {
-        owner: _structs(program, f.struct, owner, made) if f.struct else made[f.name] for owner, f in roots.items()
-    }
+    return {owner: _structs(program, f.struct, owner, made) if f.struct else made[f.name] for owner, f in roots.items()}
 
 
 def _memory(field: m.Field, memory: np.ndarray) -> AnyMemory:

@@ -3,6 +3,7 @@
 Domains, statements and programs are here, expressions in `syntax` and `vectors`; everything is imported from here.
 Invariant: a program says everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -35,20 +36,8 @@ from .syntax import (  # noqa: F401  (one vocabulary, in four files)
     Unary,
     Walrus,
     enter,
-)  # fmt: skip
-from .vectors import (  # noqa: F401
-    Comprehension,
-    Convert,
-    Filled,
-    Matrix,
-    Method,
-    Part,
-    Place,
-    Slice,
-    Swizzle,
-    Vector,
-    root,
 )
+from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, Place, Slice, Swizzle, Vector, root  # noqa: F401
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 

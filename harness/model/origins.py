@@ -1,8 +1,9 @@
 """A program with the indices of some fields counted from elsewhere: it computes the same, to the last bit.
 
-    x[i]               x[i + o]
-    for i in x: f(i)   for i in x: f(i - o)
+x[i]               x[i + o]
+for i in x: f(i)   for i in x: f(i - o)
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

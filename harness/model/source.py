@@ -2,6 +2,7 @@
 
 Rows of the tables of `writer`: scalars, domains and statements; those of vectors are in `text_vectors`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -261,9 +262,7 @@ def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
     return [f"{p.name}: {p.struct or w.type(p.dtype, p.shape)}" if p.dtype or p.struct else p.name for p in params]
 
 
-def render_source(
-    program: m.Program, dialect: str = "stackgrad", start: bool = True, forward: bool = True
-) -> str:
+def render_source(program: m.Program, dialect: str = "stackgrad", start: bool = True, forward: bool = True) -> str:
     """A file that runs the kernel forward, then its gradient, and prints the results as JSON.
 
     Its argument names the arch (default cpu). The line printed holds `forward`: final content by field, and
@@ -283,7 +282,7 @@ def start_line(program: m.Program, dialect: str = "stackgrad") -> str:
     return f"{d.alias}.init(arch=getattr({d.alias}, arch), default_fp={d.alias}.{program.default_fp}{d.options})"
 
 
-_HEAD = '''\
+_HEAD = """\
 import json
 import sys
 
@@ -316,7 +315,7 @@ def numbers(field):
         found = field.to_numpy().ravel().tolist()
     return [v.hex() if isinstance(v, float) else v for v in found]
 
-'''
+"""
 
 
 def _head(w: Writer, start: bool) -> Iterator[str]:
@@ -374,9 +373,7 @@ def _argument(w: Writer, param: m.Param) -> str:
 def _foot(w: Writer, forward: bool) -> Iterator[str]:
     program = w.program
     parts = (f"{w.dialect.alias}.BufferView({f.name}, {v.first}, {v.size})" for f, v in viewed(program))
-    args = ", ".join(
-        [*(_argument(w, p) for p in program.arguments), *(f.name for f in arrays_given(program)), *parts]
-    )
+    args = ", ".join([*(_argument(w, p) for p in program.arguments), *(f.name for f in arrays_given(program)), *parts])
     everything = ", ".join(f'"{f.name}": {f.name}' for f in program.fields)
     with_grad = ", ".join(f'"{f.name}": {f.name}' for f in program.fields if f.grad)
     yield "result = {}"

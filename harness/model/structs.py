@@ -2,6 +2,7 @@
 
 The types are stated by the program; a field of structs is one field for each member (`Field.struct`).
 """
+
 from __future__ import annotations
 
 from .syntax import Expr, enter

@@ -2,6 +2,7 @@
 
 One class for each thing a user can write; the IR is another language and appears nowhere here.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 Invariant: the entries of a tensor have one type, or all are numbers of the text.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

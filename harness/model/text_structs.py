@@ -1,4 +1,5 @@
 """Structs and fields of them as text: rows of TEXT, definitions of types, what makes the fields."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

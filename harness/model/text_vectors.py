@@ -1,4 +1,5 @@
 """Rows of TEXT for vectors and matrices."""
+
 from __future__ import annotations
 
 from . import nodes as m

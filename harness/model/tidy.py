@@ -1,4 +1,5 @@
 """Programs without what nothing uses, and arrays in the place of views of one."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -2,6 +2,7 @@
 
 Shapes are known from the text: constructors state them, fields and parameters declare them.
 """
+
 from __future__ import annotations
 
 from ...compiler.ir.types import Scalar

@@ -1,4 +1,5 @@
 """Walks over programs: every node of a block, every node with the statements around it, a block with nodes changed."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator

@@ -3,6 +3,7 @@
 Names become Python text, so a name is a plain identifier that means nothing to Python, to the packages, or to the
 files that programs are rendered into. Everything else comes from the tables of the language.
 """
+
 from __future__ import annotations
 
 import builtins
@@ -17,16 +18,49 @@ from .lower_expressions import COMPARISONS, FUNCTIONS, OPERATORS, PRODUCTS
 from .lower_places import SWIZZLES
 from .lower_vectors import METHODS
 
-OF_FILES = frozenset((
-    "json", "sys", "np", "numpy", "arch", "is_array", "fill", "numbers", "result", "error", "name", "version",
-    "PACKAGE", "ARRAYS", "KINDS", "BEFORE", "SEEDS", "RIGHT", "loss", "differences", "gradient", "close", "launch",
-    "launch_backward", "measured", "found", "status", "right", "agrees",
-))  # fmt: skip
+OF_FILES = frozenset(
+    (
+        "json",
+        "sys",
+        "np",
+        "numpy",
+        "arch",
+        "is_array",
+        "fill",
+        "numbers",
+        "result",
+        "error",
+        "name",
+        "version",
+        "PACKAGE",
+        "ARRAYS",
+        "KINDS",
+        "BEFORE",
+        "SEEDS",
+        "RIGHT",
+        "loss",
+        "differences",
+        "gradient",
+        "close",
+        "launch",
+        "launch_backward",
+        "measured",
+        "found",
+        "status",
+        "right",
+        "agrees",
+    )
+)
 """Names of the files that programs are rendered into."""
-RESERVED = frozenset((
-    *dir(builtins), *keyword.kwlist, *OF_FILES, *(d.alias for d in DIALECTS.values()),
-    *(d.package for d in DIALECTS.values()),
-))  # fmt: skip
+RESERVED = frozenset(
+    (
+        *dir(builtins),
+        *keyword.kwlist,
+        *OF_FILES,
+        *(d.alias for d in DIALECTS.values()),
+        *(d.package for d in DIALECTS.values()),
+    )
+)
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = "a name of its own: a short ASCII identifier that neither Python nor the rendered file uses"
 _MESSAGE = "a printable line of at most 200 characters"
@@ -61,23 +95,45 @@ CALLED = frozenset((*FUNCTIONS, *(name for name, op in OPS.items() if op.arity =
 ATOMIC = frozenset((*(op.removeprefix("bit_") for op in ATOMIC_OPS), "sub"))
 
 WORDS: dict[Key, Words] = {
-    ("Name", "name"): NAME, ("Element", "field"): NAME, ("Extent", "field"): NAME, ("Walrus", "name"): NAME,
-    ("Unary", "op"): one_of(("-", "+", "~", "not")), ("Binary", "op"): one_of((*OPERATORS, *PRODUCTS)),
-    ("Compare", "ops"): one_of(COMPARISONS), ("Logic", "op"): one_of(("and", "or")),
-    ("Call", "function"): one_of(CALLED), ("Invoke", "function"): NAME,
+    ("Name", "name"): NAME,
+    ("Element", "field"): NAME,
+    ("Extent", "field"): NAME,
+    ("Walrus", "name"): NAME,
+    ("Unary", "op"): one_of(("-", "+", "~", "not")),
+    ("Binary", "op"): one_of((*OPERATORS, *PRODUCTS)),
+    ("Compare", "ops"): one_of(COMPARISONS),
+    ("Logic", "op"): one_of(("and", "or")),
+    ("Call", "function"): one_of(CALLED),
+    ("Invoke", "function"): NAME,
     ("Cast", "spelling"): one_of(("type", "cast", "int", "float", "bool")),
-    ("Random", "function"): one_of(("random", "randn")), ("AtomicCall", "op"): one_of(ATOMIC),
-    ("Comprehension", "form"): one_of(("Vector", "sum")), ("Comprehension", "name"): NAME,
+    ("Random", "function"): one_of(("random", "randn")),
+    ("AtomicCall", "op"): one_of(ATOMIC),
+    ("Comprehension", "form"): one_of(("Vector", "sum")),
+    ("Comprehension", "name"): NAME,
     ("Filled", "function"): one_of(("zero", "one", "identity")),
     ("Swizzle", "letters"): Words("up to four letters of one of " + ", ".join(SWIZZLES), _is_swizzle),
-    ("Method", "name"): one_of(METHODS), ("Make", "struct"): NAME, ("Member", "name"): NAME,
-    ("Range", "stride"): NAME_IF_ANY, ("Over", "field"): NAME, ("Declare", "name"): NAME,
-    ("Augment", "op"): one_of(OPERATORS), ("For", "indices"): NAME, ("Assert", "message"): MESSAGE,
-    ("Param", "name"): NAME, ("Param", "struct"): NAME_IF_ANY, ("StructType", "name"): NAME,
-    ("Function", "name"): NAME, ("Kernel", "name"): NAME, ("View", "name"): NAME, ("Field", "name"): PATH,
-    ("Field", "struct"): NAME_IF_ANY, ("Inputs", "arrays"): PATH, ("Inputs", "scalars"): PATH,
-    ("Inputs", "seeds"): PATH, ("Program", "profile"): one_of(("smooth", "wild", "operations")),
-}  # fmt: skip
+    ("Method", "name"): one_of(METHODS),
+    ("Make", "struct"): NAME,
+    ("Member", "name"): NAME,
+    ("Range", "stride"): NAME_IF_ANY,
+    ("Over", "field"): NAME,
+    ("Declare", "name"): NAME,
+    ("Augment", "op"): one_of(OPERATORS),
+    ("For", "indices"): NAME,
+    ("Assert", "message"): MESSAGE,
+    ("Param", "name"): NAME,
+    ("Param", "struct"): NAME_IF_ANY,
+    ("StructType", "name"): NAME,
+    ("Function", "name"): NAME,
+    ("Kernel", "name"): NAME,
+    ("View", "name"): NAME,
+    ("Field", "name"): PATH,
+    ("Field", "struct"): NAME_IF_ANY,
+    ("Inputs", "arrays"): PATH,
+    ("Inputs", "scalars"): PATH,
+    ("Inputs", "seeds"): PATH,
+    ("Program", "profile"): one_of(("smooth", "wild", "operations")),
+}
 """What each field of text may say."""
 
 _CONTENT = Limits(-(1 << 63), (1 << 64) - 1)
@@ -85,12 +141,24 @@ _SMALL = Limits(0, 64)
 _EXTENT = Limits(0, 1 << 20)
 LIMITS: dict[Key, Limits] = {
     ("Number", "value"): Limits(-(1 << 63), (1 << 64) - 1, finite=True),
-    ("Inputs", "arrays"): _CONTENT, ("Inputs", "scalars"): _CONTENT, ("Inputs", "seeds"): _CONTENT,
-    ("Field", "shape"): _EXTENT, ("Field", "element"): _SMALL, ("Field", "offset"): Limits(-(1 << 20), 1 << 20),
-    ("View", "first"): _EXTENT, ("View", "size"): _EXTENT, ("Extent", "axis"): Limits(0, 7),
-    ("Param", "shape"): _SMALL, ("Function", "shape"): _SMALL, ("Filled", "shape"): _SMALL,
-    ("Comprehension", "count"): _SMALL, ("Slice", "begin"): Limits(-64, 64), ("Slice", "end"): Limits(-64, 64),
-    ("Slice", "step"): Limits(-64, 64), ("Unrolled", "begin"): Limits(-1024, 1024),
-    ("Unrolled", "end"): Limits(-1024, 1024), ("Unrolled", "step"): Limits(-1024, 1024),
-}  # fmt: skip
+    ("Inputs", "arrays"): _CONTENT,
+    ("Inputs", "scalars"): _CONTENT,
+    ("Inputs", "seeds"): _CONTENT,
+    ("Field", "shape"): _EXTENT,
+    ("Field", "element"): _SMALL,
+    ("Field", "offset"): Limits(-(1 << 20), 1 << 20),
+    ("View", "first"): _EXTENT,
+    ("View", "size"): _EXTENT,
+    ("Extent", "axis"): Limits(0, 7),
+    ("Param", "shape"): _SMALL,
+    ("Function", "shape"): _SMALL,
+    ("Filled", "shape"): _SMALL,
+    ("Comprehension", "count"): _SMALL,
+    ("Slice", "begin"): Limits(-64, 64),
+    ("Slice", "end"): Limits(-64, 64),
+    ("Slice", "step"): Limits(-64, 64),
+    ("Unrolled", "begin"): Limits(-1024, 1024),
+    ("Unrolled", "end"): Limits(-1024, 1024),
+    ("Unrolled", "step"): Limits(-1024, 1024),
+}
 """The numbers of fields of which not any 32 bits will do."""

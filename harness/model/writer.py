@@ -2,6 +2,7 @@
 
 Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -17,9 +18,28 @@ TEXT: Table[type[m.Expr], Expression] = Table("model text of expressions", m.EXP
 DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table("model text of domains", m.DOMAINS)
 LINES: Table[type[m.Stmt], Lines] = Table("model text of statements", m.STATEMENTS)
 _ATOMS = (
-    m.Name, m.Element, m.Extent, m.Call, m.Invoke, m.Cast, m.BitCast, m.Random, m.AtomicCall, m.Walrus, m.Vector,
-    m.Matrix, m.Comprehension, m.Filled, m.Part, m.Swizzle, m.Slice, m.Method, m.Convert, m.Make, m.Member,
-)  # fmt: skip
+    m.Name,
+    m.Element,
+    m.Extent,
+    m.Call,
+    m.Invoke,
+    m.Cast,
+    m.BitCast,
+    m.Random,
+    m.AtomicCall,
+    m.Walrus,
+    m.Vector,
+    m.Matrix,
+    m.Comprehension,
+    m.Filled,
+    m.Part,
+    m.Swizzle,
+    m.Slice,
+    m.Method,
+    m.Convert,
+    m.Make,
+    m.Member,
+)
 
 
 class Writer:

@@ -5,6 +5,7 @@
 
 The list is closed: a mutant is a row of one of the modules below. Nothing in the compiler knows of them.
 """
+
 from __future__ import annotations
 
 from . import (
@@ -31,8 +32,21 @@ __all__ = ["MUTANTS", "Mutant", "patched", "patched_row"]
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
     for module in (
-        adjoints, loops, saving, memory, rules, tangents, lowering, launches, lanes, sizes, shaders, blocks, indices,
-        tapes, extents,
+        adjoints,
+        loops,
+        saving,
+        memory,
+        rules,
+        tangents,
+        lowering,
+        launches,
+        lanes,
+        sizes,
+        shaders,
+        blocks,
+        indices,
+        tapes,
+        extents,
     )
     for mutant in module.MUTANTS
 }

@@ -1,4 +1,5 @@
 """Mutants that keep the books of adjoints wrong: not zeroed, zeroed too often, added in the wrong way."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -193,57 +194,81 @@ def _sum_in_half() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "outer-adjoint-lost", "Each reversed iteration zeroes the adjoints of values from before the loop.",
-        "an adjoint is zeroed once for each execution of the block that defines its value", _lose_outer_adjoints,
+        "outer-adjoint-lost",
+        "Each reversed iteration zeroes the adjoints of values from before the loop.",
+        "an adjoint is zeroed once for each execution of the block that defines its value",
+        _lose_outer_adjoints,
     ),
     Mutant(
-        "store-keeps-adjoint", "The reverse of a store leaves the adjoint of the element.",
-        "a store takes the adjoint of the element and zeroes it", lambda: _keep_adjoint(False),
+        "store-keeps-adjoint",
+        "The reverse of a store leaves the adjoint of the element.",
+        "a store takes the adjoint of the element and zeroes it",
+        lambda: _keep_adjoint(False),
     ),
     Mutant(
-        "constant-store-keeps-adjoint", "The reverse of a store of something inactive leaves the adjoint.",
-        "also a store of a constant ends the influence of the old content", lambda: _keep_adjoint(True),
+        "constant-store-keeps-adjoint",
+        "The reverse of a store of something inactive leaves the adjoint.",
+        "also a store of a constant ends the influence of the old content",
+        lambda: _keep_adjoint(True),
     ),
     Mutant(
-        "local-keeps-adjoint", "The reverse of a set takes the adjoint of the variable and leaves it there.",
-        "a set ends the life of the version before it", _keep_local_adjoint,
+        "local-keeps-adjoint",
+        "The reverse of a set takes the adjoint of the variable and leaves it there.",
+        "a set ends the life of the version before it",
+        _keep_local_adjoint,
     ),
     Mutant(
-        "adjoints-outlive-iterations", "Adjoints of values of a loop body are zeroed before the loop alone.",
+        "adjoints-outlive-iterations",
+        "Adjoints of values of a loop body are zeroed before the loop alone.",
         "an adjoint is zeroed once for each execution of the block that defines its value",
         _adjoints_outlive_iterations,
     ),
     Mutant(
-        "declaration-keeps-adjoint", "Adjoints of variables declared in a loop body are zeroed before the loop alone.",
+        "declaration-keeps-adjoint",
+        "Adjoints of variables declared in a loop body are zeroed before the loop alone.",
         "a declaration is a store of zero: its reverse drops the adjoint",
         lambda: _adjoints_outlive_iterations(lambda thing: not thing.isdigit()),
     ),
     Mutant(
-        "overwritten-after-block", "What a branch or loop added to an adjoint is overwritten by the next share.",
-        "a plain store replaces an addition only where the adjoint is known to be zero", _overwrite_after_blocks,
+        "overwritten-after-block",
+        "What a branch or loop added to an adjoint is overwritten by the next share.",
+        "a plain store replaces an addition only where the adjoint is known to be zero",
+        _overwrite_after_blocks,
     ),
     Mutant(
-        "slot-adjoint-not-zeroed", "A new slot of an adstack has the adjoint that was in memory (classic).",
-        "a push zeroes the adjoint of the new slot", _dirty_slots,
+        "slot-adjoint-not-zeroed",
+        "A new slot of an adstack has the adjoint that was in memory (classic).",
+        "a push zeroes the adjoint of the new slot",
+        _dirty_slots,
     ),
     Mutant(
-        "shared-element-plain-add", "Adjoints of elements that several iterations read are added without atomics.",
-        "a plain add needs an element of the iteration's own", _all_elements_own,
+        "shared-element-plain-add",
+        "Adjoints of elements that several iterations read are added without atomics.",
+        "a plain add needs an element of the iteration's own",
+        _all_elements_own,
     ),
     Mutant(
-        "atomic-add-zeroes", "The reverse of an atomic add zeroes the adjoint of the element like that of a store.",
-        "an atomic add leaves the influence of the old content", _zero_after_atomic_add,
+        "atomic-add-zeroes",
+        "The reverse of an atomic add zeroes the adjoint of the element like that of a store.",
+        "an atomic add leaves the influence of the old content",
+        _zero_after_atomic_add,
     ),
     Mutant(
-        "extreme-taken-by-all", "Every iteration that holds the final value of an atomic min or max takes its adjoint.",
-        "the adjoint of an extreme is taken once", _extreme_taken_by_all,
+        "extreme-taken-by-all",
+        "Every iteration that holds the final value of an atomic min or max takes its adjoint.",
+        "the adjoint of an extreme is taken once",
+        _extreme_taken_by_all,
     ),
     Mutant(
-        "adjoints-rounded", "Every share is rounded to f32 before it is added.",
-        "the adjoint of a value has the type of the value", _round_adjoints,
+        "adjoints-rounded",
+        "Every share is rounded to f32 before it is added.",
+        "the adjoint of a value has the type of the value",
+        _round_adjoints,
     ),
     Mutant(
-        "sum-kept-in-half", "Sums of shares of a value in half precision are kept in half precision.",
-        "the adjoint of a value in half precision is a number of single precision", _sum_in_half,
+        "sum-kept-in-half",
+        "Sums of shares of a value in half precision are kept in half precision.",
+        "the adjoint of a value in half precision is a number of single precision",
+        _sum_in_half,
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants of what threads of a block do together on NVIDIA GPUs, seen where an emulated grid has blocks and warps."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -53,27 +54,37 @@ def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant]) 
 
 MUTANTS: Sequence[Mutant] = (
     _mutant(
-        "block-sum-early", "The first warp adds up the sums of the others before they have written them.",
-        "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.reduce", 1),
+        "block-sum-early",
+        "The first warp adds up the sums of the others before they have written them.",
+        "what another warp wrote is read behind a barrier",
+        lambda: _barriers_left_out("sg.block.reduce", 1),
     ),
     _mutant(
-        "block-rank-of-next", "A lane puts what passes one place too far into the list of its block.",
-        "the place of an entry is the number of those before it", _oneself_counted,
+        "block-rank-of-next",
+        "A lane puts what passes one place too far into the list of its block.",
+        "the place of an entry is the number of those before it",
+        _oneself_counted,
     ),
-)  # fmt: skip
+)
 
 OF_MANY_WARPS: Sequence[Mutant] = (
     _mutant(
-        "block-counts-early", "A block adds up what passes in its warps before all of them have counted.",
-        "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.list", 1),
+        "block-counts-early",
+        "A block adds up what passes in its warps before all of them have counted.",
+        "what another warp wrote is read behind a barrier",
+        lambda: _barriers_left_out("sg.block.list", 1),
     ),
     _mutant(
-        "block-list-early", "Threads take iterations from the list of their block before it is complete.",
-        "what another warp wrote is read behind a barrier", lambda: _barriers_left_out("sg.block.list", 2),
+        "block-list-early",
+        "Threads take iterations from the list of their block before it is complete.",
+        "what another warp wrote is read behind a barrier",
+        lambda: _barriers_left_out("sg.block.list", 2),
     ),
     _mutant(
-        "block-chunks-overlap", "Each block goes on with the chunk behind its own, which is that of another block.",
-        "an iteration belongs to one chunk of one block", _stride_of_one_round,
+        "block-chunks-overlap",
+        "Each block goes on with the chunk behind its own, which is that of another block.",
+        "an iteration belongs to one chunk of one block",
+        _stride_of_one_round,
     ),
-)  # fmt: skip
+)
 """Seen by tests alone: gated loops of generated programs have too few iterations to fill several warps, or chunks."""

@@ -1,4 +1,5 @@
 """Mutants of extents: what machine code takes an array to measure."""
+
 from __future__ import annotations
 
 from ...backends.llvm.emit import Emitter
@@ -21,7 +22,10 @@ def _one_too_few() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "wrong-extent", "The extent of an array is read as one too few.",
-        "a kernel sees the extents that an array has", _one_too_few, "values",
+        "wrong-extent",
+        "The extent of an array is read as one too few.",
+        "a kernel sees the extents that an array has",
+        _one_too_few,
+        "values",
     ),
-)  # fmt: skip
+)

@@ -3,6 +3,7 @@
 What they break leads outside of memory: the fuzzer sees an error that is missing, a wall that was run into (the
 process ends), or bytes in front of an array that have changed; see relations/stray.py.
 """
+
 from __future__ import annotations
 
 from contextlib import ExitStack
@@ -37,11 +38,17 @@ def _proved_too_far() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "negative-index-passes", "Indices are compared as signed numbers, so that one below zero passes.",
-        "an index is inside if it is at least zero and below the extent", _negative_passes, "outside",
+        "negative-index-passes",
+        "Indices are compared as signed numbers, so that one below zero passes.",
+        "an index is inside if it is at least zero and below the extent",
+        _negative_passes,
+        "outside",
     ),
     Mutant(
-        "index-proved-too-far", "An index that may be outside by one is taken to be proved inside.",
-        "what is not compared is proved", _proved_too_far, "outside",
+        "index-proved-too-far",
+        "An index that may be outside by one is taken to be proved inside.",
+        "what is not compared is proved",
+        _proved_too_far,
+        "outside",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants of masked code: lanes that run when they should not, or as others do; their slots, sums and polynomials."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -83,32 +84,49 @@ def _wrong_coefficient() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "tail-lanes-active", "Lanes without an iteration take part in what all lanes add to one element.",
-        "a lane that is not active contributes the neutral element", _all_lanes_combined, "values",
+        "tail-lanes-active",
+        "Lanes without an iteration take part in what all lanes add to one element.",
+        "a lane that is not active contributes the neutral element",
+        _all_lanes_combined,
+        "values",
     ),
     Mutant(
-        "mask-not-restored", "Behind a loop only those lanes go on that were in its last round.",
-        "the mask behind a loop is the one before it", _mask_of_the_last_round, "values",
+        "mask-not-restored",
+        "Behind a loop only those lanes go on that were in its last round.",
+        "the mask behind a loop is the one before it",
+        _mask_of_the_last_round,
+        "values",
     ),
     Mutant(
-        "lane-across", "In a reversed loop each lane makes the rounds of the lane at the other end of the block.",
-        "a lane runs its own iterations", _rounds_of_the_lane_across,
+        "lane-across",
+        "In a reversed loop each lane makes the rounds of the lane at the other end of the block.",
+        "a lane runs its own iterations",
+        _rounds_of_the_lane_across,
     ),
     Mutant(
-        "slots-overlap", "A slot of an adstack begins one lane after the slot below it.",
-        "a slot has room for all lanes before the next one begins", _slots_of_one_lane,
+        "slots-overlap",
+        "A slot of an adstack begins one lane after the slot below it.",
+        "a slot has room for all lanes before the next one begins",
+        _slots_of_one_lane,
     ),
     Mutant(
-        "own-add-lost", "Lanes that add to one element read it before any of them has written.",
+        "own-add-lost",
+        "Lanes that add to one element read it before any of them has written.",
         "an update without turns needs an element of the lane's own",
         lambda: patched(atomics, "_is_own", lambda *args: True),
     ),
     Mutant(
-        "zero-is-neutral", "A lane that is not active contributes zero to a minimum or maximum.",
-        "a lane that is not active contributes the neutral element", _zero_is_neutral, "values",
+        "zero-is-neutral",
+        "A lane that is not active contributes zero to a minimum or maximum.",
+        "a lane that is not active contributes the neutral element",
+        _zero_is_neutral,
+        "values",
     ),
     Mutant(
-        "wrong-coefficient", "The second coefficient of every polynomial is wrong in the twelfth bit.",
-        "an inlined function is as exact as its row in the table of operations says", _wrong_coefficient, "values",
+        "wrong-coefficient",
+        "The second coefficient of every polynomial is wrong in the twelfth bit.",
+        "an inlined function is as exact as its row in the table of operations says",
+        _wrong_coefficient,
+        "values",
     ),
-)  # fmt: skip
+)

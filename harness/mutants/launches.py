@@ -1,4 +1,5 @@
 """Mutants of what happens around native code: where adstacks lie, how large they are, when that is found anew."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -44,15 +45,22 @@ def _versions_ignored() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "offsets-confused", "A stack begins where the one before it in its slab does.",
-        "stacks of a task lie one after another in its rows", _offset_of_the_one_before,
+        "offsets-confused",
+        "A stack begins where the one before it in its slab does.",
+        "stacks of a task lie one after another in its rows",
+        _offset_of_the_one_before,
     ),
     Mutant(
-        "gate-of-other-slab", "A task gets no slots of one kind if no iteration needs any of the next kind.",
-        "a slab of a task has rows if an iteration pushes to that slab", _gate_of_the_next_slab,
+        "gate-of-other-slab",
+        "A task gets no slots of one kind if no iteration needs any of the next kind.",
+        "a slab of a task has rows if an iteration pushes to that slab",
+        _gate_of_the_next_slab,
     ),
     Mutant(
-        "sizes-outlive-content", "Sizes of adstacks are used again when what decides them was written.",
-        "sizes are kept for the versions of all that the counting kernel loads", _versions_ignored, "relaunch",
+        "sizes-outlive-content",
+        "Sizes of adstacks are used again when what decides them was written.",
+        "sizes are kept for the versions of all that the counting kernel loads",
+        _versions_ignored,
+        "relaunch",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants that reverse loops, exits and tasks in the wrong order or the wrong number of times."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -139,39 +140,57 @@ def _conditions_fall_through() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "rest-inside-loop", "After a reversed for, the rest of the block is emitted into the body of the loop.",
-        "the reverse of a statement stands in the reverse of its block", _stay_in_loop,
+        "rest-inside-loop",
+        "After a reversed for, the rest of the block is emitted into the body of the loop.",
+        "the reverse of a statement stands in the reverse of its block",
+        _stay_in_loop,
     ),
     Mutant(
-        "siblings-forward", "The loops of one block are reversed in the order of the text.",
-        "the reverse of a block takes its statements last to first", _siblings_forward,
+        "siblings-forward",
+        "The loops of one block are reversed in the order of the text.",
+        "the reverse of a block takes its statements last to first",
+        _siblings_forward,
     ),
     Mutant(
-        "bounds-for-trips", "A loop that stopped early is reversed over its whole range.",
-        "a loop that may stop early is reversed for as many trips as it made", _bounds_for_trips,
+        "bounds-for-trips",
+        "A loop that stopped early is reversed over its whole range.",
+        "a loop that may stop early is reversed for as many trips as it made",
+        _bounds_for_trips,
     ),
     Mutant(
-        "while-one-trip-short", "A while loop is reversed once less than its body ran.",
-        "a while loop is repeated as often as its body ran", lambda: _changed_loop(n.While, "end"),
+        "while-one-trip-short",
+        "A while loop is reversed once less than its body ran.",
+        "a while loop is repeated as often as its body ran",
+        lambda: _changed_loop(n.While, "end"),
     ),
     Mutant(
-        "for-misses-first", "The first iteration of a for has no reverse.",
-        "the reverse of a for visits the same indices", lambda: _changed_loop(n.For, "begin"),
+        "for-misses-first",
+        "The first iteration of a for has no reverse.",
+        "the reverse of a for visits the same indices",
+        lambda: _changed_loop(n.For, "begin"),
     ),
     Mutant(
-        "negative-step-forward", "A for with a negative step is reversed first to last.",
-        "the reverse of a for visits the indices the other way round", lambda: _changed_loop(n.For, "order"),
+        "negative-step-forward",
+        "A for with a negative step is reversed first to last.",
+        "the reverse of a for visits the indices the other way round",
+        lambda: _changed_loop(n.For, "order"),
     ),
     Mutant(
-        "tasks-forward", "The tasks of a kernel are reversed first to last.",
-        "the tasks of a grad kernel are those of the kernel, last to first", _tasks_forward,
+        "tasks-forward",
+        "The tasks of a kernel are reversed first to last.",
+        "the tasks of a grad kernel are those of the kernel, last to first",
+        _tasks_forward,
     ),
     Mutant(
-        "continue-leaves", "Before reverse mode, continue becomes break.",
-        "continue starts the next iteration", _continue_leaves,
+        "continue-leaves",
+        "Before reverse mode, continue becomes break.",
+        "continue starts the next iteration",
+        _continue_leaves,
     ),
     Mutant(
-        "condition-falls-through", "A function in the condition of a while does not return early.",
-        "exits in the condition of a while are lowered like all others", _conditions_fall_through,
+        "condition-falls-through",
+        "A function in the condition of a while does not return early.",
+        "exits in the condition of a while are lowered like all others",
+        _conditions_fall_through,
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants among the passes and in code generation: they change the values of forward kernels too."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -70,23 +71,37 @@ def _truncate_division() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "loads-merged-over-store", "A load is taken for one before a store to the array.",
-        "a load sees the last store to its element", _merge_over_stores, "values",
+        "loads-merged-over-store",
+        "A load is taken for one before a store to the array.",
+        "a load sees the last store to its element",
+        _merge_over_stores,
+        "values",
     ),
     Mutant(
-        "set-before-loop-dropped", "A set that only the body of the following for reads is dead.",
-        "a store is dead only if no path reads it", _drop_store_before_loop, "values",
+        "set-before-loop-dropped",
+        "A set that only the body of the following for reads is dead.",
+        "a store is dead only if no path reads it",
+        _drop_store_before_loop,
+        "values",
     ),
     Mutant(
-        "nodes-marked", "Dead code takes equal statements in several places for one.",
-        "passes mark occurrences, never nodes", _mark_nodes,
+        "nodes-marked",
+        "Dead code takes equal statements in several places for one.",
+        "passes mark occurrences, never nodes",
+        _mark_nodes,
     ),
     Mutant(
-        "unsigned-compared-signed", "LLVM code compares unsigned integers as signed ones.",
-        "cmp_lt is the order of the type", _signed_for_unsigned, "values",
+        "unsigned-compared-signed",
+        "LLVM code compares unsigned integers as signed ones.",
+        "cmp_lt is the order of the type",
+        _signed_for_unsigned,
+        "values",
     ),
     Mutant(
-        "division-truncates", "LLVM code rounds the quotient of signed integers toward zero.",
-        "floordiv rounds toward minus infinity", _truncate_division, "values",
+        "division-truncates",
+        "LLVM code rounds the quotient of signed integers toward zero.",
+        "floordiv rounds toward minus infinity",
+        _truncate_division,
+        "values",
     ),
-)  # fmt: skip
+)

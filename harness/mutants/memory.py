@@ -1,4 +1,5 @@
 """Mutants about memory: the state before the launch, old and final values of elements, temporaries, random draws."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
@@ -153,50 +154,70 @@ def _draws_of_grad_tasks() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "earlier-tasks-not-repeated", "A copy of the state before the launch is not brought up to date for its task.",
-        "a task of a gradient starts from the state before that task", _earlier_tasks_left_out,
+        "earlier-tasks-not-repeated",
+        "A copy of the state before the launch is not brought up to date for its task.",
+        "a task of a gradient starts from the state before that task",
+        _earlier_tasks_left_out,
     ),
     Mutant(
-        "present-state-read", "Where there is a copy of the state before, the forward sweep reads the present state.",
-        "under a tape, what the kernel overwrites is read from a copy", _present_read,
+        "present-state-read",
+        "Where there is a copy of the state before, the forward sweep reads the present state.",
+        "under a tape, what the kernel overwrites is read from a copy",
+        _present_read,
     ),
     Mutant(
-        "store-not-repeated", "The forward sweep of a gradient leaves out its stores to copies.",
-        "the forward sweep repeats its stores on the copy, so that later loads find them", _not_stored_on_copy,
+        "store-not-repeated",
+        "The forward sweep of a gradient leaves out its stores to copies.",
+        "the forward sweep repeats its stores on the copy, so that later loads find them",
+        _not_stored_on_copy,
     ),
     Mutant(
-        "overwritten-load-recomputed", "A load at risk is made again in the reverse sweep, from the array itself.",
-        "a field that the task writes is not reloaded as if it were unmutated", _recomputed_at_risk,
+        "overwritten-load-recomputed",
+        "A load at risk is made again in the reverse sweep, from the array itself.",
+        "a field that the task writes is not reloaded as if it were unmutated",
+        _recomputed_at_risk,
     ),
     Mutant(
-        "old-value-without-adjoint", "The value that an atomic returns is a constant of every derivative.",
-        "what uses the old value of an atomic adds to the adjoint of the element", _constant_old_values,
+        "old-value-without-adjoint",
+        "The value that an atomic returns is a constant of every derivative.",
+        "what uses the old value of an atomic adds to the adjoint of the element",
+        _constant_old_values,
     ),
     Mutant(
-        "extreme-zeroes-adjoint", "The reverse of an atomic min or max zeroes the adjoint, whoever won.",
-        "an initial value that won keeps the adjoint", _zero_after_extreme,
+        "extreme-zeroes-adjoint",
+        "The reverse of an atomic min or max zeroes the adjoint, whoever won.",
+        "an initial value that won keeps the adjoint",
+        _zero_after_extreme,
     ),
     Mutant(
-        "extreme-stored-again", "An element may be stored again after an atomic min or max.",
+        "extreme-stored-again",
+        "An element may be stored again after an atomic min or max.",
         "the final value of an extreme tells the winner only if nothing overwrites it",
         lambda: patched(RiskAnalysis, "final_value_risk", lambda *args: None),
     ),
     Mutant(
-        "extreme-read-between", "An element may be read between two atomics min or max on it.",
+        "extreme-read-between",
+        "An element may be read between two atomics min or max on it.",
         "who won is known at the end; what was read before has had another winner",
         lambda: patched(RiskAnalysis, "read_between", lambda *args: None),
     ),
     Mutant(
-        "counted-on-old-content", "The counting kernel finds every array as it was before the launch.",
-        "if control reads what the task writes, the counting kernel repeats these stores", _counted_on_old_content,
+        "counted-on-old-content",
+        "The counting kernel finds every array as it was before the launch.",
+        "if control reads what the task writes, the counting kernel repeats these stores",
+        _counted_on_old_content,
         "overflow",
     ),
     Mutant(
-        "temporaries-constant", "What a parallel loop reduces into a local of the kernel has no derivative.",
-        "a local that a parallel loop reduces into lives in memory, with an adjoint", _temporaries_constant,
+        "temporaries-constant",
+        "What a parallel loop reduces into a local of the kernel has no derivative.",
+        "a local that a parallel loop reduces into lives in memory, with an adjoint",
+        _temporaries_constant,
     ),
     Mutant(
-        "draws-of-grad-tasks", "A gradient draws the random numbers of its own tasks.",
-        "a draw is a function of launch, task of the kernel, iteration and number", _draws_of_grad_tasks,
+        "draws-of-grad-tasks",
+        "A gradient draws the random numbers of its own tasks.",
+        "a draw is a function of launch, task of the kernel, iteration and number",
+        _draws_of_grad_tasks,
     ),
-)  # fmt: skip
+)

@@ -3,6 +3,7 @@
 Invariant: after a plant, also one that an exception ended, the compiler is the object it was; what was compiled
 meanwhile stays wrong, so whoever keeps compiled kernels makes new ones.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
 """Mutants among the derivative rules."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -29,15 +30,21 @@ def _tanh_of_operand() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "sub-without-sign", "The right operand of a subtraction gets the adjoint with the sign of the left one.",
-        "d(x - y)/dy = -1", _sub_without_sign,
+        "sub-without-sign",
+        "The right operand of a subtraction gets the adjoint with the sign of the left one.",
+        "d(x - y)/dy = -1",
+        _sub_without_sign,
     ),
     Mutant(
-        "max-loser-takes", "The smaller operand of max takes the adjoint.",
-        "the operand that max returned takes the whole adjoint", _loser_takes,
+        "max-loser-takes",
+        "The smaller operand of max takes the adjoint.",
+        "the operand that max returned takes the whole adjoint",
+        _loser_takes,
     ),
     Mutant(
-        "tanh-of-operand", "The derivative of tanh is computed from its operand as if that were its result.",
-        "tanh' x = 1 - tanh² x", _tanh_of_operand,
+        "tanh-of-operand",
+        "The derivative of tanh is computed from its operand as if that were its result.",
+        "tanh' x = 1 - tanh² x",
+        _tanh_of_operand,
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants with the wrong primal in the reverse sweep: read too late, not saved, popped at the wrong time."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -220,61 +221,89 @@ def _expression_one_short() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "variable-reread", "Where the reverse sweep needs what a variable held, it reads the variable.",
-        "the reverse sweep never reads a mutable scalar", _variables_recomputed,
+        "variable-reread",
+        "Where the reverse sweep needs what a variable held, it reads the variable.",
+        "the reverse sweep never reads a mutable scalar",
+        _variables_recomputed,
     ),
     Mutant(
-        "condition-reread", "The condition of a reversed branch is computed from what the branch made of it.",
-        "an if is reversed on the same condition", _reread_conditions,
+        "condition-reread",
+        "The condition of a reversed branch is computed from what the branch made of it.",
+        "an if is reversed on the same condition",
+        _reread_conditions,
     ),
     Mutant(
-        "last-iteration-read", "Saved values are read and not popped, so each iteration finds those of the last one.",
-        "the reverse of a block pops what an execution of the block pushed", _never_pop,
+        "last-iteration-read",
+        "Saved values are read and not popped, so each iteration finds those of the last one.",
+        "the reverse of a block pops what an execution of the block pushed",
+        _never_pop,
     ),
     Mutant(
-        "push-missing-in-arm", "What the second arm of a branch should push is not pushed.",
-        "every execution of a block that saves pushes once", _push_missing_in_arm,
+        "push-missing-in-arm",
+        "What the second arm of a branch should push is not pushed.",
+        "every execution of a block that saves pushes once",
+        _push_missing_in_arm,
     ),
     Mutant(
-        "push-in-first-arm", "A push is sunk into the first arm of the next branch, whoever else reads.",
-        "a push stands in the lowest block that holds all readers", _push_in_first_arm,
+        "push-in-first-arm",
+        "A push is sunk into the first arm of the next branch, whoever else reads.",
+        "a push stands in the lowest block that holds all readers",
+        _push_in_first_arm,
     ),
     Mutant(
-        "overwritten-element-reread", "Reads of local arrays are made again, whatever is stored there afterwards.",
-        "a read of a local array is made again only if nothing can overwrite it before", _reread_elements,
+        "overwritten-element-reread",
+        "Reads of local arrays are made again, whatever is stored there afterwards.",
+        "a read of a local array is made again only if nothing can overwrite it before",
+        _reread_elements,
     ),
     Mutant(
-        "restored-element-reread", "Where writes are undone, a read is made again also behind a write that is not yet.",
+        "restored-element-reread",
+        "Where writes are undone, a read is made again also behind a write that is not yet.",
         "a read is repeated only where nothing between the two writes the array",
         lambda: patched(Elements, "is_same", lambda *args: True),
     ),
     Mutant(
-        "restoring-loop-skipped", "A loop that restores elements, and nothing active, is not reversed.",
-        "whatever holds a restoring store is reversed, active or not", _restored_never_reversed,
+        "restoring-loop-skipped",
+        "A loop that restores elements, and nothing active, is not reversed.",
+        "whatever holds a restoring store is reversed, active or not",
+        _restored_never_reversed,
     ),
     Mutant(
-        "array-outlives-iteration", "In the reverse sweep, an array declared in a loop is what the last trip left.",
-        "an array declared in a loop ends with the iteration", _arrays_outlive_iterations,
+        "array-outlives-iteration",
+        "In the reverse sweep, an array declared in a loop is what the last trip left.",
+        "an array declared in a loop ends with the iteration",
+        _arrays_outlive_iterations,
     ),
     Mutant(
-        "slopes-shared", "Operations of one kind in a block share the slope of the first.",
-        "a slope belongs to one operation and operand", _slopes_shared,
+        "slopes-shared",
+        "Operations of one kind in a block share the slope of the first.",
+        "a slope belongs to one operation and operand",
+        _slopes_shared,
     ),
     Mutant(
-        "count-one-short", "The counting kernel finds one slot less than each adstack needs.",
-        "the capacity of an adstack is its depth; a push beyond it is an overflow", _count_one_short, "overflow",
+        "count-one-short",
+        "The counting kernel finds one slot less than each adstack needs.",
+        "the capacity of an adstack is its depth; a push beyond it is an overflow",
+        _count_one_short,
+        "overflow",
     ),
     Mutant(
-        "expression-one-short", "Size expressions give one slot less than each adstack needs.",
-        "a size expression is exact, or the counting kernel decides", _expression_one_short, "overflow",
+        "expression-one-short",
+        "Size expressions give one slot less than each adstack needs.",
+        "a size expression is exact, or the counting kernel decides",
+        _expression_one_short,
+        "overflow",
     ),
     Mutant(
-        "risk-ignored", "Loads of elements that the kernel overwrites are taken for harmless.",
-        "a load at risk is never computed again", lambda: patched(RiskAnalysis, "find", lambda self: {}),
+        "risk-ignored",
+        "Loads of elements that the kernel overwrites are taken for harmless.",
+        "a load at risk is never computed again",
+        lambda: patched(RiskAnalysis, "find", lambda self: {}),
     ),
     Mutant(
-        "prelude-missing", "The grad kernel finds the temporaries of the kernel empty.",
+        "prelude-missing",
+        "The grad kernel finds the temporaries of the kernel empty.",
         "temporaries live for one launch, so a grad kernel makes them again",
         lambda: patched(driver, "_temporaries", lambda *args: ()),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants of shaders and their launches: where slots lie, what is ordered and atomic, who reports an error."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -79,27 +80,42 @@ def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant], 
 
 MUTANTS: Sequence[Mutant] = (
     _mutant(
-        "shader-slots-overlap", "Slots of an adstack are as far apart as if the slab had one row.",
-        "slot k of a row lies k times all rows of the slab behind its first", _slots_of_one_row, "gradient",
+        "shader-slots-overlap",
+        "Slots of an adstack are as far apart as if the slab had one row.",
+        "slot k of a row lies k times all rows of the slab behind its first",
+        _slots_of_one_row,
+        "gradient",
     ),
     _mutant(
-        "shader-barrier-missing", "No barrier stands between the dispatches of a launch.",
-        "a task sees what the tasks before it wrote", _barrier_left_out,
+        "shader-barrier-missing",
+        "No barrier stands between the dispatches of a launch.",
+        "a task sees what the tasks before it wrote",
+        _barrier_left_out,
     ),
     _mutant(
-        "shader-updates-plain", "Threads update one element by a load and a store.",
-        "updates that threads may make of one element at once are atomic", _plain_updates,
+        "shader-updates-plain",
+        "Threads update one element by a load and a store.",
+        "updates that threads may make of one element at once are atomic",
+        _plain_updates,
     ),
     _mutant(
-        "shader-all-elected", "Every thread of a subgroup makes the update that one must make for all.",
-        "what a subgroup adds up is added to the element once", _all_elected,
+        "shader-all-elected",
+        "Every thread of a subgroup makes the update that one must make for all.",
+        "what a subgroup adds up is added to the element once",
+        _all_elected,
     ),
     _mutant(
-        "shader-empty-top", "A read of an empty adstack gives what its first slot held.",
-        "a read below the bottom of an adstack gives 0", _empty_top_read, "stacks",
+        "shader-empty-top",
+        "A read of an empty adstack gives what its first slot held.",
+        "a read below the bottom of an adstack gives 0",
+        _empty_top_read,
+        "stacks",
     ),
     _mutant(
-        "shader-report-unclaimed", "Every thread that fails writes its numbers into the error record.",
-        "an error record is written by the one thread that was first", _reports_by_all, "stacks",
+        "shader-report-unclaimed",
+        "Every thread that fails writes its numbers into the error record.",
+        "an error record is written by the one thread that was first",
+        _reports_by_all,
+        "stacks",
     ),
-)  # fmt: skip
+)

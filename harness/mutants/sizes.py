@@ -1,4 +1,5 @@
 """Mutants of size expressions, which say how large adstacks are without a counting kernel."""
+
 from __future__ import annotations
 
 from ...compiler.sizing import flows
@@ -16,7 +17,9 @@ def _guard_ignored() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "guard-ignored", "A size expression takes every branch for taken.",
-        "what a branch pushes counts where its condition holds", _guard_ignored,
+        "guard-ignored",
+        "A size expression takes every branch for taken.",
+        "what a branch pushes counts where its condition holds",
+        _guard_ignored,
     ),
-)  # fmt: skip
+)

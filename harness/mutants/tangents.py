@@ -1,4 +1,5 @@
 """Mutants of forward mode: tangents lost, kept too long, or taken from the wrong operand."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -66,28 +67,45 @@ def _last_update_moves() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "tangent-store-lost", "Forward mode stores values and leaves the tangent of the element as it was.",
-        "a store replaces the tangent of the element", lambda: _emitted_alone(n.Store), "tangent",
+        "tangent-store-lost",
+        "Forward mode stores values and leaves the tangent of the element as it was.",
+        "a store replaces the tangent of the element",
+        lambda: _emitted_alone(n.Store),
+        "tangent",
     ),
     Mutant(
-        "tangent-survives-constant", "A store of a constant leaves the tangent of the element.",
-        "overwriting by a constant ends a tangent", _constant_store_keeps, "tangent",
+        "tangent-survives-constant",
+        "A store of a constant leaves the tangent of the element.",
+        "overwriting by a constant ends a tangent",
+        _constant_store_keeps,
+        "tangent",
     ),
     Mutant(
-        "tangent-sum-lost", "Forward mode adds to an element and not to its tangent.",
-        "an atomic add adds tangents", lambda: _emitted_alone(n.Atomic, lambda s, stmt: stmt.op == "add"), "tangent",
+        "tangent-sum-lost",
+        "Forward mode adds to an element and not to its tangent.",
+        "an atomic add adds tangents",
+        lambda: _emitted_alone(n.Atomic, lambda s, stmt: stmt.op == "add"),
+        "tangent",
     ),
     Mutant(
-        "tangent-local-stale", "In loops and branches, a local keeps the tangent that it had before.",
+        "tangent-local-stale",
+        "In loops and branches, a local keeps the tangent that it had before.",
         "a set replaces the tangent of the variable",
-        lambda: _emitted_alone(n.Set, lambda s, stmt: len(s.b._open) > 2), "tangent",
+        lambda: _emitted_alone(n.Set, lambda s, stmt: len(s.b._open) > 2),
+        "tangent",
     ),
     Mutant(
-        "tangent-of-loser", "The tangent of a minimum or maximum is that of the other operand.",
-        "an extreme moves with the operand that it is", _loser_moves, "tangent",
+        "tangent-of-loser",
+        "The tangent of a minimum or maximum is that of the other operand.",
+        "an extreme moves with the operand that it is",
+        _loser_moves,
+        "tangent",
     ),
     Mutant(
-        "tangent-of-last-update", "A product or extreme in memory moves as what it was last updated with.",
-        "the tangent of an update is that of its operation", _last_update_moves, "tangent",
+        "tangent-of-last-update",
+        "A product or extreme in memory moves as what it was last updated with.",
+        "the tangent of an update is that of its operation",
+        _last_update_moves,
+        "tangent",
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
 """Mutants of what a tape sees: launches of other threads, copies that it takes for writes of the host."""
+
 from __future__ import annotations
 
 from ...fields import array
@@ -13,11 +14,17 @@ def _shared() -> Plant:
 
 MUTANTS = (
     Mutant(
-        "tapes-of-all-threads", "Tapes, and what they use, are those of all threads together.",
-        "what is recorded belongs to the thread that launches", _shared, on="cpu",
+        "tapes-of-all-threads",
+        "Tapes, and what they use, are those of all threads together.",
+        "what is recorded belongs to the thread that launches",
+        _shared,
+        on="cpu",
     ),
     Mutant(
-        "copy-without-adjoint", "A copy from field to field is a write by the host, of constants.",
-        "a copy is an operation with a derivative", lambda: patched(array, "copied", lambda *args: False), on="cpu",
+        "copy-without-adjoint",
+        "A copy from field to field is a write by the host, of constants.",
+        "a copy is an operation with a derivative",
+        lambda: patched(array, "copied", lambda *args: False),
+        on="cpu",
     ),
-)  # fmt: skip
+)

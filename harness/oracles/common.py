@@ -2,6 +2,7 @@
 
 No scalar operation and no derivative is defined here, so the oracles share no mistake about either.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -85,9 +86,7 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
     return np.stack([c0, c1, c2, c3])
 
 
-def uniform(
-    dtype: Scalar, key: tuple[int, int], task: int, iteration: np.ndarray, number: np.ndarray
-) -> np.ndarray:
+def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: np.ndarray, number: np.ndarray) -> np.ndarray:
     """Draw `number` of each `iteration` of a task (both (n,) integers): (n,) values of the type, by docs/ir.md."""
     point = np.asarray(iteration, np.uint64)
     words = (np.full_like(point, task), point & _LOW, point >> _HALF, np.asarray(number, np.uint64))

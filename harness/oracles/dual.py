@@ -5,6 +5,7 @@ the same memory, locals, branches and exits. Nothing is transformed, saved or re
     <cotangent, J tangent> = <vjp(cotangent), tangent>
 compares a reverse transform with something that shares none of its parts.
 """
+
 from __future__ import annotations
 
 import itertools

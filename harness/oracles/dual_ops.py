@@ -5,6 +5,7 @@ and do not raise. The partials are written out here and taken from nowhere: this
 singular points the language has conventions (docs/reverse_mode.md), which it keeps: the right operand takes a tie of
 min and max, x^0 is constant in x and 0^y in y, abs'(0) = 0, and a slope that is infinite is infinite.
 """
+
 from __future__ import annotations
 
 import math
@@ -117,61 +118,70 @@ def _bits(t: Scalar, x: int) -> str:
 
 _ONE, _MINUS = (lambda *_: 1.0), (lambda *_: -1.0)
 
-DUAL.update({
-    "neg": Row(lambda t, x: -x, (_MINUS,)),
-    "abs": Row(lambda t, x: abs(x), (lambda x, r: _sign(x),)),
-    "sgn": Row(lambda t, x: _sign(x)),
-    "floor": Row(lambda t, x: np.floor(x)),
-    "ceil": Row(lambda t, x: np.ceil(x)),
-    "round": Row(lambda t, x: np.rint(x)),
-    "sqrt": Row(lambda t, x: np.sqrt(x), (lambda x, r: 0.5 / r,)),
-    "rsqrt": Row(lambda t, x: 1 / np.sqrt(x), (lambda x, r: -0.5 * r * r * r,)),
-    "inv": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
-    "rcp": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
-    "exp": Row(lambda t, x: np.exp(x), (lambda x, r: r,)),
-    "log": Row(lambda t, x: np.log(x), (lambda x, r: 1 / x,)),
-    "sin": Row(lambda t, x: np.sin(x), (lambda x, r: np.cos(x),)),
-    "cos": Row(lambda t, x: np.cos(x), (lambda x, r: -np.sin(x),)),
-    "tan": Row(lambda t, x: np.tan(x), (lambda x, r: 1 + r * r,)),
-    "asin": Row(lambda t, x: np.arcsin(x), (lambda x, r: 1 / _opposite(x),)),
-    "acos": Row(lambda t, x: np.arccos(x), (lambda x, r: -1 / _opposite(x),)),
-    "tanh": Row(lambda t, x: np.tanh(x), (lambda x, r: 1 / np.cosh(x) ** 2,)),
-    "frexp_mantissa": Row(lambda t, x: _frexp(x)[0], (lambda x, r: r / x if x != 0 else 1.0,)),
-    "frexp_exponent": Row(lambda t, x: _frexp(x)[1]),
-    "bit_not": Row(lambda t, x: not x if t.is_bool else ~x),
-    "logic_not": Row(lambda t, x: not x),
-    "popcnt": Row(lambda t, x: _bits(t, x).count("1")),
-    "clz": Row(lambda t, x: (_bits(t, x) + "1").index("1")),
-    "ffs": Row(lambda t, x: _bits(t, x)[::-1].find("1") + 1),
-    "add": Row(lambda t, x, y: x + y, (_ONE, _ONE)),
-    "sub": Row(lambda t, x, y: x - y, (_ONE, _MINUS)),
-    "mul": Row(lambda t, x, y: x * y, (lambda x, y, r: y, lambda x, y, r: x)),
-    "div": Row(lambda t, x, y: x / y, (lambda x, y, r: 1 / y, lambda x, y, r: -r / y)),
-    "floordiv": Row(lambda t, x, y: np.floor(x / y) if t.is_real else x // y),
-    "mod": Row(_mod, (_ONE, _mod_slope)),
-    "pow": Row(_pow, (lambda x, y, r: y * np.float_power(x, y - 1) if y != 0 else 0.0,
-                      lambda x, y, r: np.log(x) * r if x != 0 else 0.0)),
-    "atan2": Row(lambda t, y, x: np.arctan2(y, x),
-                 (lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y))),
-    "min": Row(_min, (lambda x, y, r: x < y, lambda x, y, r: not x < y)),
-    "max": Row(_max, (lambda x, y, r: x > y, lambda x, y, r: not x > y)),
-    "bit_and": Row(lambda t, x, y: x & y),
-    "bit_or": Row(lambda t, x, y: x | y),
-    "bit_xor": Row(lambda t, x, y: x ^ y),
-    "unique": Row(lambda t, x, y: x),
-    "bit_shl": Row(lambda t, x, n: x << (n % t.bits)),
-    "bit_shr": Row(lambda t, x, n: (x & _ones(t)) >> (n % t.bits)),
-    "bit_sar": Row(_sar),
-    "cmp_lt": Row(lambda t, x, y: x < y),
-    "cmp_le": Row(lambda t, x, y: x <= y),
-    "cmp_gt": Row(lambda t, x, y: x > y),
-    "cmp_ge": Row(lambda t, x, y: x >= y),
-    "cmp_eq": Row(lambda t, x, y: x == y),
-    "cmp_ne": Row(lambda t, x, y: x != y),
-    "logical_and": Row(lambda t, x, y: x and y),
-    "logical_or": Row(lambda t, x, y: x or y),
-    "select": Row(lambda t, c, x, y: x if c else y, (_MINUS, lambda c, x, y, r: c, lambda c, x, y, r: not c)),
-})  # fmt: skip
+DUAL.update(
+    {
+        "neg": Row(lambda t, x: -x, (_MINUS,)),
+        "abs": Row(lambda t, x: abs(x), (lambda x, r: _sign(x),)),
+        "sgn": Row(lambda t, x: _sign(x)),
+        "floor": Row(lambda t, x: np.floor(x)),
+        "ceil": Row(lambda t, x: np.ceil(x)),
+        "round": Row(lambda t, x: np.rint(x)),
+        "sqrt": Row(lambda t, x: np.sqrt(x), (lambda x, r: 0.5 / r,)),
+        "rsqrt": Row(lambda t, x: 1 / np.sqrt(x), (lambda x, r: -0.5 * r * r * r,)),
+        "inv": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
+        "rcp": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
+        "exp": Row(lambda t, x: np.exp(x), (lambda x, r: r,)),
+        "log": Row(lambda t, x: np.log(x), (lambda x, r: 1 / x,)),
+        "sin": Row(lambda t, x: np.sin(x), (lambda x, r: np.cos(x),)),
+        "cos": Row(lambda t, x: np.cos(x), (lambda x, r: -np.sin(x),)),
+        "tan": Row(lambda t, x: np.tan(x), (lambda x, r: 1 + r * r,)),
+        "asin": Row(lambda t, x: np.arcsin(x), (lambda x, r: 1 / _opposite(x),)),
+        "acos": Row(lambda t, x: np.arccos(x), (lambda x, r: -1 / _opposite(x),)),
+        "tanh": Row(lambda t, x: np.tanh(x), (lambda x, r: 1 / np.cosh(x) ** 2,)),
+        "frexp_mantissa": Row(lambda t, x: _frexp(x)[0], (lambda x, r: r / x if x != 0 else 1.0,)),
+        "frexp_exponent": Row(lambda t, x: _frexp(x)[1]),
+        "bit_not": Row(lambda t, x: not x if t.is_bool else ~x),
+        "logic_not": Row(lambda t, x: not x),
+        "popcnt": Row(lambda t, x: _bits(t, x).count("1")),
+        "clz": Row(lambda t, x: (_bits(t, x) + "1").index("1")),
+        "ffs": Row(lambda t, x: _bits(t, x)[::-1].find("1") + 1),
+        "add": Row(lambda t, x, y: x + y, (_ONE, _ONE)),
+        "sub": Row(lambda t, x, y: x - y, (_ONE, _MINUS)),
+        "mul": Row(lambda t, x, y: x * y, (lambda x, y, r: y, lambda x, y, r: x)),
+        "div": Row(lambda t, x, y: x / y, (lambda x, y, r: 1 / y, lambda x, y, r: -r / y)),
+        "floordiv": Row(lambda t, x, y: np.floor(x / y) if t.is_real else x // y),
+        "mod": Row(_mod, (_ONE, _mod_slope)),
+        "pow": Row(
+            _pow,
+            (
+                lambda x, y, r: y * np.float_power(x, y - 1) if y != 0 else 0.0,
+                lambda x, y, r: np.log(x) * r if x != 0 else 0.0,
+            ),
+        ),
+        "atan2": Row(
+            lambda t, y, x: np.arctan2(y, x),
+            (lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y)),
+        ),
+        "min": Row(_min, (lambda x, y, r: x < y, lambda x, y, r: not x < y)),
+        "max": Row(_max, (lambda x, y, r: x > y, lambda x, y, r: not x > y)),
+        "bit_and": Row(lambda t, x, y: x & y),
+        "bit_or": Row(lambda t, x, y: x | y),
+        "bit_xor": Row(lambda t, x, y: x ^ y),
+        "unique": Row(lambda t, x, y: x),
+        "bit_shl": Row(lambda t, x, n: x << (n % t.bits)),
+        "bit_shr": Row(lambda t, x, n: (x & _ones(t)) >> (n % t.bits)),
+        "bit_sar": Row(_sar),
+        "cmp_lt": Row(lambda t, x, y: x < y),
+        "cmp_le": Row(lambda t, x, y: x <= y),
+        "cmp_gt": Row(lambda t, x, y: x > y),
+        "cmp_ge": Row(lambda t, x, y: x >= y),
+        "cmp_eq": Row(lambda t, x, y: x == y),
+        "cmp_ne": Row(lambda t, x, y: x != y),
+        "logical_and": Row(lambda t, x, y: x and y),
+        "logical_or": Row(lambda t, x, y: x or y),
+        "select": Row(lambda t, c, x, y: x if c else y, (_MINUS, lambda c, x, y, r: c, lambda c, x, y, r: not c)),
+    }
+)
 
 
 def apply(name: str, types: tuple[Scalar, ...], result: Scalar, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -202,8 +212,20 @@ def cast(value: Any, source: Scalar, target: Scalar) -> Any:
     return min(max(int(value), lowest), highest)
 
 
-_CODES = {"f16": "e", "f32": "f", "f64": "d", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-          "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "u1": "?"}  # fmt: skip
+_CODES = {
+    "f16": "e",
+    "f32": "f",
+    "f64": "d",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+    "u1": "?",
+}
 
 
 def bit_cast(value: Any, source: Scalar, target: Scalar) -> Any:

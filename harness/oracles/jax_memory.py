@@ -3,6 +3,7 @@
 Invariant: in every lane and every cell the traced half, where there is one, has the value of the concrete half up to
 rounding. Lengths of traced arrays are rounded up by `bucket`, because JAX compiles each operation once per shape.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

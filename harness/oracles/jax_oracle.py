@@ -10,6 +10,7 @@ halves, one after the other, in the end one iteration at a time in row-major ord
 At kinks and singular points JAX has conventions of its own (half to each operand at a tie of min or max, NaN from a
 masked infinity); results are not to be compared there.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -101,11 +102,7 @@ def _padded(content: np.ndarray, like: np.ndarray) -> Any:
 
 
 def _memory(
-    kernel: Kernel,
-    arrays: Mapping[str, np.ndarray],
-    carrying: frozenset[str],
-    traces: Mapping[str, Any],
-    widen: bool,
+    kernel: Kernel, arrays: Mapping[str, np.ndarray], carrying: frozenset[str], traces: Mapping[str, Any], widen: bool
 ) -> dict[str, Cells]:
     """Own copies of all arrays, and zero temporaries."""
     cells = {}
@@ -121,9 +118,7 @@ def _memory(
 # ---- tasks --------------------------------------------------------------------------------------------------
 
 
-def _execute(
-    kernel: Kernel, cells: dict[str, Cells], scalars: Mapping[str, Any], draws: Draws, widen: bool
-) -> None:
+def _execute(kernel: Kernel, cells: dict[str, Cells], scalars: Mapping[str, Any], draws: Draws, widen: bool) -> None:
     ends = {v for task in kernel.tasks for v in (*task.begin, *task.end)}
     used = frozenset(used_values(walk_kernel(kernel)) | ends)
     launch = Launch(kernel, cells, scalars, (draws.seed, draws.launch), widen, used)
@@ -149,9 +144,7 @@ def _task(launch: Launch, number: int, task: Task) -> None:
         _group(launch, number, task, begin, extents, points[start : start + GROUP])
 
 
-def _group(
-    launch: Launch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray
-) -> None:
+def _group(launch: Launch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray) -> None:
     """Run points in lockstep; if their order matters, undo and run the first half before the second."""
     saved = {name: cells.snapshot() for name, cells in launch.cells.items()}
     for cells in launch.cells.values():

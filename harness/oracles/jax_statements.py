@@ -4,6 +4,7 @@ A statement runs for the lanes of a mask, and never for an empty one. Control fo
 lane computes along, on values that are nobody's: its results reach no memory, no local and no decision, and what it
 feeds to JAX lies inside the `safe` intervals of the operation, so that its zero cotangent stays zero.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

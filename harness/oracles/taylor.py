@@ -1,4 +1,5 @@
 """The Taylor test: whether a directional derivative belongs to a function, judged by the function alone."""
+
 from __future__ import annotations
 
 import math

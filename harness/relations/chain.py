@@ -2,6 +2,7 @@
 
 Invariant: nothing here changes what it is given; all states are new arrays.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

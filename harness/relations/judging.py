@@ -3,6 +3,7 @@
 Equal bits agree, and so do results a few units in the last place apart. The others need bounds, which are measured
 then and not before: of both sides, as distances from the exact result.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

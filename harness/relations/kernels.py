@@ -1,4 +1,5 @@
 """What relations that rewrite kernels share: copies of blocks, and which loops end early."""
+
 from __future__ import annotations
 
 from dataclasses import replace

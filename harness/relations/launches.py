@@ -4,6 +4,7 @@
 
 What crosses from A to B in temporaries goes through arrays of no axes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -48,10 +49,15 @@ def split(kernel: Kernel, draw: int) -> tuple[tuple[Kernel, Kernel], tuple[Temp,
     crossing = tuple(t for t in kernel.temps if t.name in _touched(first) & _touched(second))
     arrays = tuple(Param(t.name, ArrayType(t.dtype, 0, t.dtype.is_real)) for t in crossing)
     made = [
-        replace(kernel, name=f"{kernel.name}_{number}", params=kernel.params + arrays, tasks=tasks,
-                temps=tuple(t for t in kernel.temps if t not in crossing and t.name in _touched(tasks)))
+        replace(
+            kernel,
+            name=f"{kernel.name}_{number}",
+            params=kernel.params + arrays,
+            tasks=tasks,
+            temps=tuple(t for t in kernel.temps if t not in crossing and t.name in _touched(tasks)),
+        )
         for number, tasks in enumerate((first, second))
-    ]  # fmt: skip
+    ]
     return (made[0], made[1]), crossing
 
 

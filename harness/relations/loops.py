@@ -4,6 +4,7 @@
 
 Going down the second half comes first. Loops that `break` ends early stay whole: the second half would not know.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -33,10 +34,14 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 def splittable(kernel: Kernel) -> list[n.For]:
     """Loops that can be split, in order of text. What a loop claims to be unique would be so in each half alone."""
     return [
-        s for s in walk_kernel(kernel)
-        if isinstance(s, n.For) and s.stop is None and s.trips is None and not stops(s.body)
+        s
+        for s in walk_kernel(kernel)
+        if isinstance(s, n.For)
+        and s.stop is None
+        and s.trips is None
+        and not stops(s.body)
         and not any(isinstance(inner, n.Op) and inner.op == "unique" for inner in walk(s.body))
-    ]  # fmt: skip
+    ]
 
 
 def split(kernel: Kernel, draw: int) -> Kernel | None:

@@ -5,6 +5,7 @@
 On the reference the halves of each task are run in the opposite order too. Kernels whose iterations see what others
 leave are no subjects, and of those that draw random numbers only the order changes: a number belongs to its iteration.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Two chains that must come to the same on one executor: their values, and their gradients."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

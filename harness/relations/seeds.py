@@ -2,6 +2,7 @@
 
 a and b are powers of two and t is small whole numbers, so the seeds are exact and what differs is rounding inside.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -32,10 +33,13 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     parts = [o.arrays for o in (first, second) if isinstance(o, Ok)]
     sides = Ok(_sum(*parts)) if len(parts) == 2 else second if isinstance(first, Ok) else first
     yield question.compare(
-        whole, sides,
-        (lambda: chain.gradient_bounds(both),
-         lambda: _sum_bounds(chain.gradient_bounds(given), chain.gradient_bounds(other))),
-    )  # fmt: skip
+        whole,
+        sides,
+        (
+            lambda: chain.gradient_bounds(both),
+            lambda: _sum_bounds(chain.gradient_bounds(given), chain.gradient_bounds(other)),
+        ),
+    )
 
 
 def _other(name: str, seed: np.ndarray, draw: int) -> np.ndarray:

@@ -6,6 +6,7 @@ The reference says whether the changed kernel, or its gradient, comes to the ind
 users, on arrays between walls (harness/guarded.py). Values are not compared: of a launch that ends with an error they
 are what was written so far.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -90,10 +91,13 @@ def strayed(kernel: Kernel, draw: int) -> Kernel | None:
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
     types = kernel.array_types()
     places = [
-        (stmt, axis) for task in kernel.tasks for stmt in walk_kernel(replace(kernel, tasks=(task,)))
+        (stmt, axis)
+        for task in kernel.tasks
+        for stmt in walk_kernel(replace(kernel, tasks=(task,)))
         if isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
-        for axis, index in enumerate(stmt.indices) if index.type in (i32, i64)
-    ]  # fmt: skip
+        for axis, index in enumerate(stmt.indices)
+        if index.type in (i32, i64)
+    ]
     if not places:
         return None
     stmt, axis = places[draw % len(places)]

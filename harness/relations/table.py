@@ -1,4 +1,5 @@
 """The relations by name."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,11 @@ whether to compare values too, not only gradients. Yields nothing where the rela
 """
 
 TABLE: Mapping[str, Relation] = {
-    "linear": seeds.check, "loop-split": loops.check, "permuted": order.check, "widened": widths.check,
-    "kernel-split": launches.check, "stray": stray.check,
-}  # fmt: skip
+    "linear": seeds.check,
+    "loop-split": loops.check,
+    "permuted": order.check,
+    "widened": widths.check,
+    "kernel-split": launches.check,
+    "stray": stray.check,
+}
 """Every relation by name."""

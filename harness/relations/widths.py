@@ -2,6 +2,7 @@
 
 Integers that overflow make no statement, nor do kernels that look at bits of what is widened or draw it at random.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

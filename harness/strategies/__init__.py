@@ -3,6 +3,7 @@
 `sample`, `sample_adstacks` and `sample_single_op` need nothing but the standard generator; `programs`,
 `adstack_kernels` and `single_op_kernels` are Hypothesis strategies over the same generators.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -23,9 +24,22 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 __all__ = [
-    "OPERATIONS", "SHAPES", "SMOOTH", "WILD", "KernelCase", "adstack_kernels", "coverage", "coverage_table",
-    "edge_cases", "programs", "sample", "sample_adstacks", "sample_single_op", "shapes", "single_op_kernels",
-]  # fmt: skip
+    "OPERATIONS",
+    "SHAPES",
+    "SMOOTH",
+    "WILD",
+    "KernelCase",
+    "adstack_kernels",
+    "coverage",
+    "coverage_table",
+    "edge_cases",
+    "programs",
+    "sample",
+    "sample_adstacks",
+    "sample_single_op",
+    "shapes",
+    "single_op_kernels",
+]
 
 T = TypeVar("T")
 PROFILES = (*(SMOOTH,) * 5, WILD, *(SMOOTH,) * 5, WILD, OPERATIONS, *(SMOOTH,) * 2, WILD)

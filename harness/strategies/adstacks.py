@@ -4,6 +4,7 @@
 
 Invariant: the worst depth of each stack is known while it is drawn, so capacities suffice exactly where they must.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,7 @@ under names that mean something else outside.
 Every alteration takes a program of `Kernels` and gives one that is as valid, so that everything a program may hold
 meets what these are about. Most programs stay as they are.
 """
+
 from __future__ import annotations
 
 from ..model import nodes as m

@@ -1,4 +1,5 @@
 """Values that atomics return, of elements that no other iteration touches; exchanges that end alike in any order."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,5 @@
 """An update under branches within branches, or in a chain of `elif`, deeper than the tables of some drivers."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

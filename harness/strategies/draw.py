@@ -3,6 +3,7 @@
 Invariant: the first item of a list and the lowest integer are the simplest, and a boolean is simplest false; what
 shrinks does so towards them.
 """
+
 from __future__ import annotations
 
 import random

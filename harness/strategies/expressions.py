@@ -2,6 +2,7 @@
 
 Each draw names its productions in one flat list, simplest first, so that a program shrinks to leaves.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,9 +33,21 @@ class Expressions(State):
     def productions(self) -> list[Callable[[int], Typed]]:
         """What a real is made of."""
         return [
-            self._sum, self._function, self._product, self._function, self._sum, self._scaled, self._extremum,
-            self._choice, self._quotient, self._function, self._mixed, self._invoke, self._rare, self._function,
-        ]  # fmt: skip
+            self._sum,
+            self._function,
+            self._product,
+            self._function,
+            self._sum,
+            self._scaled,
+            self._extremum,
+            self._choice,
+            self._quotient,
+            self._function,
+            self._mixed,
+            self._invoke,
+            self._rare,
+            self._function,
+        ]
 
     def leaf(self) -> Typed:
         """A local, an element, an argument, an integer made real."""
@@ -172,9 +185,16 @@ class Expressions(State):
         if depth <= 0 or not self.draw.boolean(0.55):
             return self._integer_leaf()
         productions: list[Callable[[int], Integer]] = [
-            self._capped, self._plus, self._half, self._modulo, self._distance, self._bits, self._of_real, self._pick,
+            self._capped,
+            self._plus,
+            self._half,
+            self._modulo,
+            self._distance,
+            self._bits,
+            self._of_real,
+            self._pick,
             self._counted,
-        ]  # fmt: skip
+        ]
         return self.draw.choice(productions)(depth - 1)
 
     def _integer_leaf(self) -> Integer:
@@ -315,9 +335,16 @@ class Expressions(State):
     def condition(self, depth: int = 1) -> Expr:
         """A boolean expression."""
         productions: list[Callable[[int], Expr]] = [
-            self._reals_compared, self._integers_compared, self._reals_compared, self._flag, self._chained,
-            self._logic, self._negated, self._parity, self._classified,
-        ]  # fmt: skip
+            self._reals_compared,
+            self._integers_compared,
+            self._reals_compared,
+            self._flag,
+            self._chained,
+            self._logic,
+            self._negated,
+            self._parity,
+            self._classified,
+        ]
         return self.draw.choice(productions if depth > 0 else productions[:4])(depth - 1)
 
     def _reals_compared(self, depth: int) -> Expr:

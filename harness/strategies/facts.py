@@ -1,4 +1,5 @@
 """Facts: a program taken apart once, for everything that asks what is in it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """SAFE: functions of one real, with operands where they are defined; short forms of nodes that occur often."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,7 +62,22 @@ SAFE: dict[str, Callable[[Expr], Expr]] = {
 """Every function of one real, with its operand moved to where it is defined and its result bounded."""
 SMOOTH_NAMES = ("sin", "tanh", "cos", "sin", "cos", "tanh", "sin", *SAFE)
 RAW_NAMES = (
-    "sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "inv", "rcp", "abs", "sgn", "floor",
-    "ceil", "round",
-)  # fmt: skip
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "tanh",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "inv",
+    "rcp",
+    "abs",
+    "sgn",
+    "floor",
+    "ceil",
+    "round",
+)
 """Functions of one real that take any operand; the wild profile calls them as they are."""

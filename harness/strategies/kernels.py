@@ -1,4 +1,5 @@
 """Whole kernels: functions, tasks over lanes, serial code between them, reductions; then fields and inputs."""
+
 from __future__ import annotations
 
 import math

@@ -2,6 +2,7 @@
 
 Everything else must occur; tests/quality compares with the tables of the frontend.
 """
+
 from __future__ import annotations
 
 import ast

@@ -11,6 +11,7 @@ A few arrays live through the section and at times one through an iteration of i
 replace them and use what they held, exchange, move and sum them. Invariant: integer contents keep an interval, so that
 they can name elements and be counted to; real ones are of order one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -124,9 +125,7 @@ class LocalArrays(Loops):
         count = self.draw.choice((2, 3, 4))
         return m.Range(None, Number(count)), {self.fresh("j"): Whole(i32, 0, count - 1)}
 
-    def _loop(
-        self, domain: Callable[[], tuple[m.Domain, dict[str, Whole]]], body: Callable[[], list[Stmt]]
-    ) -> Stmt:
+    def _loop(self, domain: Callable[[], tuple[m.Domain, dict[str, Whole]]], body: Callable[[], list[Stmt]]) -> Stmt:
         chosen, indices = domain()
         kept = self.held
         with self.block("serial", indices=indices):
@@ -240,9 +239,18 @@ class LocalArrays(Loops):
         if held.constant and self.draw.boolean(0.8):
             return self._of_coefficients(held)
         kinds: tuple[Statement, ...] = (
-            self._stored, self._replaced, self._changed_element, self._replaced, self._exchanged, self._summed,
-            self._moved_along, self._filled, self._guarded, self._replaced, self._summed,
-        )  # fmt: skip
+            self._stored,
+            self._replaced,
+            self._changed_element,
+            self._replaced,
+            self._exchanged,
+            self._summed,
+            self._moved_along,
+            self._filled,
+            self._guarded,
+            self._replaced,
+            self._summed,
+        )
         return self.draw.choice(kinds)(held)
 
     def _some_use(self) -> list[Stmt]:
@@ -305,8 +313,7 @@ class LocalArrays(Loops):
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
         body = m.Assign((held.at(target),), (held.at(source),))
-        return [m.For((name,), m.Range(None, Number(last)), (body,)),
-                m.Assign((held.at(Number(0)),), (self.running,))]  # fmt: skip
+        return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
     def _filled(self, held: Held) -> list[Stmt]:
         """A loop that writes elements of the running value."""

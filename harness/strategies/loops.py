@@ -1,4 +1,5 @@
 """Serial loops of every shape, nested to a depth that is chosen first: flat choices, so that deep nests are common."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,9 +62,14 @@ class Loops(VectorStatements):
         kinds = ("nothing", *few, "simple", "branch", "simple", "exit", "write", "update", "started", "started")
         kind = self.draw.choice(kinds)
         more: dict[str, Callable[[], list[Stmt]]] = {
-            "simple": self.simple, "branch": self.branch, "exit": self.exit, "write": self.write_element,
-            "update": self.update_real, "nothing": list, "started": self.started,
-        }  # fmt: skip
+            "simple": self.simple,
+            "branch": self.branch,
+            "exit": self.exit,
+            "write": self.write_element,
+            "update": self.update_real,
+            "nothing": list,
+            "started": self.started,
+        }
         return body + more[kind]()
 
     def started(self) -> list[Stmt]:
@@ -90,11 +96,29 @@ class Loops(VectorStatements):
     def _range(self) -> Serial:
         """Counted by the text, by data, by arguments, by indices around; up, down, by twos, backward, empty."""
         kinds: list[Callable[[], tuple[m.Range, int]]] = [
-            self._literal, self._counted_range, self._by_data, self._triangular, self._down, self._counted_range,
-            self._between, self._by_twos, self._backward, self._by_data, self._triangular, self._literal,
-            self._by_data, self._by_data, self._empty, self._triangular, self._down,
-            self._by_data, self._empty, self._backward, self._triangular, self._by_data,
-        ]  # fmt: skip
+            self._literal,
+            self._counted_range,
+            self._by_data,
+            self._triangular,
+            self._down,
+            self._counted_range,
+            self._between,
+            self._by_twos,
+            self._backward,
+            self._by_data,
+            self._triangular,
+            self._literal,
+            self._by_data,
+            self._by_data,
+            self._empty,
+            self._triangular,
+            self._down,
+            self._by_data,
+            self._empty,
+            self._backward,
+            self._triangular,
+            self._by_data,
+        ]
         with self.only_reading():
             domain, most = self.draw.choice(kinds)()
         return domain, {self.fresh("j"): Whole(i32, 0, max(most, 0))}

@@ -3,6 +3,7 @@
 Whole programs hold integers that are small and not negative, for these index and count. What an operation does with
 all other operands, and in the types that no index has, is drawn here.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -45,22 +46,41 @@ def _call(name: str, arity: int = 1, result: Scalar | None = None, right: str = 
 
 _COMPARISONS = tuple(map(_compare, ("<", "<", "<", "<=", ">", ">=", "==", "!=")))
 _SHARED = (
-    *map(_binary, "+-*"), *_COMPARISONS, _call("min", 2), _call("max", 2), _call("abs"),
-    Row(lambda a, b: m.Unary("-", a)), Row(lambda a, b: m.Choice(m.Compare(("<",), (a, b)), b, a)),
-)  # fmt: skip
+    *map(_binary, "+-*"),
+    *_COMPARISONS,
+    _call("min", 2),
+    _call("max", 2),
+    _call("abs"),
+    Row(lambda a, b: m.Unary("-", a)),
+    Row(lambda a, b: m.Choice(m.Compare(("<",), (a, b)), b, a)),
+)
 _ANY_INTEGER = (
-    *_SHARED, *map(_binary, "&|^"), Row(lambda a, b: m.Unary("~", a)), _binary("//", "divisor"),
-    _binary("%", "divisor"), _binary("<<", "shift"), _binary(">>", "shift"), _binary("//", "divisor"),
-)  # fmt: skip
+    *_SHARED,
+    *map(_binary, "&|^"),
+    Row(lambda a, b: m.Unary("~", a)),
+    _binary("//", "divisor"),
+    _binary("%", "divisor"),
+    _binary("<<", "shift"),
+    _binary(">>", "shift"),
+    _binary("//", "divisor"),
+)
 _WIDE_INTEGER = (_call("popcnt"), _call("clz"), _call("ffs"), _call("bit_shr", 2, right="shift"))
 """Of i32 and i64 alone, as the fields that whole programs use them on."""
 _REAL = (
-    *_SHARED, _binary("/"), _binary("//", "divisor"), _binary("%", "divisor"), _call("atan2", 2),
-    _call("raw_div", 2, right="divisor"), _call("raw_mod", 2, right="divisor"), _call("pow", 2, right="exponent"),
+    *_SHARED,
+    _binary("/"),
+    _binary("//", "divisor"),
+    _binary("%", "divisor"),
+    _call("atan2", 2),
+    _call("raw_div", 2, right="divisor"),
+    _call("raw_mod", 2, right="divisor"),
+    _call("pow", 2, right="exponent"),
     *map(_call, ("sin", "cos", "tanh", "exp", "floor", "ceil", "round", "sgn", "sqrt", "log", "asin", "tan", "inv")),
-)  # fmt: skip
+)
 _CASTS = tuple(
-    Row(lambda a, b, to=to: m.Cast(a, to, "cast"), to) for to in SCALARS.values() if not to.is_bool  # type: ignore[misc]
+    Row(lambda a, b, to=to: m.Cast(a, to, "cast"), to)
+    for to in SCALARS.values()
+    if not to.is_bool  # type: ignore[misc]
 )
 
 

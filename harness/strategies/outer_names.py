@@ -3,6 +3,7 @@
 Python's rule makes them locals all the same. A name is taken only where the function uses nothing of that name, so
 that Python itself could run the text.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace

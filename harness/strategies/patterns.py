@@ -5,6 +5,7 @@ that no two iterations share, though only a launch tells.
 A random statement rarely does any of this to one element twice. Invariant: parallel loops keep to that of `state`;
 serial code may read and write one array, as its order is that of the text.
 """
+
 from __future__ import annotations
 
 import math
@@ -41,11 +42,26 @@ class Patterns(LocalArrays):
     def pattern(self) -> list[Stmt]:
         """One section; nothing if the arrays that it needs are taken."""
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
-            self._overwritten, self._in_memory, self._ledger, self._old_values, self._shared_product, self._asking,
-            self._extreme_again, self._overwritten, self._ledger, self._asking, self._extreme_again, self._in_memory,
-            self._drawn, self._extreme_again, self._permuted, self._permuted, self._old_values, self._old_values,
+            self._overwritten,
+            self._in_memory,
+            self._ledger,
+            self._old_values,
+            self._shared_product,
+            self._asking,
+            self._extreme_again,
+            self._overwritten,
+            self._ledger,
+            self._asking,
+            self._extreme_again,
+            self._in_memory,
+            self._drawn,
+            self._extreme_again,
+            self._permuted,
+            self._permuted,
+            self._old_values,
+            self._old_values,
             self._many_shares,
-        )  # fmt: skip
+        )
         return self.draw.choice(kinds)()
 
     def _open(self, name: str) -> Array | None:

@@ -1,4 +1,5 @@
 """A case of raw IR: a kernel with its memory, and how it must end."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

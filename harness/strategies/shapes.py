@@ -2,6 +2,7 @@
 
 A predicate looks at the program alone, never at how it was drawn, so it also judges a corpus or a reduced program.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -103,13 +104,19 @@ def _constant(e: m.Element) -> bool:
 
 def _reduction(f: Facts) -> bool:
     """A local of the kernel that a parallel loop updates."""
-    outside = {t.name for s in f.program.kernel.body if isinstance(s, m.Assign) for t in s.targets
-               if isinstance(t, m.Name)}  # fmt: skip
+    outside = {
+        t.name for s in f.program.kernel.body if isinstance(s, m.Assign) for t in s.targets if isinstance(t, m.Name)
+    }
     return any(
-        isinstance(n, m.Augment) and isinstance(n.target, m.Name) and n.target.name in outside
-        or isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name) and n.targets[0].name in outside
-        for task in f.tasks for n in walk(task.body)
-    )  # fmt: skip
+        isinstance(n, m.Augment)
+        and isinstance(n.target, m.Name)
+        and n.target.name in outside
+        or isinstance(n, m.Assign)
+        and isinstance(n.targets[0], m.Name)
+        and n.targets[0].name in outside
+        for task in f.tasks
+        for n in walk(task.body)
+    )
 
 
 def _zero_trips(f: Facts) -> bool:
@@ -190,15 +197,21 @@ def _field(place: m.Expr) -> str:
 def _index_vector(f: Facts) -> bool:
     ranks = {name: len(field.shape) for field in f.program.fields for name in field.names}
     loops = [n for n in f.nodes if isinstance(n, m.For) and len(n.indices) == 1]
-    return any(isinstance(s.domain, m.Grouped) or isinstance(s.domain, m.Over) and ranks[s.domain.field] > 1
-               for s in loops)  # fmt: skip
+    return any(
+        isinstance(s.domain, m.Grouped) or isinstance(s.domain, m.Over) and ranks[s.domain.field] > 1 for s in loops
+    )
 
 
 def _permuted(f: Facts) -> bool:
     """A store whose place is data, or a multiple modulo the extent, or a name for one of them."""
     elements = [e for e in _assigned(f.nodes) if isinstance(e, m.Element) and e.field in ("y", "o")]
-    names = {t.name for s in f.nodes if isinstance(s, m.Assign) and _permutes(s.values[0])
-             for t in s.targets if isinstance(t, m.Name)}  # fmt: skip
+    names = {
+        t.name
+        for s in f.nodes
+        if isinstance(s, m.Assign) and _permutes(s.values[0])
+        for t in s.targets
+        if isinstance(t, m.Name)
+    }
     places = [e.indices[0] for e in elements if len(e.indices) == 1]
     return any(_permutes(p) or isinstance(p, m.Name) and p.name in names for p in places)
 

@@ -1,6 +1,7 @@
 """MEMORY_SHAPES: predicates on how a program's numbers are kept and called: structs, views, origins, names; and on what
 atomics give.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -80,12 +81,28 @@ def _read_in_its_iteration(f: Facts) -> bool:
     """A local array that an iteration of a serial loop makes, stores to in a loop of its own, and then reads."""
     arrays = _indexed(f)
     for body in _bodies(f):
-        made = {n.targets[0].name for n in body if isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name)
-                and isinstance(n.values[0], (m.Filled, m.Vector))} & arrays  # fmt: skip
-        stored = {r.name for n in body if isinstance(n, m.For) for t in _targets(walk(n))
-                  if isinstance(t, m.Part) and isinstance(r := m.root(t), m.Name)}  # fmt: skip
-        read = {r.name for n in body if isinstance(n, m.Assign) for v in n.values for p in walk(v)
-                if isinstance(p, m.Part) and isinstance(r := m.root(p), m.Name)}  # fmt: skip
+        made = {
+            n.targets[0].name
+            for n in body
+            if isinstance(n, m.Assign)
+            and isinstance(n.targets[0], m.Name)
+            and isinstance(n.values[0], (m.Filled, m.Vector))
+        } & arrays
+        stored = {
+            r.name
+            for n in body
+            if isinstance(n, m.For)
+            for t in _targets(walk(n))
+            if isinstance(t, m.Part) and isinstance(r := m.root(t), m.Name)
+        }
+        read = {
+            r.name
+            for n in body
+            if isinstance(n, m.Assign)
+            for v in n.values
+            for p in walk(v)
+            if isinstance(p, m.Part) and isinstance(r := m.root(p), m.Name)
+        }
         if made & stored & read:
             return True
     return False

@@ -2,6 +2,7 @@
 
 A defect of an operation is found as such, and not as a difference at the end of a long program.
 """
+
 from __future__ import annotations
 
 import itertools

@@ -4,6 +4,7 @@ Invariants that make every program valid: a name is used only in the block that 
 written in a task either at the own element only, or by one kind of atomic only, and is then not read elsewhere in that
 task; integers carry their interval, so every index is inside and every trip count is small.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -160,9 +161,13 @@ class State:
         names, outer = self.names, self.loops
         found = indices or {}
         self.names = Names(
-            dict(names.reals), names.ints | found, names.flags, names.fixed | set(found), (*names.indices, *found),
+            dict(names.reals),
+            names.ints | found,
+            names.flags,
+            names.fixed | set(found),
+            (*names.indices, *found),
             dict(names.vectors),
-        )  # fmt: skip
+        )
         self.loops = (*outer, *loops)
         yield
         self.names, self.loops = names, outer
@@ -227,25 +232,38 @@ def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
     third = draw.choice((main, main, f16)) if wild else main
     lane, row, place = ("lane",), ("lane", "column"), ("table",)
     return [
-        Array("x", main, lane), Array("w", second, place), Array("g", main, row), Array("q", main, ()),
+        Array("x", main, lane),
+        Array("w", second, place),
+        Array("g", main, row),
+        Array("q", main, ()),
         Array("u", third, lane),
-        Array("c", i32, lane, (0, table - 1)), Array("b", i32, lane, TRIPS), Array("v", i32, place, TRIPS),
-        Array("m", i32, (), TRIPS), Array("h", i64, lane, (0, 9)), Array("p", u1, lane, (0, 1)),
-        Array("y", main, lane, output=True), Array("o", second, lane, output=True),
-        Array("z", main, place, output=True), Array("s", main, (), output=True), Array("r", main, row, output=True),
+        Array("c", i32, lane, (0, table - 1)),
+        Array("b", i32, lane, TRIPS),
+        Array("v", i32, place, TRIPS),
+        Array("m", i32, (), TRIPS),
+        Array("h", i64, lane, (0, 9)),
+        Array("p", u1, lane, (0, 1)),
+        Array("y", main, lane, output=True),
+        Array("o", second, lane, output=True),
+        Array("z", main, place, output=True),
+        Array("s", main, (), output=True),
+        Array("r", main, row, output=True),
         Array("e", main, place, output=True),
-        Array("d", i32, lane, TRIPS, output=True), Array("a", i32, place, None, output=True),
+        Array("d", i32, lane, TRIPS, output=True),
+        Array("a", i32, place, None, output=True),
         Array("l", i64, place, None, output=True),
-    ]  # fmt: skip
+    ]
 
 
 def _vectors(main: Scalar, size: int, matrices: bool) -> list[Array]:
     """Fields of vectors, and of matrices."""
     lane, place, element = ("lane",), ("table",), (size,)
     found = [
-        Array("X", main, lane, element=element), Array("W", main, place, element=element),
-        Array("Y", main, lane, output=True, element=element), Array("Z", main, place, output=True, element=element),
-    ]  # fmt: skip
+        Array("X", main, lane, element=element),
+        Array("W", main, place, element=element),
+        Array("Y", main, lane, output=True, element=element),
+        Array("Z", main, place, output=True, element=element),
+    ]
     if matrices:
         found += [Array("M", main, place, element=(2, 2)), Array("N", main, lane, output=True, element=(2, 2))]
     return found

@@ -2,6 +2,7 @@
 
 Every method gives a list of statements, so that one production may write several.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -41,10 +42,25 @@ class Statements(Vectors):
     def simples(self) -> list[Callable[[], list[Stmt]]]:
         """Statements that hold no others."""
         return [
-            self.new_real, self.update_real, self.new_real, self.update_real, self.update_real, self.write_element,
-            self.new_integer, self.update_integer, self.write_element, self.swap, self.new_flag, self.annotated,
-            self.several, self.from_function, self.check, self.fallback, self.new_flag, self.several,
-        ]  # fmt: skip
+            self.new_real,
+            self.update_real,
+            self.new_real,
+            self.update_real,
+            self.update_real,
+            self.write_element,
+            self.new_integer,
+            self.update_integer,
+            self.write_element,
+            self.swap,
+            self.new_flag,
+            self.annotated,
+            self.several,
+            self.from_function,
+            self.check,
+            self.fallback,
+            self.new_flag,
+            self.several,
+        ]
 
     def recurrence(self) -> list[Stmt]:
         """What a loop repeats."""
@@ -312,5 +328,3 @@ class Statements(Vectors):
                     leave = (*(self.simple() if self.draw.boolean(0.4) else ()), *leave)
                 leave = (*(self.simple() if self.draw.boolean(0.3) else ()), m.If(condition, leave))
         return [m.If(self.condition(), leave)]
-
-

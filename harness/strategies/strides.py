@@ -1,4 +1,5 @@
 """Steps of ranges as arguments of the kernel."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,4 +1,5 @@
 """Fields of one shape as the members of a field of structs; elements of it read and written as wholes."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -52,10 +53,7 @@ def _joined(program: m.Program, members: list[m.Field], kind: m.StructType) -> m
 
     arrays, seeds = content(inputs.arrays), content(inputs.seeds)
     return replace(
-        program,
-        fields=fields,
-        inputs=replace(inputs, arrays=arrays, seeds=seeds),
-        structs=(*program.structs, kind),
+        program, fields=fields, inputs=replace(inputs, arrays=arrays, seeds=seeds), structs=(*program.structs, kind)
     )
 
 

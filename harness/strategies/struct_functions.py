@@ -1,4 +1,5 @@
 """Functions of a program that take one struct in the place of their arguments."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -2,6 +2,7 @@
 
 Values that loops carry then live in members; at times the struct is assigned as a whole, or holds another one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 The first of each list is the simplest. Ordinary reals are multiples of 1/32, so they are exact in every type.
 """
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Kinds: what the locals and parameters of a program hold, as members of structs that may hold it too."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

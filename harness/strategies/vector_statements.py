@@ -1,4 +1,5 @@
 """Statements on vectors and matrices: locals as wholes and entry by entry, elements of fields of vectors."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -44,10 +45,16 @@ class VectorStatements(Statements):
         name = self.draw.choice(found)
         kinds = UPDATES_IN_LOOPS if self.loops and self.loops[-1] == "serial" else UPDATES
         update = {
-            "bounded": self._bounded_vector, "decay": self._decay, "sum": self._sum_of_vectors, "entry": self._entry,
-            "swizzle": self._swizzle, "swap": self._swap_vectors, "slice": self._slice, "scale": self._scale,
+            "bounded": self._bounded_vector,
+            "decay": self._decay,
+            "sum": self._sum_of_vectors,
+            "entry": self._entry,
+            "swizzle": self._swizzle,
+            "swap": self._swap_vectors,
+            "slice": self._slice,
+            "scale": self._scale,
             "product": self._product_of_vectors,
-        }[self.draw.choice(kinds)]  # fmt: skip
+        }[self.draw.choice(kinds)]
         return update(m.Name(name), self.names.vectors[name][0])
 
     def _bounded_vector(self, v: m.Name, shape: Shape) -> list[Stmt]:

@@ -2,6 +2,7 @@
 
 One shape serves most of a program, so that its vectors meet. Each draw names its productions in one flat list.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -43,10 +44,20 @@ class Vectors(Atomics):
         if depth <= 0 or not self.draw.boolean(0.55):
             return self.vector_leaf(shape)
         productions: list[Production] = [
-            self._vectors_added, self._vector_scaled, self._function_of_vector, self._vectors_multiplied,
-            self._vector_divided, self._vector_chosen, self._mathematics, self._reordered, self._vector_invoked,
-            self._products, self._products, self._extreme_vector, self._vector_invoked,
-        ]  # fmt: skip
+            self._vectors_added,
+            self._vector_scaled,
+            self._function_of_vector,
+            self._vectors_multiplied,
+            self._vector_divided,
+            self._vector_chosen,
+            self._mathematics,
+            self._reordered,
+            self._vector_invoked,
+            self._products,
+            self._products,
+            self._extreme_vector,
+            self._vector_invoked,
+        ]
         return self.draw.choice(productions)(shape, depth - 1)
 
     def vector_leaf(self, shape: Shape) -> Typed:

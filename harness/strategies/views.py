@@ -1,4 +1,5 @@
 """Arrays of a program as parts of one larger array, each given to the kernel as a view."""
+
 from __future__ import annotations
 
 import math

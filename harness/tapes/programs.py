@@ -2,6 +2,7 @@
 
 Invariant: a program has at most MULTIPLIED products, so that all values and derivatives are integers far below 2^53.
 """
+
 from __future__ import annotations
 
 import random
@@ -48,10 +49,8 @@ KERNELS: Mapping[str, Launched] = {
     "add": Launched(
         "    %4: f64 = load y[%2]\n    %5: f64 = add %3, %4", "%5", lambda x, y: (x[0] + y[0], x[1] + y[1])
     ),
-    "multiply": Launched(
-        "    %4: f64 = load y[%2]\n    %5: f64 = mul %3, %4", "%5", lambda x, y: _times(x, y), True
-    ),
-}  # fmt: skip
+    "multiply": Launched("    %4: f64 = load y[%2]\n    %5: f64 = mul %3, %4", "%5", lambda x, y: _times(x, y), True),
+}
 """Kernels by name; the last one overwrites what its own gradient reads."""
 
 WEIGH = """kernel weigh(x: f64[1] grad, loss: f64[0] grad) {

@@ -2,6 +2,7 @@
 
 The schedule of two threads is drawn too, and nothing runs at the same time, so what is found is found again.
 """
+
 from __future__ import annotations
 
 import random

@@ -4,6 +4,7 @@
 `import stackgrad as sg` gives what a program of the kernel dialect needs. Names are looked up at first use, so the
 import itself loads no code generator, no driver and not even NumPy.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -54,26 +55,7 @@ if TYPE_CHECKING:
     from .profiling import KernelProfile, Profile, TaskProfile, profile
     from .report import AdstackReport, adstack_report
     from .session import init, reset, sync
-    from .snodes import (
-        FieldsBuilder,
-        axes,
-        i,
-        ij,
-        ijk,
-        ijkl,
-        ijl,
-        ik,
-        ikl,
-        il,
-        j,
-        jk,
-        jkl,
-        jl,
-        k,
-        kl,
-        l,
-        root,
-    )
+    from .snodes import FieldsBuilder, axes, i, ij, ijk, ijkl, ijl, ik, ikl, il, j, jk, jkl, jl, k, kl, l, root
     from .streams import Event, Stream, create_event, create_stream
     from .types import dataclass
     from .usage import (
@@ -100,20 +82,60 @@ _ARCHES = ("cpu", "reference", "cuda", "vulkan", "gpu", "x64", "arm64")
 _PRIVATE = {"Any", "ModuleType", "TYPE_CHECKING", "annotations"}
 
 _ERRORS = (
-    "AdstackOverflow", "DeviceError", "DivisionByZero", "InternalError", "KernelAssertionError", "KernelSyntaxError",
-    "KernelTypeError", "NotDifferentiable", "OutOfBounds", "ParseError", "StackgradError", "Unsupported", "VerifyError",
-)  # fmt: skip
+    "AdstackOverflow",
+    "DeviceError",
+    "DivisionByZero",
+    "InternalError",
+    "KernelAssertionError",
+    "KernelSyntaxError",
+    "KernelTypeError",
+    "NotDifferentiable",
+    "OutOfBounds",
+    "ParseError",
+    "StackgradError",
+    "Unsupported",
+    "VerifyError",
+)
 _USAGE = (
-    "ArgumentError", "FieldError", "GradientError", "MatrixError", "OptionError", "StaleFieldError", "StructError",
-    "TapeError", "UsageError", "ViewError",
-)  # fmt: skip
+    "ArgumentError",
+    "FieldError",
+    "GradientError",
+    "MatrixError",
+    "OptionError",
+    "StaleFieldError",
+    "StructError",
+    "TapeError",
+    "UsageError",
+    "ViewError",
+)
 _LONG_TYPES = (
-    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint1", "uint8", "uint16", "uint32", "uint64",
-)  # fmt: skip
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint1",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+)
 _KINDS = (
-    "Backend", "Field", "Layout", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField", "ScalarNdarray",
-    "StructField", "Tensor", "field", "wrap",
-)  # fmt: skip
+    "Backend",
+    "Field",
+    "Layout",
+    "MatrixField",
+    "MatrixNdarray",
+    "Ndarray",
+    "ScalarField",
+    "ScalarNdarray",
+    "StructField",
+    "Tensor",
+    "field",
+    "wrap",
+)
 _AXES = ("i", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "j", "jk", "jkl", "jl", "k", "kl", "l", "axes")
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
 

@@ -1,4 +1,5 @@
 """What annotations of arrays, and of views of them, say: the type of the elements and how indices are treated."""
+
 from __future__ import annotations
 
 from typing import Any

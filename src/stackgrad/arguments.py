@@ -3,6 +3,7 @@
 Invariant: what leaves here fits: Python numbers that their scalar parameters can hold, and fields or C-contiguous
 NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a KernelTypeError at the kernel's `def`.
 """
+
 from __future__ import annotations
 
 import inspect

@@ -2,6 +2,7 @@
 
 Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -76,9 +77,12 @@ def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def boxes_by_field(
-    program: Program, arrays: Arrays, boxes: Mapping[str, list[Box]], wanted: tuple[Array, ...],
+    program: Program,
+    arrays: Arrays,
+    boxes: Mapping[str, list[Box]],
+    wanted: tuple[Array, ...],
     before: Mapping[str, str] = NOTHING,
-) -> dict[Array, list[Box]]:  # fmt: skip
+) -> dict[Array, list[Box]]:
     """Boxes of parameters as boxes of the fields bound to them; wanted fields that no box touches get none.
 
     before: the array of which a parameter is a copy.

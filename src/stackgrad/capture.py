@@ -2,6 +2,7 @@
 
 Invariant: nothing of this runs unless a capture is active; then a launch costs copies of its arrays.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -2,6 +2,7 @@
 
 Invariant: nothing here keeps the object alive longer than the expression that calls its method.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

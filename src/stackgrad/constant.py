@@ -2,6 +2,7 @@
 
 Invariant: tapes and forward mode see these launches, as they may destroy what a gradient reads, and record none.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

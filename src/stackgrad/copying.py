@@ -4,6 +4,7 @@
 
 Invariant: what a copy reads and writes is known by boxes, and its gradient reads no content, so it saves nothing.
 """
+
 from __future__ import annotations
 
 import weakref

@@ -1,4 +1,5 @@
 """One direction of a program: what a launch of it does to which arrays, and a gradient tied to memory."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -54,8 +55,17 @@ class Backward:
     """
 
     __slots__ = (
-        "program", "arrays", "launcher", "memory", "written", "reads", "foreign", "before", "regions", "_versions",
-    )  # fmt: skip
+        "program",
+        "arrays",
+        "launcher",
+        "memory",
+        "written",
+        "reads",
+        "foreign",
+        "before",
+        "regions",
+        "_versions",
+    )
 
     def __init__(self, binding: Binding, direction: Direction) -> None:
         program, arrays = binding.program, binding.arrays
@@ -105,9 +115,7 @@ class Backward:
         versions = self._versions
         return None if versions is None else tuple([f.version for f in versions])
 
-    def run(
-        self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False
-    ) -> None:
+    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False) -> None:
         """Run the gradient once, unwatched; see `Binding.launch_grad`. verified: by `verify`, after the launch."""
         memory = {**self.memory, **replaced} if replaced else self.memory
         try:

@@ -3,6 +3,7 @@
 Invariant: every call runs exactly one implementation, so that a tape records it once. Timings are kept per hash of the
 arguments' geometry; the choice never changes a result, as all implementations do the same.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -40,9 +41,14 @@ class Dispatch:
     """A prototype with implementations, which are added by `register`."""
 
     def __init__(
-        self, prototype: Implementation, geometry: Callable[..., Hashable], warmup: int, active: int,
-        repeat_after_count: int, repeat_after_seconds: float,
-    ) -> None:  # fmt: skip
+        self,
+        prototype: Implementation,
+        geometry: Callable[..., Hashable],
+        warmup: int,
+        active: int,
+        repeat_after_count: int,
+        repeat_after_seconds: float,
+    ) -> None:
         self.__name__ = getattr(prototype, "__name__", "dispatch")
         self.__wrapped__ = prototype
         self._parameters = list(inspect.signature(prototype).parameters)
@@ -64,17 +70,20 @@ class Dispatch:
         plain = getattr(function, "__wrapped__", function)
         names = list(inspect.signature(plain).parameters)
         if names != self._parameters:
-            raise UsageError(f"an implementation of {self.__name__} has the parameters {', '.join(names) or 'none'}",
-                             f"give it those of the prototype: {', '.join(self._parameters) or 'none'}")  # fmt: skip
+            raise UsageError(
+                f"an implementation of {self.__name__} has the parameters {', '.join(names) or 'none'}",
+                f"give it those of the prototype: {', '.join(self._parameters) or 'none'}",
+            )
         self._candidates.append(_Candidate(function, is_compatible))
         return function
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run one implementation that fits the arguments. Raises UsageError if there is none."""
         fitting = [
-            number for number, c in enumerate(self._candidates)
+            number
+            for number, c in enumerate(self._candidates)
             if c.is_compatible is None or c.is_compatible(*args, **keywords)
-        ]  # fmt: skip
+        ]
         if not fitting:
             raise UsageError(f"no implementation of {self.__name__} fits the arguments", "register one that does")
         if len(fitting) == 1:
@@ -113,9 +122,13 @@ class Dispatch:
 
 
 def perf_dispatch(
-    *, get_geometry_hash: Callable[..., Hashable], warmup: int = 3, active: int = 1, repeat_after_count: int = 0,
+    *,
+    get_geometry_hash: Callable[..., Hashable],
+    warmup: int = 3,
+    active: int = 1,
+    repeat_after_count: int = 0,
     repeat_after_seconds: float = 1.0,
-) -> Callable[[Implementation], Dispatch]:  # fmt: skip
+) -> Callable[[Implementation], Dispatch]:
     """Decorator of a prototype with an empty body, whose parameters its implementations share.
 
     get_geometry_hash: of the arguments of a call; geometries are timed apart. warmup, active: calls of each
@@ -123,8 +136,6 @@ def perf_dispatch(
     """
 
     def decorate(prototype: Implementation) -> Dispatch:
-        return Dispatch(
-            prototype, get_geometry_hash, warmup, active, repeat_after_count, repeat_after_seconds
-        )
+        return Dispatch(prototype, get_geometry_hash, warmup, active, repeat_after_count, repeat_after_seconds)
 
     return decorate

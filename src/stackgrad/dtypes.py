@@ -1,4 +1,5 @@
 """Which scalar type the user means: the one place that reads Python's and NumPy's names of types."""
+
 from __future__ import annotations
 
 import numpy as np

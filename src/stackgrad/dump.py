@@ -1,4 +1,5 @@
 """Texts of kernels, written to a folder as they are compiled, where the environment asks for them."""
+
 from __future__ import annotations
 
 import os
@@ -31,5 +32,7 @@ def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
                 name = re.sub(r"[^\w.<>-]", "_", source.name)
                 write_beside(Path(folder) / f"{name}.{stage}.ir", print_kernel(kernel))
     except OSError as error:
-        raise OptionError(f"STACKGRAD_DUMP_IR: {error.filename or folder}: {error.strerror or error}",
-                          "name a folder that can be made") from None  # fmt: skip
+        raise OptionError(
+            f"STACKGRAD_DUMP_IR: {error.filename or folder}: {error.strerror or error}",
+            "name a folder that can be made",
+        ) from None

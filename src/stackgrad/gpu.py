@@ -2,6 +2,7 @@
 
 On an architecture without streams saying so changes nothing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -5,6 +5,7 @@ of its own, so nothing else replaces that. Invariant: it is used only while laun
 the same runtime, the same content of all that decides sizes, the same constants, and no tape or other watcher. Where
 anything differs the function runs instead, and is recorded anew.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from .backends.launcher import Launcher
     from .guards import Guard
     from .program import Binding
-
-
 
 
 class Recording:

@@ -3,6 +3,7 @@
 Invariant: a guard keeps neither the objects alive nor what it found there, unless it is a number, a text or a NumPy
 array; what is not seen in this way is looked at anew before each launch.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -14,16 +15,7 @@ import numpy as np
 
 from .backends.cpu.pins import Pin, pin_cell, pin_global
 from .compiler.frontend.reads import NUMBERS, Evaluation, NameRead, PartRead, Read, listed
-from .compiler.frontend.snapshots import (
-    Elements,
-    Identity,
-    Number,
-    Snapshot,
-    attributes,
-    fresh,
-    reference,
-    snapshot,
-)
+from .compiler.frontend.snapshots import Elements, Identity, Number, Snapshot, attributes, fresh, reference, snapshot
 from .compiler.frontend.source import MISSING
 
 _PACKAGE = f"{__name__.partition('.')[0]}.compiler."

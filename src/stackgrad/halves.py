@@ -4,6 +4,7 @@ torch wants the gradient of an f16 tensor in f16, of which a sum of many shares 
 launch the gradient of the other library is the rounded accumulator; before one, elements that somebody else has
 written since, and only those, are taken over from there.
 """
+
 from __future__ import annotations
 
 import weakref

@@ -1,4 +1,5 @@
 """Kernels as functions of JAX: `wrap(kernel, out="y")` has a derivative and works under jit, grad and vmap."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

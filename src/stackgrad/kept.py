@@ -2,6 +2,7 @@
 
 Invariant: a kept content has the shape of its box, and no one else writes it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 Invariant: what a call launches was traced under the present settings, on live fields.
 """
+
 from __future__ import annotations
 
 import sys
@@ -35,8 +36,15 @@ if TYPE_CHECKING:
     from .compiler.frontend.trace import Traced
 
 __all__ = [
-    "TRACING", "Kernel", "KernelStats", "KernelWarning", "TextKernel", "definition_span", "kernel", "kernel_from_text",
-]  # fmt: skip
+    "TRACING",
+    "Kernel",
+    "KernelStats",
+    "KernelWarning",
+    "TextKernel",
+    "definition_span",
+    "kernel",
+    "kernel_from_text",
+]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -61,9 +69,19 @@ class Kernel(Generic[P, R]):
     """
 
     __slots__ = (
-        "__wrapped__", "__name__", "_method", "_generation", "_signature", "_special", "_binding", "_table", "_forward",
-        "_reverse", "is_constant", *_CALLS,
-    )  # fmt: skip
+        "__wrapped__",
+        "__name__",
+        "_method",
+        "_generation",
+        "_signature",
+        "_special",
+        "_binding",
+        "_table",
+        "_forward",
+        "_reverse",
+        "is_constant",
+        *_CALLS,
+    )
     is_stackgrad_kernel = True
 
     def __init__(self, function: Callable[P, R], is_constant: bool = False) -> None:

@@ -4,6 +4,7 @@ Operands are Any: in a kernel one function takes numbers, vectors and matrices o
 Python number that it stands for, so that `n: sg.i32` declares a parameter and `sg.field(sg.f32)` a field: as an object
 it is a `Scalar`, which no annotation can name. A parameter that is a template may be anything.
 """
+
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
@@ -39,8 +40,8 @@ uint32: TypeAlias = int
 uint64: TypeAlias = int
 
 Template: TypeAlias = Any
-def template() -> Any: ...
 
+def template() -> Any: ...
 def func(function: _F) -> _F: ...
 def sin(x: Any, /) -> Any: ...
 def cos(x: Any, /) -> Any: ...

@@ -4,6 +4,7 @@ Invariant: a leaf's memory is C-contiguous, in native byte order, and where kern
 arch=cuda, also on the GPU, where the host does not touch it. torch and JAX are recognised by module name, so neither is
 imported.
 """
+
 from __future__ import annotations
 
 import sys
@@ -129,8 +130,10 @@ def _jax(value: Any, needs_grad: bool | None) -> Foreign:
     if RUNTIME.remote is not None and all(device.platform == "gpu" for device in value.devices()):
         value.block_until_ready()
         interface = {
-            "shape": value.shape, "typestr": np.dtype(value.dtype).str, "data": (value.unsafe_buffer_pointer(), True),
-        }  # fmt: skip
+            "shape": value.shape,
+            "typestr": np.dtype(value.dtype).str,
+            "data": (value.unsafe_buffer_pointer(), True),
+        }
         return Foreign(_borrowed(interface, value, None), read_only=True, owner=value)
     memory = np.array(value, order="C")
     memory.flags.writeable = False

@@ -6,6 +6,7 @@ reverse mode differentiates it. Matrices are square and small; `dt`, where given
 Vectors of equal eigenvalues or singular values are not unique and have no derivative: a rotation between two columns
 that are exactly orthogonal and of exactly equal length counts as constant. `polar_decompose` has no such points.
 """
+
 from __future__ import annotations
 
 from typing import Any

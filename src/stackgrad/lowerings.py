@@ -3,6 +3,7 @@
 The key is the kernel without its source lines, how it is lowered and by which compiler; so a kernel that has only moved
 in its file is found, and read with the lines of today. Invariant: the same as `prepare` gives.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
 `ArgumentArray` is the position of its array among the leaves of any call with the same key.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -130,24 +131,26 @@ class ArrayMatcher:
             return None
         count = len(wanted.shape)
         if shape[-count:] != wanted.shape:
-            raise Misfit(
-                f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}"
-            )
+            raise Misfit(f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}")
         return wanted
 
     def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
         wanted = self.kind.dtype
         scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
         if scalar is not None and dtype != scalar:
-            raise Misfit(f"an array of {dtype} is given where {scalar} is asked for",
-                         f"convert it, as in x.astype(numpy.{scalar.dtype})")  # fmt: skip
+            raise Misfit(
+                f"an array of {dtype} is given where {scalar} is asked for",
+                f"convert it, as in x.astype(numpy.{scalar.dtype})",
+            )
         if (wanted.shape if isinstance(wanted, MatrixType) else None) != (element.shape if element else None) and (
             wanted is not None
         ):
             raise Misfit(f"elements are {element or dtype}, {wanted} is asked for", "give an array of such elements")
         if self.kind.ndim is not None and len(shape) != self.kind.ndim:
-            raise Misfit(f"an array with {_axes(len(shape))} is given where {self.kind.ndim} is asked for",
-                         "reshape it, or change the annotation's ndim")  # fmt: skip
+            raise Misfit(
+                f"an array with {_axes(len(shape))} is given where {self.kind.ndim} is asked for",
+                "reshape it, or change the annotation's ndim",
+            )
 
     def stand_in(self, value: Any, make: StandIns) -> Any:
         leaf = make.leaves[make.next]
@@ -180,11 +183,15 @@ class ViewMatcher:
             raise Misfit(f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]")
         offset, size = value.offset, value.size
         if offset + size > value.arr.shape[0]:
-            raise Misfit(f"a view of {size} elements from {offset} on is given, and its array now has "
-                         f"{value.arr.shape[0]}", "make the view anew")  # fmt: skip
+            raise Misfit(
+                f"a view of {size} elements from {offset} on is given, and its array now has {value.arr.shape[0]}",
+                "make the view anew",
+            )
         if offset + size >= NARROW:
-            raise Misfit(f"a view of {size} elements from {offset} on is given, and views end before element {NARROW}",
-                         "give the array itself, or split it")  # fmt: skip
+            raise Misfit(
+                f"a view of {size} elements from {offset} on is given, and views end before element {NARROW}",
+                "give the array itself, or split it",
+            )
         call.scalars += (offset, size)
 
     def stand_in(self, value: Any, make: StandIns) -> Any:

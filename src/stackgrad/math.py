@@ -4,6 +4,7 @@ Invariant: every function here is written in the kernel language, so that it is 
 means the same on each executor; outside kernels it works on Python numbers and on host vectors. Vectors have n entries,
 matrices n rows; element-wise functions take either. Nothing here raises but for shapes that do not fit.
 """
+
 from __future__ import annotations
 
 from math import e, inf, nan, pi, tau
@@ -34,14 +35,81 @@ mat2, mat3, mat4 = matrix(2, 2, float), matrix(3, 3, float), matrix(4, 4, float)
 _DEGREES, _RADIANS, _LN2 = 180.0 / pi, pi / 180.0, 0.6931471805599453
 
 __all__ = [
-    "abs", "acos", "asin", "atan2", "cconj", "cdiv", "ceil", "cexp", "cinv", "clamp", "clog", "clz", "cmul",
-    "cos", "cpow", "cross", "csqrt", "degrees", "determinant", "distance", "dot", "e", "exp", "eye", "ffs",
-    "floor", "fract", "inf", "inverse", "isinf", "isnan", "ivec2", "ivec3", "ivec4", "length", "log", "log2",
-    "mat2", "mat3", "mat4", "max", "min", "mix", "mod", "nan", "normalize", "pi", "popcnt", "pow", "radians",
-    "reflect", "refract", "rot_by_axis", "rot_yaw_pitch_roll", "rotation2d", "rotation3d", "round", "scale",
-    "sign", "sin", "smoothstep", "sqrt", "step", "tan", "tanh", "tau", "translate", "uvec2", "uvec3", "uvec4",
-    "vdir", "vec2", "vec3", "vec4",
-]  # fmt: skip
+    "abs",
+    "acos",
+    "asin",
+    "atan2",
+    "cconj",
+    "cdiv",
+    "ceil",
+    "cexp",
+    "cinv",
+    "clamp",
+    "clog",
+    "clz",
+    "cmul",
+    "cos",
+    "cpow",
+    "cross",
+    "csqrt",
+    "degrees",
+    "determinant",
+    "distance",
+    "dot",
+    "e",
+    "exp",
+    "eye",
+    "ffs",
+    "floor",
+    "fract",
+    "inf",
+    "inverse",
+    "isinf",
+    "isnan",
+    "ivec2",
+    "ivec3",
+    "ivec4",
+    "length",
+    "log",
+    "log2",
+    "mat2",
+    "mat3",
+    "mat4",
+    "max",
+    "min",
+    "mix",
+    "mod",
+    "nan",
+    "normalize",
+    "pi",
+    "popcnt",
+    "pow",
+    "radians",
+    "reflect",
+    "refract",
+    "rot_by_axis",
+    "rot_yaw_pitch_roll",
+    "rotation2d",
+    "rotation3d",
+    "round",
+    "scale",
+    "sign",
+    "sin",
+    "smoothstep",
+    "sqrt",
+    "step",
+    "tan",
+    "tanh",
+    "tau",
+    "translate",
+    "uvec2",
+    "uvec3",
+    "uvec4",
+    "vdir",
+    "vec2",
+    "vec3",
+    "vec4",
+]
 
 # ---- element-wise ---------------------------------------------------------------------------------------------------
 
@@ -260,9 +328,7 @@ def scale(sx: Any, sy: Any, sz: Any) -> Any:
 @func
 def _homogeneous(x: Any, y: Any, z: Any) -> Any:
     """The 4×4 matrix with these three rows of three entries and no translation."""
-    return Matrix([
-        [x[0], x[1], x[2], 0.0], [y[0], y[1], y[2], 0.0], [z[0], z[1], z[2], 0.0], [0.0, 0.0, 0.0, 1.0],
-    ])  # fmt: skip
+    return Matrix([[x[0], x[1], x[2], 0.0], [y[0], y[1], y[2], 0.0], [z[0], z[1], z[2], 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
 @func

@@ -5,6 +5,7 @@ specialisation on arrays of the same kinds, sizes that are known for just this s
 (results, random numbers, views, copies of before, prints, claims) keeps a call in Python; guards are asked in Python
 before each call.
 """
+
 from __future__ import annotations
 
 import sys
@@ -79,9 +80,18 @@ class Native:
     """
 
     __slots__ = (
-        "function", "guarded", "_guards", "_told", "_root", "_standing", "_launchers", "_waited", "_wait", "_lock",
+        "function",
+        "guarded",
+        "_guards",
+        "_told",
+        "_root",
+        "_standing",
+        "_launchers",
+        "_waited",
+        "_wait",
+        "_lock",
         "__weakref__",
-    )  # fmt: skip
+    )
 
     def __init__(self) -> None:
         self.function: Function | None = None
@@ -167,9 +177,7 @@ class Native:
             finally:
                 self._lock.release()
 
-    def settle(
-        self, situation: Situation | None, slow: Function, raiser: Callable[[Native], Function]
-    ) -> None:
+    def settle(self, situation: Situation | None, slow: Function, raiser: Callable[[Native], Function]) -> None:
         """Let calls in this situation be launched natively, with guards or without. slow, raiser: if it has some."""
         if situation is not None and situation.guards and self.guarded is None:
             made = Native()
@@ -234,9 +242,14 @@ class Native:
         launcher, number = situation.launcher, next(_NUMBERS)
         executable: Any = launcher.compile()
         made = Standing(
-            executable, launcher.stats.words, number, launcher.is_sized,
-            machine.patience if RUNTIME.remote is None else _FOR_EVER, situation.arguments, situation.held,
-        )  # fmt: skip
+            executable,
+            launcher.stats.words,
+            number,
+            launcher.is_sized,
+            machine.patience if RUNTIME.remote is None else _FOR_EVER,
+            situation.arguments,
+            situation.held,
+        )
         self._standing[situation.key], self._launchers[number] = made, launcher
         self._told[number] = situation.first, situation.guards
         self._link()

@@ -1,4 +1,5 @@
 """Ndarrays, which are arguments of kernels, and tensors, which are fields or ndarrays by choice."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,7 @@
 Invariant: a tape that takes the gradient of such a launch sees a launch of the ordered kernel instead, and nothing
 else. Arrays of one launch alone, which hold what atomics returned, are new for each.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -121,7 +122,6 @@ class Ordering:
             found[name] = np.zeros(extents[at : at + kind.ndim], kind.dtype.dtype)
             at += kind.ndim
         return found
-
 
     def _apart(self, binding: Binding) -> dict[str, np.ndarray]:
         """Arrays for extremes, and their adjoints, which are zero before and after each gradient."""

@@ -4,6 +4,7 @@ The content that the host writes, or a launch outside of the tape's gradient, is
 of earlier launches must not see the adjoint of what replaced their results. Only elements that an earlier gradient of
 the tape touches are cleared: others are inputs, of which the user wants the derivative at the content written.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -110,4 +111,3 @@ def common(boxes: Iterable[Box], others: Iterable[Box]) -> list[Box]:
     """The elements that lie in a box of both."""
     others = list(others)
     return [found for a in boxes for b in others if (found := meet(a, b)) is not None]
-

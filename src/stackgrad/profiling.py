@@ -3,6 +3,7 @@
 Invariant: while no profile is being taken a launch costs what it costs without this module; while one is, every launch
 goes through Python and is timed, the counting kernels that size adstacks among them.
 """
+
 from __future__ import annotations
 
 import threading
@@ -206,13 +207,22 @@ def _table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
 
 def _rows(kernel: KernelProfile, total: float) -> Iterator[tuple[str, ...]]:
     times = [_time(t) for t in (kernel.mean, kernel.least, kernel.most)]
-    yield (kernel.name, str(kernel.launches), _time(kernel.seconds), _share(kernel.seconds, total), *times,
-           _bytes(kernel.bytes), "")  # fmt: skip
+    yield (
+        kernel.name,
+        str(kernel.launches),
+        _time(kernel.seconds),
+        _share(kernel.seconds, total),
+        *times,
+        _bytes(kernel.bytes),
+        "",
+    )
     for task in kernel.tasks if len(kernel.tasks) > 1 or kernel.bytes else ():
         seconds = task.seconds
-        time, share, mean = ("", "", "") if seconds is None else (
-            _time(seconds), _share(seconds, total), _time(seconds / task.launches)
-        )  # fmt: skip
+        time, share, mean = (
+            ("", "", "")
+            if seconds is None
+            else (_time(seconds), _share(seconds, total), _time(seconds / task.launches))
+        )
         yield (f"  {task.kind} {task.task}", "", time, share, mean, "", "", _bytes(task.bytes), task.place)
 
 

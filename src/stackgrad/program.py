@@ -3,6 +3,7 @@
 Invariant: after a launch, also one that raised, every field it may have written has a new version; before it, every
 active tape has saved what the launch will destroy and an earlier gradient still reads.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -53,10 +54,26 @@ class Program:
     """
 
     __slots__ = (
-        "kernel", "span", "generation", "has_random", "_forward", "_reverse", "_draws", "_forward_regions",
-        "_reverse_regions", "_forward_side", "_reverse_side", "_tangents", "_second", "_taped", "_detached",
-        "_overwritten", "orderings", "guards", "constant",
-    )  # fmt: skip
+        "kernel",
+        "span",
+        "generation",
+        "has_random",
+        "_forward",
+        "_reverse",
+        "_draws",
+        "_forward_regions",
+        "_reverse_regions",
+        "_forward_side",
+        "_reverse_side",
+        "_tangents",
+        "_second",
+        "_taped",
+        "_detached",
+        "_overwritten",
+        "orderings",
+        "guards",
+        "constant",
+    )
 
     def __init__(self, kernel: Kernel, span: Span | None = None, constant: bool = False) -> None:
         RUNTIME.ensure()
@@ -261,9 +278,20 @@ class Binding:
     """
 
     __slots__ = (
-        "program", "arrays", "memory", "written", "backward", "taped", "again", "own", "halves", "_versions",
-        "_detached", "_places", "__weakref__",
-    )  # fmt: skip
+        "program",
+        "arrays",
+        "memory",
+        "written",
+        "backward",
+        "taped",
+        "again",
+        "own",
+        "halves",
+        "_versions",
+        "_detached",
+        "_places",
+        "__weakref__",
+    )
 
     def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
         self.program = program

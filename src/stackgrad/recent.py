@@ -3,6 +3,7 @@
 Invariant: what is remembered keeps no argument alive. Memory is held by views that own nothing; they are used only
 while the caller holds the very arrays they were made of.
 """
+
 from __future__ import annotations
 
 import weakref

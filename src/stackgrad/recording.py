@@ -5,6 +5,7 @@ recorded by the tapes of the thread that makes it, and by no others. Derivatives
 used them last, so that a tape of another one neither clears them nor, while both are at work, adds to them. A write of
 another thread to what a tape uses is no part of the program that the tape differentiates, and is reported to it.
 """
+
 from __future__ import annotations
 
 import threading

@@ -1,4 +1,5 @@
 """Adstack memory, readable: what is held now and at the peak by slab, and what each task of each kernel needs."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -46,8 +47,10 @@ def _lines(use: SlabUse) -> Iterator[str]:
     rows += "" if use.passing in (None, use.rows) else f" for {use.passing} iterations"
     rows += f" ({use.threads} threads of {use.lanes} lanes)" if use.threads * use.lanes > 1 and use.rows else ""
     content = "" if use.content is None else f", content {use.content} B"
-    yield (f"{use.kernel} task {use.task} {use.slab}: rows {rows}, stride {use.stride} B, {use.bytes} B{content};"
-           f" size {use.source}; id {use.registry_id:08x}")  # fmt: skip
+    yield (
+        f"{use.kernel} task {use.task} {use.slab}: rows {rows}, stride {use.stride} B, {use.bytes} B{content};"
+        f" size {use.source}; id {use.registry_id:08x}"
+    )
     for stack in use.stacks:
         total = "" if stack.total is None else f", {stack.total} pushes in all"
         yield f"    {stack.variable} {stack.place}: {stack.capacity} slots of {stack.slot_bytes} B{total}"

@@ -2,6 +2,7 @@
 
 Invariant: numbers come back as Python numbers, vectors, matrices and structs as host values of the promised types.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -3,6 +3,7 @@
 Invariant: `generation` grows with every `init` and `reset`; a field or a compiled kernel of another generation is
 stale and never launched. `stamp()` never gives a number twice, so equal versions mean equal content.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -97,9 +98,22 @@ class Runtime:
     """
 
     __slots__ = (
-        "settings", "generation", "initialised", "fields", "launchers", "threads", "capture", "launch_number",
-        "profiles", "words", "remote", "copies", "_backend", "_lock", "__weakref__",
-    )  # fmt: skip
+        "settings",
+        "generation",
+        "initialised",
+        "fields",
+        "launchers",
+        "threads",
+        "capture",
+        "launch_number",
+        "profiles",
+        "words",
+        "remote",
+        "copies",
+        "_backend",
+        "_lock",
+        "__weakref__",
+    )
 
     def __init__(self) -> None:
         self.words = words((0, 0, 0))
@@ -126,8 +140,7 @@ class Runtime:
             self._tell(self.threads.own)
 
     def _tell(self, own: Own) -> None:
-        """Native launches pass to Python while anything must see those of any thread; there each thread is told apart.
-        """
+        """Native launches pass to Python while anything must see those of any thread; there each thread is told apart."""
         with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
             self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
@@ -221,9 +234,13 @@ class Runtime:
         threads = _threads(self.settings.threads)
         chosen = self.settings
         return Options(
-            chosen.debug, chosen.precise, threads=threads, debug_info=chosen.debug_info,
-            deterministic=chosen.deterministic, bounds=chosen.bounds,
-        )  # fmt: skip
+            chosen.debug,
+            chosen.precise,
+            threads=threads,
+            debug_info=chosen.debug_info,
+            deterministic=chosen.deterministic,
+            bounds=chosen.bounds,
+        )
 
     def draws(self) -> Draws:
         """The key of the next forward launch that draws random numbers."""
@@ -286,7 +303,7 @@ def init(
             raise OptionError(f"init has no option {name!r}", close_names(name, known) or f"known: {', '.join(known)}")
     settings = _settings(
         arch, default_fp, default_ip, debug, random_seed, precise, debug_info, deterministic, bounds, dialect
-    )  # fmt: skip
+    )
     backend = available(settings.arch)
     _choose_cache(dialect)
     RUNTIME.restart(settings)
@@ -302,9 +319,17 @@ def _bounds(given: Any) -> bool:
 
 
 def _settings(
-    arch: str | ModuleType | None, default_fp: Scalar | type, default_ip: Scalar | type, debug: bool, random_seed: int,
-    precise: bool, debug_info: bool, deterministic: bool, bounds: str, dialect: dict[str, Any],
-) -> Settings:  # fmt: skip
+    arch: str | ModuleType | None,
+    default_fp: Scalar | type,
+    default_ip: Scalar | type,
+    debug: bool,
+    random_seed: int,
+    precise: bool,
+    debug_info: bool,
+    deterministic: bool,
+    bounds: str,
+    dialect: dict[str, Any],
+) -> Settings:
     """What the arguments of `init` and the environment say."""
     return Settings(
         arch=_arch(arch if arch is not None else os.environ.get("STACKGRAD_ARCH", "cpu")),

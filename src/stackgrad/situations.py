@@ -4,6 +4,7 @@ Invariant: two calls of one key differ in numbers and in what their arrays conta
 specialisation depends on. Arrays that a call gives directly are told by their kind; all else, an object, an array in
 it, arrays that are the same memory under two names, is told by identity.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -146,9 +147,7 @@ def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
 class _Arrays:
     """The arrays of a launch: those of the block, and, if calls may give others, all that must be different memory."""
 
-    def __init__(
-        self, special: Specialisation, side: Side, executable: Launchable, places: Sequence[_Place]
-    ) -> None:
+    def __init__(self, special: Specialisation, side: Side, executable: Launchable, places: Sequence[_Place]) -> None:
         self.special, self.executable, self.places = special, executable, places
         self.written, self.shaped = frozenset(side.writes), side.launcher.deciding_shapes
         self.versioned = frozenset(side.launcher.versioned)
@@ -197,8 +196,17 @@ class _Arrays:
             if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
                 raise _Unfit
             address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
-            return Held(name, h.OF_NUMPY, memory.ndim, flags & ~h.WRITTEN, memory.nbytes, address,
-                        argument=place.argument, sort=sort, item=memory.itemsize)  # fmt: skip
+            return Held(
+                name,
+                h.OF_NUMPY,
+                memory.ndim,
+                flags & ~h.WRITTEN,
+                memory.nbytes,
+                address,
+                argument=place.argument,
+                sort=sort,
+                item=memory.itemsize,
+            )
         found = leaf.grad if is_grad else leaf
         if found.buffer.ndim > AXES or not found.words[LIVING]:
             raise _Unfit
@@ -208,8 +216,16 @@ class _Arrays:
             sort = 0 if is_grad else found.words[KIND]
             return Held(common[0], h.FIXED, *common[1:], run=found.words, owner=found, sort=sort, version=version)
         source, sort = (h.GRADIENT_OF, 0) if is_grad else (h.OF_ARGUMENT, found.words[KIND])
-        return Held(common[0], source, *common[1:], run=found.words, argument=place.argument,
-                    offset=_offset_of(leaf), sort=sort, version=version)  # fmt: skip
+        return Held(
+            common[0],
+            source,
+            *common[1:],
+            run=found.words,
+            argument=place.argument,
+            offset=_offset_of(leaf),
+            sort=sort,
+            version=version,
+        )
 
 
 _OFFSETS: dict[type, int] = {}

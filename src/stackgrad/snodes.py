@@ -3,6 +3,7 @@
 Invariant: the tree decides shapes alone. Extents of one axis multiply along a path, axes are ordered by their letters,
 and each field has row-major memory of its own; how nodes nest is a hint that changes no result.
 """
+
 from __future__ import annotations
 
 import operator

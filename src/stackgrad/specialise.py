@@ -3,6 +3,7 @@
 Invariant: a specialisation holds neither the arrays of a launch nor the objects it was traced for; those objects die as
 if the kernel did not exist, and what was made for them goes with them.
 """
+
 from __future__ import annotations
 
 import threading
@@ -118,8 +119,10 @@ class Specialisation:
         if leaf.grad is not None:
             arrays[name + GRAD] = leaf.grad
         if leaf.read_only and name in self.program.forward.lowered.writes:
-            raise Misfit(f"the kernel stores to {name}, and a JAX array cannot be written",
-                         "give a NumPy array, an ndarray or a field")  # fmt: skip
+            raise Misfit(
+                f"the kernel stores to {name}, and a JAX array cannot be written",
+                "give a NumPy array, an ndarray or a field",
+            )
 
 
 class Specialisations:

@@ -3,6 +3,7 @@
 Invariant: one array has one stand-in, however often and under however many names it is given, and the adjoint of a
 stand-in stands for the adjoint of its array.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -40,14 +41,10 @@ class StandIns:
         if needs_grad:
             own = leaf.grad if isinstance(leaf, Array) else None
             kept = adjoint_type(dtype)
-            gradient = self.made.get(id(own)) or ArgumentArray(
-                kept, shape, False, slot, None, True, offset, wide=wide
-            )
+            gradient = self.made.get(id(own)) or ArgumentArray(kept, shape, False, slot, None, True, offset, wide=wide)
             if own is not None:
                 self.made[id(own)] = gradient
-        made = self.made[number] = ArgumentArray(
-            dtype, shape, needs_grad, slot, gradient, False, offset, wide=wide
-        )
+        made = self.made[number] = ArgumentArray(dtype, shape, needs_grad, slot, gradient, False, offset, wide=wide)
         return made
 
 

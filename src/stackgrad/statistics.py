@@ -1,4 +1,5 @@
 """Counters of kernels, added up over everything that was traced for them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -3,6 +3,7 @@ call returns, so they order nothing.
 
 Invariant: a program that is right with streams that run at once is right with launches in program order.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

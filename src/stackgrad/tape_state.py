@@ -7,6 +7,7 @@ The log is a list of recorded launches and saved contents, in order of time. Goi
 swapped with the present one before the gradients of earlier launches run; going forward again swaps once more, which
 puts the final contents back exactly, as every swap is its own inverse.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
     from .program import Binding
     from .session import ForwardMode
+
 
 @dataclass(eq=False, slots=True)
 class Record:
@@ -378,4 +380,3 @@ class StateLog:
                 one.array[...] = one.content
             array.version = saved.version
             self.used -= saved.size
-

@@ -2,6 +2,7 @@
 
 Invariant: a text is verified before it is launched, and its arrays are different memory.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

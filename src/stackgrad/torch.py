@@ -1,4 +1,5 @@
 """Kernels as functions of torch: `wrap(kernel, out="y")` is differentiable by autograd. torch is loaded by `wrap`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -3,6 +3,7 @@
 Invariant: a public type object carries the frontend's type as `stackgrad_type`; Python's float, int and bool stay in it
 until a kernel is traced or memory is made, when the defaults of `sg.init` say what they mean.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -236,6 +237,16 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "MatrixSpec", "NDArray", "StructSpec", "Template", "dataclass", "matrix", "ndarray", "primitive_types", "struct",
-    "template", "vector", *SCALARS,
-]  # fmt: skip
+    "MatrixSpec",
+    "NDArray",
+    "StructSpec",
+    "Template",
+    "dataclass",
+    "matrix",
+    "ndarray",
+    "primitive_types",
+    "struct",
+    "template",
+    "vector",
+    *SCALARS,
+]

@@ -8,6 +8,7 @@ again. An array that was never exported costs nothing.
 Invariant: outside of a launch and of a write in sight, a copy differs from memory only where something was written
 unseen. A write that leaves the same bits cannot be told from none.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -100,9 +101,10 @@ def shared_boxes(
 ) -> Mapping[Array, list[Box]]:
     """What a launch touches of exported arrays that carry a derivative; without any, it costs a look at each array."""
     shared = {
-        array for array in binding.arrays.values()
+        array
+        for array in binding.arrays.values()
         if isinstance(array, Array) and array.exported and not array.is_grad and carries(array)
-    }  # fmt: skip
+    }
     if not shared:
         return {}
     return {array: boxes for array, boxes in binding.touched_boxes(scalars).items() if array in shared and boxes}

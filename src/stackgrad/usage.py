@@ -3,6 +3,7 @@
 Errors about a kernel's text live in `compiler/errors.py` and carry a source span; these point at no kernel, the
 Python traceback shows the line. Refused gradients show it in the message as well.
 """
+
 from __future__ import annotations
 
 from difflib import get_close_matches

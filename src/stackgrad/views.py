@@ -4,6 +4,7 @@ Invariant: a view is an array, the number of its first element and a size, all f
 among those of the array. A kernel gets offset and size as numbers of the launch: another part of the array, or of
 another array of its type, is no other specialisation.
 """
+
 from __future__ import annotations
 
 import operator
@@ -100,8 +101,9 @@ class BufferView(Generic[T]):
         def __getitem__(self, key: Any) -> BufferView[T]:
             """`view[a:b]`, ends as in Python. Elements are read in kernels, and from the array."""
             if not isinstance(key, slice):
-                raise _error("a view is indexed by slices outside of kernels",
-                             "read the array: view.arr[view.offset + i]")  # fmt: skip
+                raise _error(
+                    "a view is indexed by slices outside of kernels", "read the array: view.arr[view.offset + i]"
+                )
             return sliced(self, key)
 
     def __repr__(self) -> str:
@@ -133,8 +135,10 @@ def check_inside(first: int, count: int, extent: int, what: str) -> None:
     if first < 0 or count < 0:
         raise _error(f"a view of {count} elements from {first} on: neither is negative", "count from the first element")
     if first + count > extent:
-        raise _error(f"a view of {count} elements from {first} on ends beyond {what}, which has {extent}",
-                     f"make it at most {max(extent - first, 0)} long")  # fmt: skip
+        raise _error(
+            f"a view of {count} elements from {first} on ends beyond {what}, which has {extent}",
+            f"make it at most {max(extent - first, 0)} long",
+        )
 
 
 def _error(reason: str, cure: str) -> ViewError:

@@ -3,6 +3,7 @@
 Invariant: whoever watches in this thread has agreed to a launch before it runs, and what takes derivatives in another
 one is told of what it writes.
 """
+
 from __future__ import annotations
 
 from functools import partial

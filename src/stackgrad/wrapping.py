@@ -3,6 +3,7 @@
 A kernel writes arrays that it is given. Some of its parameters are its results; a call allocates them, of zeros, and
 returns them, so the function has no effects. Its gradient is the grad kernel, at the arrays as the call left them.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -91,9 +92,13 @@ class Wrapped:
         return Launched(binding.draws_reverse(scalars), versions)
 
     def backward(
-        self, given: Mapping[str, Any], out: Mapping[str, np.ndarray], cotangents: Mapping[str, np.ndarray],
-        launched: Launched, places: Mapping[str, np.ndarray] | None = None,
-    ) -> dict[str, np.ndarray]:  # fmt: skip
+        self,
+        given: Mapping[str, Any],
+        out: Mapping[str, np.ndarray],
+        cotangents: Mapping[str, np.ndarray],
+        launched: Launched,
+        places: Mapping[str, np.ndarray] | None = None,
+    ) -> dict[str, np.ndarray]:
         """Gradients of the real arrays among the arguments, from cotangents of results, which are used up.
 
         places: zeros to be their memory, by name; None for new ones, which are ready to be read.
@@ -102,8 +107,10 @@ class Wrapped:
         """
         for field, version in launched.versions:
             if field.version != version:
-                raise ArgumentError(f"{field.label}, which kernel {self.kernel.__name__} uses, was written since its"
-                                    " launch", "give it as an argument")  # fmt: skip
+                raise ArgumentError(
+                    f"{field.label}, which kernel {self.kernel.__name__} uses, was written since its launch",
+                    "give it as an argument",
+                )
         known = places or {}
         grads = {n: known[n] if n in known else np.zeros_like(v) for n, v in given.items() if is_real(v)}
         binding, scalars = self._bound(given, out, {**grads, **cotangents})

@@ -1,4 +1,5 @@
 """Fixtures of the reverse-mode tests: every kernel runs on every host backend, in f32 and f64."""
+
 from __future__ import annotations
 
 import sys
@@ -51,8 +52,10 @@ class Gradient(np.ndarray):
 def rounded(launch):
     """What a launch finds, off by half an ulp of its own type."""
     arrays = {name: a for name, a in launch.before.items() if not name.endswith(GRAD)}
-    halves = {k: np.spacing(np.abs(a)).astype(float) / 2 if a.dtype == np.float32 else np.zeros(a.shape)
-              for k, a in arrays.items()}  # fmt: skip
+    halves = {
+        k: np.spacing(np.abs(a)).astype(float) / 2 if a.dtype == np.float32 else np.zeros(a.shape)
+        for k, a in arrays.items()
+    }
     return Bounded(arrays, halves, None, 0, 0)
 
 

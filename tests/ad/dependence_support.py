@@ -1,4 +1,5 @@
 """What the tests of dependences and of marks share: refusals by hand and under a tape, gradients by differences."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -3,6 +3,7 @@
 One random direction t and one random seed c: <c, J t> by dual numbers equals <Jᵀ c, t> by the grad kernel, for both
 lowerings on the reference and for the CPU backend. Nothing that the compiler does after tracing is shared.
 """
+
 from __future__ import annotations
 
 import itertools

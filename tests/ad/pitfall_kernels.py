@@ -4,6 +4,7 @@ All are over f64 fields x, w, y, z of four elements with gradients and an i32 fi
 content before the launch and the cotangents of the content after it, which are zero but for y and z; arrays that it
 leaves out keep their cotangents.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -59,13 +60,18 @@ def pitfall(rule: str, *mutants: str, refused: str = "", gradient: Any = None): 
 def _of_value_before_loop(a: Arrays, s: Arrays) -> Arrays:
     v, w, taken = np.sin(a["x"]), a["w"], np.array([1.0, 0.0, 1.0, 0.0])
     return {
-        "x": s["y"] * 2 * v * np.cos(a["x"]) * (taken * w**2).sum(), "w": taken * 2 * w * (s["y"] * v**2).sum(),
+        "x": s["y"] * 2 * v * np.cos(a["x"]) * (taken * w**2).sum(),
+        "w": taken * 2 * w * (s["y"] * v**2).sum(),
         "y": np.zeros(4),
-    }  # fmt: skip
+    }
 
 
-@pitfall("adjoints are zeroed once for each execution of the defining block", "outer-adjoint-lost",
-         "adjoints-outlive-iterations", gradient=_of_value_before_loop)  # fmt: skip
+@pitfall(
+    "adjoints are zeroed once for each execution of the defining block",
+    "outer-adjoint-lost",
+    "adjoints-outlive-iterations",
+    gradient=_of_value_before_loop,
+)
 def _value_before_loop(f):
     x, w, y, c = f.x, f.w, f.y, f.c
 
@@ -117,9 +123,10 @@ kernel k(x: f64[1] grad, w: f64[1] grad, y: f64[1] grad) {
 def _of_declared(a: Arrays, s: Arrays) -> Arrays:
     x, w, g = a["x"], a["w"], 3 * s["y"]
     return {
-        "x": g * (w[1] * w[2] + w[2] + 1), "w": np.array([0, (g * x * w[2]).sum(), (g * x * (w[1] + 1)).sum(), 0]),
+        "x": g * (w[1] * w[2] + w[2] + 1),
+        "w": np.array([0, (g * x * w[2]).sum(), (g * x * (w[1] + 1)).sum(), 0]),
         "y": np.zeros(4),
-    }  # fmt: skip
+    }
 
 
 @pitfall("a declaration drops the adjoint", "declaration-keeps-adjoint", gradient=_of_declared)
@@ -153,8 +160,12 @@ def _of_stores(a: Arrays, s: Arrays) -> Arrays:
     return {"x": s["y"] * a["w"], "w": s["y"] * a["x"], "y": np.zeros(4), "z": np.zeros(4)}
 
 
-@pitfall("a store zeroes the adjoint of the element, one of a constant too", "store-keeps-adjoint",
-         "constant-store-keeps-adjoint", gradient=_of_stores)  # fmt: skip
+@pitfall(
+    "a store zeroes the adjoint of the element, one of a constant too",
+    "store-keeps-adjoint",
+    "constant-store-keeps-adjoint",
+    gradient=_of_stores,
+)
 def _stores(f):
     x, w, y, z = f.x, f.w, f.y, f.z
 
@@ -180,8 +191,9 @@ def _of_previous_value(a: Arrays, s: Arrays) -> Arrays:
     return {"x": g, "y": np.zeros(4)}
 
 
-@pitfall("the reverse sweep reads no mutable local", "variable-reread", "last-iteration-read",
-         gradient=_of_previous_value)  # fmt: skip
+@pitfall(
+    "the reverse sweep reads no mutable local", "variable-reread", "last-iteration-read", gradient=_of_previous_value
+)
 def _previous_value(f):
     x, y = f.x, f.y
 

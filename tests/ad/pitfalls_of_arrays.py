@@ -1,4 +1,5 @@
 """More of `pitfall_kernels`, as IR: local arrays, which the text of a program has no dynamic indices into."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -31,8 +32,11 @@ def lanes(body: str) -> SimpleNamespace:
     return SimpleNamespace(ir=lambda: parse_kernel(LANES.format(body=body)))
 
 
-@pitfall("a read of a local array is repeated only where it finds the same", "overwritten-element-reread",
-         "restored-element-reread")  # fmt: skip
+@pitfall(
+    "a read of a local array is repeated only where it finds the same",
+    "overwritten-element-reread",
+    "restored-element-reread",
+)
 def _element_overwritten(f):
     return lanes("""
     local_array a: f64[3]
@@ -109,8 +113,9 @@ def _two_sines(f):
     store y[%2], %19""")
 
 
-@pitfall("a loop that restores elements is reversed, active or not", "restoring-loop-skipped",
-         "overwritten-element-reread")  # fmt: skip
+@pitfall(
+    "a loop that restores elements is reversed, active or not", "restoring-loop-skipped", "overwritten-element-reread"
+)
 def _integers_changed_by_an_inactive_loop(f):
     return lanes("""
     local_array at: i32[3]

@@ -1,4 +1,5 @@
 """More of `pitfall_kernels`: elements overwritten, atomics, reductions, local arrays."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -36,8 +37,12 @@ def _of_recurrence_in_memory(a: Arrays, s: Arrays) -> Arrays:
     return {"w": gw, "y": np.array([g, *s["y"][1:]])}
 
 
-@pitfall("under a tape, stores are repeated on a copy and loads from it are saved", "overwritten-load-recomputed",
-         "store-not-repeated", gradient=_of_recurrence_in_memory)  # fmt: skip
+@pitfall(
+    "under a tape, stores are repeated on a copy and loads from it are saved",
+    "overwritten-load-recomputed",
+    "store-not-repeated",
+    gradient=_of_recurrence_in_memory,
+)
 def _recurrence_in_memory(f):
     w, y = f.w, f.y
 
@@ -55,8 +60,12 @@ def _of_read_between(a: Arrays, s: Arrays) -> Arrays:
     return {"x": s["y"] + g * a["y"], "y": g * a["x"], "z": np.zeros(4)}
 
 
-@pitfall("a task starts from the state before that task", "earlier-tasks-not-repeated", "present-state-read",
-         gradient=_of_read_between)  # fmt: skip
+@pitfall(
+    "a task starts from the state before that task",
+    "earlier-tasks-not-repeated",
+    "present-state-read",
+    gradient=_of_read_between,
+)
 def _read_between_two_writes(f):
     x, y, z = f.x, f.y, f.z
 
@@ -127,8 +136,11 @@ def _initial_value_won(f):
     return k
 
 
-@pitfall("the final value tells the winner only if nothing overwrites it", "extreme-stored-again",
-         refused="is written again after this atomic max")  # fmt: skip
+@pitfall(
+    "the final value tells the winner only if nothing overwrites it",
+    "extreme-stored-again",
+    refused="is written again after this atomic max",
+)
 def _extreme_stored_again(f):
     x, y, z = f.x, f.y, f.z
 
@@ -143,8 +155,11 @@ def _extreme_stored_again(f):
     return k
 
 
-@pitfall("what was read between two extremes had another winner", "extreme-read-between",
-         refused="is read again after this atomic max")  # fmt: skip
+@pitfall(
+    "what was read between two extremes had another winner",
+    "extreme-read-between",
+    refused="is read again after this atomic max",
+)
 def _extreme_read_between(f):
     x, y, z = f.x, f.y, f.z
 
@@ -188,13 +203,15 @@ def _trips_returned_by_an_atomic(f):
 
 
 def _of_reduction(a: Arrays, s: Arrays) -> Arrays:
-    return {
-        "x": 2 * a["x"] * (s["y"] * a["w"]).sum(), "w": s["y"] * (a["x"] ** 2).sum(), "y": np.zeros(4)
-    }  # fmt: skip
+    return {"x": 2 * a["x"] * (s["y"] * a["w"]).sum(), "w": s["y"] * (a["x"] ** 2).sum(), "y": np.zeros(4)}
 
 
-@pitfall("a local that a parallel loop reduces into lives in memory", "temporaries-constant", "prelude-missing",
-         gradient=_of_reduction)  # fmt: skip
+@pitfall(
+    "a local that a parallel loop reduces into lives in memory",
+    "temporaries-constant",
+    "prelude-missing",
+    gradient=_of_reduction,
+)
 def _reduced_local(f):
     x, w, y = f.x, f.w, f.y
 

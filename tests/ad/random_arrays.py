@@ -2,6 +2,7 @@
 
 Indices are loop indices, data and carried integers, so that writes hit elements that were read before, or not.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -125,8 +126,10 @@ class Generator:
 def make_text(seed: int) -> str:
     """A kernel of stage source."""
     lines = Generator(seed).body()
-    return (f"kernel random_arrays({PARAMS}) {{\n  bounds {{ %0: i32 = const 0  %1: i32 = shape x, 0 }}\n"
-            f"  parallel %2: i32 in %0 .. %1 {{\n{lines}\n  }}\n}}")  # fmt: skip
+    return (
+        f"kernel random_arrays({PARAMS}) {{\n  bounds {{ %0: i32 = const 0  %1: i32 = shape x, 0 }}\n"
+        f"  parallel %2: i32 in %0 .. %1 {{\n{lines}\n  }}\n}}"
+    )
 
 
 def make_arrays(seed: int, lanes: int = 4) -> dict[str, np.ndarray]:

@@ -1,4 +1,5 @@
 """Scopes, indices and expressions of the random programs."""
+
 from __future__ import annotations
 
 import random

@@ -3,6 +3,7 @@
 `make_kernel(seed)` gives a kernel of stage tasks over f64 arrays x, w, y, z of length LANES with gradients and an i32
 array c of small numbers. Values stay of order one, so that a derivative can be judged in double precision.
 """
+
 from __future__ import annotations
 
 import random
@@ -223,4 +224,3 @@ def make_arrays(seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     arrays = {a: rng.uniform(-1.2, 1.2, LANES) for a in REALS}
     return arrays | {"c": rng.integers(0, 4, LANES).astype(np.int32)}
-

@@ -4,6 +4,7 @@ returns, boxes of two axes, arrays indexed by time, extremes by atomics, own ele
 `make_program(seed)` gives a kernel of stage source without races: within a parallel task each array is read anywhere,
 or touched at own elements only, or only added to, or only the aim of one kind of extreme.
 """
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,6 +1,7 @@
 """Seeded random loop nests over small arrays: affine indices, strides, ranges that depend on outer indices, both
 directions. Reads and writes meet in every order, so each kernel is either differentiated right or refused.
 """
+
 from __future__ import annotations
 
 import random

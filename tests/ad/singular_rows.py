@@ -1,4 +1,5 @@
 """The tables of docs/ad.md, and kernels of their rows: what is written there is what the tests run."""
+
 from __future__ import annotations
 
 import ast
@@ -16,9 +17,11 @@ from stackgrad.compiler.ad.policies import LOWERINGS, POLICIES
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ad.md"
 EXECUTORS = [(arch, name, fp) for arch in ("reference", "cpu") for name in LOWERINGS for fp in ("f64", "f32")]
 GUARDED = [
-    *(("reference", name, "f64") for name in POLICIES), ("reference", "lean", "f32"),
-    ("cpu", "lean", "f32"), ("cpu", "classic", "f64"),
-]  # fmt: skip
+    *(("reference", name, "f64") for name in POLICIES),
+    ("reference", "lean", "f32"),
+    ("cpu", "lean", "f32"),
+    ("cpu", "classic", "f64"),
+]
 """Of guards every storage policy is asked, but not each in both precisions on both machines."""
 
 

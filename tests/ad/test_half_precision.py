@@ -3,6 +3,7 @@
 All terms are powers of two, so that sums in f32 are exact; in f16 they stop where a term is half a unit in the last
 place: 10,000 terms of 2^-6 at 32.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """What carries a derivative and what ends one."""
+
 from __future__ import annotations
 
 import importlib.util

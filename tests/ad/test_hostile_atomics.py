@@ -1,4 +1,5 @@
 """Atomic extremes whose winner is not the final value's, or is no value with a gradient."""
+
 from __future__ import annotations
 
 import importlib.util

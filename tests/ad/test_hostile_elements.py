@@ -1,4 +1,5 @@
 """Own elements rewritten in branches and loops: private to the iteration, so nothing of them is lost."""
+
 from __future__ import annotations
 
 import importlib.util

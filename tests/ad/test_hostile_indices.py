@@ -1,4 +1,5 @@
 """Index arithmetic that misleads a comparison of elements: numbers that wrap, casts that do not keep a value."""
+
 from __future__ import annotations
 
 import importlib.util

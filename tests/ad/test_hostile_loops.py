@@ -1,4 +1,5 @@
 """Loops and exits whose shape misleads what is known of memory."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """Random kernels of many tasks and random loop nests: differentiated right or refused, never wrong."""
+
 from __future__ import annotations
 
 import importlib.util

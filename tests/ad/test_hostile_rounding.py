@@ -1,4 +1,5 @@
 """Forward kernel, gradient and counting kernel agree to the last bit where bits decide, also where code contracts."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What the reverse sweep makes again where the shape of a loop misleads it: counters, and local arrays put back."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """Kernels of several tasks that overwrite what earlier tasks read, under a tape: by central differences."""
+
 from __future__ import annotations
 
 import importlib.util

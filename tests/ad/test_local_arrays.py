@@ -1,4 +1,5 @@
 """Gradients through local arrays: random programs by dual numbers under every policy, and shapes in closed form."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """Loop shapes that other systems get wrong, with their right gradients in closed form."""
+
 from __future__ import annotations
 
 import numpy as np

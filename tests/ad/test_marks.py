@@ -2,6 +2,7 @@
 
 What is right is compared with dual numbers on the kernel as written, or with differences.
 """
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """The state a hand-called gradient is taken at: what is right without a tape, and what is refused, with its lines."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Names that users give never meet the names that the reverse transform makes."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Each known mistake of reverse mode as a kernel: its gradient is right under every policy, on the reference and on the
 CPU, and wrong as soon as the rule is broken, which a mutant of the compiler does.
 """
+
 from __future__ import annotations
 
 from functools import cache

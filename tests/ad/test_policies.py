@@ -3,6 +3,7 @@
 They differ in what they save and agree in everything else, so they agree to the last bit; `classic` adds adjoints in
 another order.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -2,6 +2,7 @@
 
 One random direction t and one random seed c judge a whole gradient: <c, J t> by dual numbers equals <Jᵀ c, t>.
 """
+
 from __future__ import annotations
 
 import importlib.util

@@ -2,6 +2,7 @@
 
 Each also gets its gradient judged by dual numbers, so that nothing is saved only what is right to leave out.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -208,4 +209,3 @@ def test_every_policy_saves_what_is_lost():
     counts = {policy: len(saved(run, policy)) for policy in POLICIES}
     assert counts["lean"] <= counts["greedy"] <= counts["stored"] <= counts["stored-early"], counts
     assert counts["lean"] == 1
-

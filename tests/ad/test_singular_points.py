@@ -3,6 +3,7 @@
 And NaN never crosses a guard that the forward pass did not take: every guard of the language before every operation
 with an infinite slope.
 """
+
 from __future__ import annotations
 
 import math
@@ -210,7 +211,7 @@ LEAVING = {
 c[i, k] = 3.0 * v
 if v <= 0.0:
     continue
-c[i, k] = {op}""",
+c[i, k] = {op}"""
 }
 POINTS = np.array([0.0, -0.0, -1.0, 0.25, 0.75])
 

@@ -1,4 +1,5 @@
 """Slopes: which of an operand and the derivative made of it is saved, and that both give the same gradient."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """Each test of the ad API runs on the reference and on the CPU, on a fresh runtime in double precision."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Programs with a scalar loss of one parameter, each with its twin in JAX, for tests of second derivatives."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

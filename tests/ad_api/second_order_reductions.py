@@ -1,4 +1,5 @@
 """More programs with twins, as in second_order_programs: reductions, local arrays, vectors, ndarrays."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Second derivatives of single kernels: as the compiler makes them, and by JAX, which runs the kernel itself."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -53,9 +54,7 @@ def second(
     return {k: memory[f"{k}.grad"] for k in v}, {k: memory[f"{k}.grad.dual"] for k in v}
 
 
-def jax_second(
-    kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, w: Arrays
-) -> tuple[Arrays, Arrays]:
+def jax_second(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, w: Arrays) -> tuple[Arrays, Arrays]:
     """The same by `jax.jvp` of `jax.vjp` of the kernel as the oracle executes it."""
     kernel, names = split_tasks(kernel), list(v)
 

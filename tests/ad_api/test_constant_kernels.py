@@ -1,4 +1,5 @@
 """Kernels under `no_grad`: constant to tapes and to forward mode, as a function that launches them is."""
+
 from __future__ import annotations
 
 import warnings

@@ -1,4 +1,5 @@
 """What a tape takes for constant: adjoints end where it replaces what an earlier launch of the tape used."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """`copy_from` where derivatives are taken: an operation with a derivative, for every kind of field and every mode."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -26,11 +27,13 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "scalars": (lambda: sg.field(sg.f64, 3, needs_grad=True), lambda: sg.field(sg.f64, 3, needs_grad=True)),
     "one number": (lambda: sg.field(sg.f64, (), needs_grad=True), lambda: sg.field(sg.f64, (), needs_grad=True)),
     "two axes": (
-        lambda: sg.field(sg.f64, (2, 3), needs_grad=True), lambda: sg.ndarray(sg.f64, (2, 3), needs_grad=True),
+        lambda: sg.field(sg.f64, (2, 3), needs_grad=True),
+        lambda: sg.ndarray(sg.f64, (2, 3), needs_grad=True),
     ),
     "ndarrays": (lambda: sg.ndarray(sg.f64, 3, needs_grad=True), lambda: sg.ndarray(sg.f64, 3, needs_grad=True)),
     "offsets": (
-        lambda: sg.field(sg.f64, 3, needs_grad=True, offset=-1), lambda: sg.field(sg.f64, 3, needs_grad=True, offset=4),
+        lambda: sg.field(sg.f64, 3, needs_grad=True, offset=-1),
+        lambda: sg.field(sg.f64, 3, needs_grad=True, offset=4),
     ),
     "wider": (lambda: sg.field(sg.f32, 3, needs_grad=True), lambda: sg.field(sg.f64, 3, needs_grad=True)),
     "narrower": (lambda: sg.field(sg.f64, 3, needs_grad=True), lambda: sg.field(sg.f32, 3, needs_grad=True)),
@@ -57,7 +60,7 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: sg.Matrix.field(2, 1, sg.f64, 3, needs_grad=True, layout=sg.Layout.SOA),
     ),
     "empty": (lambda: sg.field(sg.f64, 0, needs_grad=True), lambda: sg.field(sg.f64, 0, needs_grad=True)),
-}  # fmt: skip
+}
 """What is copied from, and to. All numbers below are halves of small integers, which every type holds."""
 
 
@@ -160,8 +163,8 @@ def test_what_a_copy_overwrites_is_kept_for_gradients_that_read_it() -> None:
     p = Cubes()
     p.y.from_numpy(np.array([2.0, 2.0, 2.0]))
     with sg.ad.Tape(p.loss) as tape:
-        p.cube()                     # reads y = 2
-        p.run()                      # and then x
+        p.cube()  # reads y = 2
+        p.run()  # and then x
         p.y.fill(7.0)
     assert p.y.grad.to_numpy().tolist() == [12.0, 12.0, 12.0]
     assert p.x.grad.to_numpy().tolist() == [3.0, 12.0, 27.0]

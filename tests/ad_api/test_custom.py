@@ -1,4 +1,5 @@
 """Functions and methods with gradients of their own, and functions without."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What forward mode takes for constant is what reverse mode does: tangents end where adjoints do."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

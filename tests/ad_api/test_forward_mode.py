@@ -1,4 +1,5 @@
 """`FwdMode` on whole programs: seeds, several parameters, batches, vectors and ndarrays, lifetimes, mistakes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -227,14 +228,15 @@ MISTAKES: dict[str, Callable[[Program], Any]] = {
     "has 4 elements, so the direction must be given": lambda p: sg.ad.FwdMode(p.loss, p.x),
     r"the seed of field 'x' has shape \(3,\)": lambda p: sg.ad.FwdMode(p.loss, p.x, seed=[1, 2, 3]),
     "seed does not fit 2 parameters": lambda p: sg.ad.FwdMode(p.loss, [p.x, p.w], seed=np.ones(4)),
-    "the seeds have 2 directions, one direction":
-        lambda p: sg.ad.FwdMode(p.loss, [p.x, p.w], seed=[np.ones((2, 4)), 1.0]),
+    "the seeds have 2 directions, one direction": lambda p: sg.ad.FwdMode(
+        p.loss, [p.x, p.w], seed=[np.ones((2, 4)), 1.0]
+    ),
     "the parameter is a field, not int": lambda p: sg.ad.FwdMode(p.loss, 3),
     "the loss is a field, not NoneType": lambda p: sg.ad.FwdMode(None, p.w),
     "of i32, which has no tangent": lambda p: sg.ad.FwdMode(p.loss, sg.field(sg.i32, ())),
     "is given twice": lambda p: sg.ad.FwdMode(p.loss, [p.w, p.w], seed=[1.0, 1.0]),
     "no array of numbers": lambda p: sg.ad.FwdMode(p.loss, p.w, seed="up"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", MISTAKES)

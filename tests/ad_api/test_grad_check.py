@@ -1,4 +1,5 @@
 """Numeric checks of gradients: they pass where the gradient is right, and name the element where it is not."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Gradients in f16 that belong to other libraries: added to in f32, and rounded into what the library holds."""
+
 from __future__ import annotations
 
 import sys

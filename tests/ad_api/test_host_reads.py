@@ -1,4 +1,5 @@
 """Values that pass through the host while derivatives are taken: told once for each place, and harmless reads never."""
+
 from __future__ import annotations
 
 import warnings
@@ -127,9 +128,15 @@ def through_a_view(p: Means) -> None:
 
 
 ACTIVE = [
-    through_a_number, through_a_result, through_numpy, through_a_field, through_an_entry, through_a_vector,
-    through_a_copy, through_a_view,
-]  # fmt: skip
+    through_a_number,
+    through_a_result,
+    through_numpy,
+    through_a_field,
+    through_an_entry,
+    through_a_vector,
+    through_a_copy,
+    through_a_view,
+]
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["tape", "forward"])
@@ -209,9 +216,17 @@ def reads_what_a_constant_was_copied_to(p: Means) -> None:
 
 
 HARMLESS = [
-    reads_before_the_launch, reads_an_input, reads_constants, reads_what_the_host_wrote, reads_what_a_launch_replaced,
-    reads_another_element, reads_in_no_grad, drops_a_result, reads_gradients, reads_what_a_constant_was_copied_to,
-]  # fmt: skip
+    reads_before_the_launch,
+    reads_an_input,
+    reads_constants,
+    reads_what_the_host_wrote,
+    reads_what_a_launch_replaced,
+    reads_another_element,
+    reads_in_no_grad,
+    drops_a_result,
+    reads_gradients,
+    reads_what_a_constant_was_copied_to,
+]
 
 
 @pytest.mark.parametrize("forward", [False, True], ids=["tape", "forward"])

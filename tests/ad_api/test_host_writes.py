@@ -1,4 +1,5 @@
 """Whatever way the host writes a field between launches, it ends the derivatives of what was there, and no others."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -56,12 +57,8 @@ SOA, AOS = {"layout": sg.Layout.SOA}, {"layout": sg.Layout.AOS}
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Any]] = {
     "an element": (scalars, lambda y: y.__setitem__(1, 5.0), 1),
     "an element, offset": (lambda: scalars(offset=-4), lambda y: y.__setitem__(-3, 5.0), 1),
-    "a single number": (
-        lambda: sg.field(sg.f64, (), needs_grad=True), lambda y: y.__setitem__(None, 5.0), ALL,
-    ),
-    "an ndarray's element": (
-        lambda: sg.ndarray(sg.f64, 3, needs_grad=True), lambda y: y.__setitem__(2, 5.0), 2,
-    ),
+    "a single number": (lambda: sg.field(sg.f64, (), needs_grad=True), lambda y: y.__setitem__(None, 5.0), ALL),
+    "an ndarray's element": (lambda: sg.ndarray(sg.f64, 3, needs_grad=True), lambda y: y.__setitem__(2, 5.0), 2),
     "fill": (scalars, lambda y: y.fill(5.0), ALL),
     "from_numpy": (scalars, lambda y: y.from_numpy(np.ones(3)), ALL),
     "another dtype": (scalars, lambda y: y.from_numpy(np.ones(3, np.float32)), ALL),
@@ -76,7 +73,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Any]] = {
     "a row, SOA": (lambda: matrices(**SOA), set_row, (2, 1)),
     "vectors filled": (vectors, lambda y: y.fill(sg.Vector([5.0, 6.0])), ALL),
     "vectors from numpy": (lambda: vectors(**AOS), lambda y: y.from_numpy(np.ones((3, 2))), ALL),
-}  # fmt: skip
+}
 """A field, a write, and what it replaces."""
 
 

@@ -1,4 +1,5 @@
 """`sg.jax.wrap`: kernels under JAX's grad, jit and vmap, against the same functions written in JAX."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """What a tape may differentiate: losses of every kind, several with weights, of any shape with seeds; mistakes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -147,7 +148,7 @@ MISTAKES: dict[str, Callable[[Program], Any]] = {
     "has no gradient": lambda p: sg.ad.Tape(sg.ndarray(sg.f64, 1)),
     "of i32, which has no gradient": lambda p: sg.ad.Tape(sg.ndarray(sg.i32, 1)),
     "before the tape's block has ended": lambda p: sg.ad.Tape(p.p).replay(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", MISTAKES)

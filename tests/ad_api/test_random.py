@@ -1,4 +1,5 @@
 """Random numbers in differentiated kernels: the gradient makes the draws of its launch again."""
+
 from __future__ import annotations
 
 import jax

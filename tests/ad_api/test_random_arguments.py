@@ -1,4 +1,5 @@
 """A hand-called gradient replays the draws of the launch with the same numbers on the same arrays."""
+
 from __future__ import annotations
 
 from typing import Any

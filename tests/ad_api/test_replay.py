@@ -1,4 +1,5 @@
 """A tape after its block: `grad()` runs backward again, `replay()` runs everything again."""
+
 from __future__ import annotations
 
 import numpy as np

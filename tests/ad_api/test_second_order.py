@@ -1,4 +1,5 @@
 """`sg.ad.hvp` of whole programs: against JAX's jvp of grad, by symmetry, by Taylor's order, in both lowerings."""
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """`jvp`, `vjp`, `jacobian`, `hvp`, `hessian`: shapes, lists, batches, state, mistakes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -232,14 +233,15 @@ MISTAKES: dict[str, Callable[[Model], Any]] = {
     "has 3 elements, so the direction must be given": lambda m: sg.ad.hvp(m.loss, m.x, m.run, None),
     r"the seed of field 'x' has shape \(2,\)": lambda m: sg.ad.hvp(m.loss, m.x, m.run, [1.0, 2.0]),
     "the parameter int has no gradient": lambda m: sg.ad.hvp(m.loss, 3, m.run, 1.0),
-    "the parameter field 'plain' has no gradient":
-        lambda m: sg.ad.hvp(m.loss, sg.field(sg.f64, (), name="plain"), m.run, 1.0),
+    "the parameter field 'plain' has no gradient": lambda m: sg.ad.hvp(
+        m.loss, sg.field(sg.f64, (), name="plain"), m.run, 1.0
+    ),
     r"the loss field 'y' has shape \(3, 2\), not one element": lambda m: sg.ad.hvp(m.y, m.x, m.run, X),
     r"the seed of field 'y' has shape \(3,\)": lambda m: sg.ad.vjp(m.y, m.x, m.run, X),
     "there is no mode 'sideways'": lambda m: sg.ad.jacobian(m.y, m.x, m.run, "sideways"),  # type: ignore[arg-type]
     "a batch of 0 directions": lambda m: sg.ad.hessian(m.loss, m.x, m.run, batch=0),
     "the loss is a field, not float": lambda m: sg.ad.jvp(1.0, m.x, m.run, X),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", MISTAKES)

@@ -1,4 +1,5 @@
 """Second derivatives where a tape meets constants, gradients of the user's own, and gradients called by hand."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Gradients of single kernels with tangents: random programs against JAX, adstacks, extremes, the other order."""
+
 from __future__ import annotations
 
 import importlib.util

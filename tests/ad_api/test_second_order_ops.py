@@ -56,11 +56,7 @@ PAIRS: dict[str, tuple[Function, Function]] = {
     "mod": (lambda x, y: x - y * jax.lax.stop_gradient(jnp.floor(x / y)), lambda x, y: (0, 0, 0)),
     "pow": (
         jnp.power,
-        lambda x, y: (
-            y * (y - 1) * x ** (y - 2),
-            x ** (y - 1) * (1 + y * np.log(x)),
-            x**y * np.log(x) ** 2,
-        ),
+        lambda x, y: (y * (y - 1) * x ** (y - 2), x ** (y - 1) * (1 + y * np.log(x)), x**y * np.log(x) ** 2),
     ),
     "atan2": (
         jnp.arctan2,
@@ -189,5 +185,11 @@ def test_casts_and_stopped_values(arch: str) -> None:
     v, w = {"x": zero + 1, "y": zero, "z": zero}, {"x": zero, "y": zero, "z": zero + 1}
     _, along = support.second(kernel, {"x": exact, "y": y, "z": zero}, {}, v, w, arch, "lean")
     np.testing.assert_allclose(along["x"], 12 * exact**2 + 6 * exact * y, 1e-5)
-    check("%5: REAL = bit_cast %3\n%6: REAL = mul %5, %3\n%8: REAL = mul %6, %4",
-          lambda x, y: jax.lax.stop_gradient(x) * x * y, x, y, "f64", arch)  # fmt: skip
+    check(
+        "%5: REAL = bit_cast %3\n%6: REAL = mul %5, %3\n%8: REAL = mul %6, %4",
+        lambda x, y: jax.lax.stop_gradient(x) * x * y,
+        x,
+        y,
+        "f64",
+        arch,
+    )

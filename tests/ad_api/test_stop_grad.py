@@ -1,4 +1,5 @@
 """`stop_grad`: values, and loads of fields, that are constants to every derivative; also in forward mode and in JAX."""
+
 from __future__ import annotations
 
 import numpy as np

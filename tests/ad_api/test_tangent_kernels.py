@@ -1,4 +1,5 @@
 """Kernels with tangents: against dual numbers, and against reverse mode by <w, J v> = <J^T w, v>."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -111,7 +112,9 @@ def test_random_programs_against_reverse_mode(arch: str) -> None:
 # ---- statements one by one ------------------------------------------------------------------------------------
 
 HEAD = "kernel k(x: f64[1] grad, n: i32[1], y: f64[1] grad) {\n"
-PARALLEL = HEAD + """  bounds {
+PARALLEL = (
+    HEAD
+    + """  bounds {
     %0: i32 = const 0
     %1: i32 = shape x, 0
   } parallel %2: i32 in %0 .. %1 {
@@ -120,6 +123,7 @@ PARALLEL = HEAD + """  bounds {
     %30: i32 = const 0
     %31: i32 = const 5
 """
+)
 BODIES = {
     "atomic max": "%5: f64 = atomic max y[%4], %3",
     "atomic min": "%5: f64 = atomic min y[%4], %3",

@@ -1,4 +1,5 @@
 """Tapes and forward modes of several threads: each sees the launches of its own thread, and no others."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """`sg.torch.wrap` and torch tensors on tapes. Collected where torch is installed."""
+
 from __future__ import annotations
 
 import sys

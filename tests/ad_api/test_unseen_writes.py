@@ -1,4 +1,5 @@
 """What is written through a view of an array is constant, as what the host writes in sight is, without validation."""
+
 from __future__ import annotations
 
 import ctypes

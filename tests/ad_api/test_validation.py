@@ -1,4 +1,5 @@
 """`Tape(validation=True)`: writes that no tape sees are found, with array, element and launch; others are no alarm."""
+
 from __future__ import annotations
 
 import warnings
@@ -57,8 +58,12 @@ def scribble(array, how, place, value):
     elif how == "dlpack":
         np.from_dlpack(array)[place] = value
     else:  # by a pointer, as foreign code would
-        memory = np.frombuffer((np.ctypeslib.ctypes.c_char * array.memory.nbytes).from_address(
-            array.memory.__array_interface__["data"][0]), array.memory.dtype)  # fmt: skip
+        memory = np.frombuffer(
+            (np.ctypeslib.ctypes.c_char * array.memory.nbytes).from_address(
+                array.memory.__array_interface__["data"][0]
+            ),
+            array.memory.dtype,
+        )
         memory[place] = value
 
 

@@ -1,4 +1,5 @@
 """Kernels that are wrapped as functions of other libraries."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -15,8 +16,12 @@ def recurrence(x: sg.types.ndarray(ndim=1), w: sg.types.ndarray(ndim=1), n: sg.i
 
 
 @sg.kernel
-def gather(x: sg.types.ndarray(ndim=1), at: sg.types.ndarray(dtype=sg.i32, ndim=1), y: sg.types.ndarray(ndim=1),
-           z: sg.types.ndarray(ndim=2)):  # fmt: skip
+def gather(
+    x: sg.types.ndarray(ndim=1),
+    at: sg.types.ndarray(dtype=sg.i32, ndim=1),
+    y: sg.types.ndarray(ndim=1),
+    z: sg.types.ndarray(ndim=2),
+):
     """y = x[at]^2, z = [3 x[at], 1]."""
     for i in range(at.shape[0]):
         y[i] = x[at[i]] ** 2

@@ -1,4 +1,5 @@
 """Fixtures: kernels given as text, run on a CPU backend of the test's own."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,10 +29,15 @@ class Bench:
         return self.made[key]
 
     def run(
-        self, text: str | Kernel, arrays: dict[str, np.ndarray] | None = None, scalars: dict[str, Any] | None = None,
-        capacities: dict[str, int] | None = None, rows: dict[tuple[int, str], int] | None = None,
-        draws: Draws | None = None, **options: bool,
-    ) -> dict[str, np.ndarray]:  # fmt: skip
+        self,
+        text: str | Kernel,
+        arrays: dict[str, np.ndarray] | None = None,
+        scalars: dict[str, Any] | None = None,
+        capacities: dict[str, int] | None = None,
+        rows: dict[tuple[int, str], int] | None = None,
+        draws: Draws | None = None,
+        **options: bool,
+    ) -> dict[str, np.ndarray]:
         """Compile, launch, and give the arrays back."""
         arrays = arrays or {}
         sizes = Sizes(capacities or {}, rows or {})

@@ -1,4 +1,5 @@
 """Kernels whose machine code is looked up by line. Each statement stands on a line of its own."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """A function that kernels of another file call."""
+
 from __future__ import annotations
 
 from typing import Any

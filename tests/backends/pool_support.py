@@ -1,4 +1,5 @@
 """Pools of a test's own, and functions of tasks that note by whom they were called."""
+
 from __future__ import annotations
 
 import ctypes

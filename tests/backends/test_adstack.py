@@ -1,4 +1,5 @@
 """Adstacks on the CPU: contents, overflow, capacities, slabs, and the heap."""
+
 from __future__ import annotations
 
 from typing import Any

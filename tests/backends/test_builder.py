@@ -1,4 +1,5 @@
 """The text of LLVM IR: constants, folding against LLVM itself, instructions that a block has already, loaded code."""
+
 from __future__ import annotations
 
 import ctypes

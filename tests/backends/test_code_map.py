@@ -1,4 +1,5 @@
 """What is left for gdb and perf: functions and lines of each module at the addresses where it was loaded."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """Control flow: which statements run, in which order, how often."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -46,11 +47,21 @@ def test_range(shared: Any, begin: int, end: int, step: int, descending: bool) -
     assert loop_indices(shared, begin, end, step, descending) == (want[::-1] if descending else want)
 
 
-@pytest.mark.parametrize(("t", "begin", "end", "step"), [
-    ("i32", 2**31 - 5, 2**31 - 1, 3), ("i32", -(2**31), -(2**31) + 3, 1), ("i64", 2**63 - 4, 2**63 - 1, 2),
-    ("i64", -(2**63), 2**63 - 1, 2**62), ("i64", 2**63 - 1, -(2**63), -(2**62)), ("i8", -128, 127, 51),
-    ("u32", 2**32 - 5, 2**32 - 1, 2), ("u32", 5, 0, -2), ("u64", 2**64 - 3, 2**64 - 1, 1), ("u8", 250, 255, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("t", "begin", "end", "step"),
+    [
+        ("i32", 2**31 - 5, 2**31 - 1, 3),
+        ("i32", -(2**31), -(2**31) + 3, 1),
+        ("i64", 2**63 - 4, 2**63 - 1, 2),
+        ("i64", -(2**63), 2**63 - 1, 2**62),
+        ("i64", 2**63 - 1, -(2**63), -(2**62)),
+        ("i8", -128, 127, 51),
+        ("u32", 2**32 - 5, 2**32 - 1, 2),
+        ("u32", 5, 0, -2),
+        ("u64", 2**64 - 3, 2**64 - 1, 1),
+        ("u8", 250, 255, 1),
+    ],
+)
 def test_range_at_the_ends_of_types(shared: Any, t: str, begin: int, end: int, step: int) -> None:
     """The distance is computed without overflow; no index wraps into the range."""
     assert loop_indices(shared, begin, end, step, False, t) == list(range(begin, end, step))
@@ -224,10 +235,13 @@ def test_philox_of_this_file_is_the_published_one() -> None:
 
 
 DRAWS: dict[str, Callable[[int, int], Any]] = {
-    "f16": lambda w0, w1: (w0 >> 21) * 2.0**-11, "f32": lambda w0, w1: (w0 >> 8) * 2.0**-24,
-    "f64": lambda w0, w1: ((w1 << 32 | w0) >> 11) * 2.0**-53, "u8": lambda w0, w1: w0 & 255,
-    "u64": lambda w0, w1: w1 << 32 | w0, "u1": lambda w0, w1: bool(w0 & 1),
-}  # fmt: skip
+    "f16": lambda w0, w1: (w0 >> 21) * 2.0**-11,
+    "f32": lambda w0, w1: (w0 >> 8) * 2.0**-24,
+    "f64": lambda w0, w1: ((w1 << 32 | w0) >> 11) * 2.0**-53,
+    "u8": lambda w0, w1: w0 & 255,
+    "u64": lambda w0, w1: w1 << 32 | w0,
+    "u1": lambda w0, w1: bool(w0 & 1),
+}
 
 
 @pytest.mark.parametrize("t", DRAWS)

@@ -1,4 +1,5 @@
 """The CPU backend: checks of debug builds, release builds that survive, prints, arguments, threads."""
+
 from __future__ import annotations
 
 import io
@@ -190,11 +191,22 @@ COPY = """kernel copy(a: {t}, x: f32[1] grad, y: f32[1]) {{
 }}"""
 
 
-@pytest.mark.parametrize(("t", "value", "want"), [
-    ("f32", 1.5, 1.5), ("f16", 1.5, 1.5), ("f64", 1e300, np.inf), ("f32", 1e39, np.inf), ("i8", 300, 44),
-    ("u8", -1, 255), ("u1", True, 1), ("u1", False, 0), ("i32", -5, -5),
-    ("i64", -(2**63), -(2.0**63)), ("u64", 2**64 - 1, 2.0**64),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("t", "value", "want"),
+    [
+        ("f32", 1.5, 1.5),
+        ("f16", 1.5, 1.5),
+        ("f64", 1e300, np.inf),
+        ("f32", 1e39, np.inf),
+        ("i8", 300, 44),
+        ("u8", -1, 255),
+        ("u1", True, 1),
+        ("u1", False, 0),
+        ("i32", -5, -5),
+        ("i64", -(2**63), -(2.0**63)),
+        ("u64", 2**64 - 1, 2.0**64),
+    ],
+)
 def test_scalars(shared: Any, t: str, value: Any, want: float) -> None:
     arrays = {"x": np.zeros(2, np.float32), "x.grad": np.zeros(2, np.float32), "y": np.zeros(2, np.float32)}
     assert shared.run(COPY.format(t=t), arrays, {"a": value})["y"].tolist() == [want, want]
@@ -220,15 +232,18 @@ def _readonly() -> np.ndarray:
     return array
 
 
-@pytest.mark.parametrize(("name", "bad", "message"), [
-    ("x", np.zeros(3), "array x is float64 of rank 1, not float32 of rank 1"),
-    ("x", np.zeros((3, 1), np.float32), "array x is float32 of rank 2"),
-    ("x.grad", np.zeros(6, np.float32)[::2], "array x.grad is not contiguous"),
-    ("x.grad", np.zeros(4, np.float32), r"x.grad has shape \(4,\), but its primal has \(3,\)"),
-    ("x", [1.0, 2.0, 3.0], "array x is a list"),
-    ("y", _readonly(), "array y is read-only, but the kernel writes it"),
-    ("y", np.zeros(13, np.uint8)[1:].view(np.float32), "array y is not contiguous and aligned"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "bad", "message"),
+    [
+        ("x", np.zeros(3), "array x is float64 of rank 1, not float32 of rank 1"),
+        ("x", np.zeros((3, 1), np.float32), "array x is float32 of rank 2"),
+        ("x.grad", np.zeros(6, np.float32)[::2], "array x.grad is not contiguous"),
+        ("x.grad", np.zeros(4, np.float32), r"x.grad has shape \(4,\), but its primal has \(3,\)"),
+        ("x", [1.0, 2.0, 3.0], "array x is a list"),
+        ("y", _readonly(), "array y is read-only, but the kernel writes it"),
+        ("y", np.zeros(13, np.uint8)[1:].view(np.float32), "array y is not contiguous and aligned"),
+    ],
+)
 def test_arrays_that_do_not_fit(bench: Any, name: str, bad: Any, message: str) -> None:
     arrays: dict[str, Any] = {n: np.zeros(3, np.float32) for n in ("x", "x.grad", "y")}
     bench.run(COPY.format(t="f32"), arrays, {"a": 1.0})
@@ -311,8 +326,9 @@ def test_the_gil_is_released() -> None:
 
 
 def test_code_is_readable(bench: Any) -> None:
-    kernel = parse_kernel("kernel root(x: f32[1]) { serial { %0: i32 = const 0 %1: f32 = load x[%0] "
-                          "%2: f32 = sqrt %1 store x[%0], %2 } }")  # fmt: skip
+    kernel = parse_kernel(
+        "kernel root(x: f32[1]) { serial { %0: i32 = const 0 %1: f32 = load x[%0] %2: f32 = sqrt %1 store x[%0], %2 } }"
+    )
     assert "call float @llvm.sqrt.f32" in bench.backend.ir_text(kernel)
     assert "sg.task.0" in bench.backend.ir_text(kernel, optimise=False)
     assert "sqrt" in bench.backend.assembly(kernel)

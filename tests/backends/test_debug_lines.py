@@ -1,4 +1,5 @@
 """Debug information: machine code names the lines of the program that it was made of, and computes the same."""
+
 from __future__ import annotations
 
 import re
@@ -128,7 +129,7 @@ def test_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 KERNEL = parse_kernel("""kernel k(y: f64[1], n: i32) {
   serial { %0: i32 = const 0 %1: f64 = const 1.5 store y[%0], %1 }
   bounds { %2: i32 = const 0 %3: i32 = arg n } parallel %4: i32 in %2 .. %3 { %5: f64 = const 2.5 store y[%4], %5 }
-}""")  # fmt: skip
+}""")
 
 
 def test_kernels_without_source() -> None:

@@ -2,6 +2,7 @@
 
 Drivers keep tables of limited length for what is nested, and lavapipe forgets conditions beyond the end of its one.
 """
+
 from __future__ import annotations
 
 import linecache
@@ -23,9 +24,9 @@ BACKENDS = ("reference", "classic", "cpu", "cpu-masked", "vulkan", "cuda-emulate
 def chain(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
     """A chain of `elif`: source of the body of an iteration, and what is expected of `y` and of its slope."""
     lines = [f"{'elif' if j else 'if'} s == {j}:\n    w = v * {j + 1}.0" for j in range(count)]
-    return "\n".join([*lines, "else:\n    w = v * v"]), lambda x, s: (
-        (x * (s + 1), float(s + 1)) if 0 <= s < count else (x * x, 2 * x)
-    )
+    return "\n".join(
+        [*lines, "else:\n    w = v * v"]
+    ), lambda x, s: (x * (s + 1), float(s + 1)) if 0 <= s < count else (x * x, 2 * x)
 
 
 def nest(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
@@ -54,9 +55,19 @@ def exits(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]
 
 SHAPES = {"elif": chain, "nest": nest, "exits": exits}
 CASES = [
-    ("elif", 25), ("elif", 26), ("elif", 100), ("elif", 300), ("nest", 20), ("nest", 47), ("nest", 48), ("nest", 49),
-    ("nest", 70), ("nest", 90), ("exits", 40), ("exits", 100),
-]  # fmt: skip
+    ("elif", 25),
+    ("elif", 26),
+    ("elif", 100),
+    ("elif", 300),
+    ("nest", 20),
+    ("nest", 47),
+    ("nest", 48),
+    ("nest", 49),
+    ("nest", 70),
+    ("nest", 90),
+    ("exits", 40),
+    ("exits", 100),
+]
 
 
 @cache

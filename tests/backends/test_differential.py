@@ -1,4 +1,5 @@
 """The CPU against the reference interpreter: every statement of the IR, and atomics in both of their forms."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -146,9 +147,13 @@ KERNELS = {"values": VALUES, "flow": CONTROL, "stacks": STACKS}
 def inputs(n: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(n)
     return {
-        "x": rng.standard_normal(n) * 3, "x.grad": rng.standard_normal(n), "y": np.zeros(max(n, 1)),
-        "k": rng.integers(-9, 9, n), "g": rng.random((n, 3)) > 0.5, "r": np.zeros(n, np.uint64),
-    }  # fmt: skip
+        "x": rng.standard_normal(n) * 3,
+        "x.grad": rng.standard_normal(n),
+        "y": np.zeros(max(n, 1)),
+        "k": rng.integers(-9, 9, n),
+        "g": rng.random((n, 3)) > 0.5,
+        "r": np.zeros(n, np.uint64),
+    }
 
 
 @pytest.mark.parametrize("options", [Options(lanes=0), Options(debug=True)], ids=["release", "debug"])

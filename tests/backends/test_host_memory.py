@@ -1,4 +1,5 @@
 """What the machine and the control groups around a process leave, read from files as Linux shows them."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Which tasks have masked code: those whose lanes do not lose by memory what they gain in arithmetic. And which updates
 are atomic where code that may run on several threads runs on one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -55,11 +56,14 @@ def with_work(text: str, work: str = "") -> str:
 @pytest.mark.parametrize(
     ("text", "forward", "gradient"),
     [
-        (with_work(ROWS), False, False), (with_work(ROWS, SINES), True, True), (with_work(COLUMNS), True, True),
-        (GATHER, True, False), (COPY, True, True),
+        (with_work(ROWS), False, False),
+        (with_work(ROWS, SINES), True, True),
+        (with_work(COLUMNS), True, True),
+        (GATHER, True, False),
+        (COPY, True, True),
     ],
     ids=["rows", "rows-of-sines", "columns", "gather", "copy"],
-)  # fmt: skip
+)
 def test_tasks_that_walk_rows_or_update_one_by_one_have_no_lanes(text: str, forward: bool, gradient: bool) -> None:
     kernel = parse_kernel(text)
     for made, pays in ((prepare_forward(kernel).kernel, forward), (prepare_reverse(kernel).kernel, gradient)):

@@ -1,4 +1,5 @@
 """sin and cos for GPUs: their errors, run on the host, and their code."""
+
 from __future__ import annotations
 
 import math
@@ -32,10 +33,17 @@ def arguments(most: float) -> np.ndarray:
     """Uniform, by magnitude, and the neighbours of multiples of pi/2."""
     rng = np.random.default_rng(8)
     near = np.arange(0, min(most, 47000), np.pi / 2).astype(np.float32)
-    positive = np.concatenate([
-        rng.uniform(0, most, 1 << 18), rng.uniform(0, 7, 1 << 18), most * 10.0 ** rng.uniform(-40, 0, 1 << 16), near,
-        np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf)), [0.0, most],
-    ]).astype(np.float32)  # fmt: skip
+    positive = np.concatenate(
+        [
+            rng.uniform(0, most, 1 << 18),
+            rng.uniform(0, 7, 1 << 18),
+            most * 10.0 ** rng.uniform(-40, 0, 1 << 16),
+            near,
+            np.nextafter(near, np.float32(0)),
+            np.nextafter(near, np.float32(np.inf)),
+            [0.0, most],
+        ]
+    ).astype(np.float32)
     positive = positive[positive <= most]
     return np.concatenate([positive, -positive])
 

@@ -3,6 +3,7 @@
 Exceptions are sums and products of reals in one element, which lanes add in another order: there the values are whole
 numbers, so that every order gives the same.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -120,18 +121,23 @@ STACKS = """
     }
 """
 
-KERNELS = {name: f"kernel k{PARAMS} {{{HEAD}{body}  }}\n}}" for name, body in
-           {"flow": FLOW, "memory": MEMORY, "atomics": ATOMICS, "stacks": STACKS}.items()}  # fmt: skip
+KERNELS = {
+    name: f"kernel k{PARAMS} {{{HEAD}{body}  }}\n}}"
+    for name, body in {"flow": FLOW, "memory": MEMORY, "atomics": ATOMICS, "stacks": STACKS}.items()
+}
 
 
 def inputs(n: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(n)
     size = max(n, 8)
     return {
-        "x": (rng.standard_normal(size) * 2).astype(np.float32), "x.grad": np.zeros(size, np.float32),
-        "y": np.zeros(size, np.float32), "m": rng.integers(-1, 8, size).astype(np.int32),
-        "k": np.arange(size, dtype=np.int64), "w": rng.random((size, 6)).astype(np.float32),
-    }  # fmt: skip
+        "x": (rng.standard_normal(size) * 2).astype(np.float32),
+        "x.grad": np.zeros(size, np.float32),
+        "y": np.zeros(size, np.float32),
+        "m": rng.integers(-1, 8, size).astype(np.int32),
+        "k": np.arange(size, dtype=np.int64),
+        "w": rng.random((size, 6)).astype(np.float32),
+    }
 
 
 @cache
@@ -215,8 +221,11 @@ def test_what_is_uniform() -> None:
     assert {2, 7, 8, 25, 26, 28, 33} <= named and not {20, 22, 27, 32, 34, 36} & named
     u = _uniformity(KERNELS["memory"])
     assert u.changing == {"a"} and {v.id: s for v, s in u.strides.items() if v.id in (33, 42, 43, 35)} == {
-        33: -1, 42: 1, 43: 1, 35: 1,
-    }  # fmt: skip
+        33: -1,
+        42: 1,
+        43: 1,
+        35: 1,
+    }
 
 
 WIDE = replace(CPU, vector_masks=True)

@@ -1,4 +1,5 @@
 """Every operation on every type it takes: edge values and random ones, against exact or reference results."""
+
 from __future__ import annotations
 
 import itertools
@@ -18,9 +19,30 @@ from stackgrad.compiler.ir.types import INTEGERS, REALS, SCALARS, ArrayType, Sca
 from stackgrad.reference import scalar as reference
 
 EDGES: dict[str, list[float]] = {
-    "f": [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 3.0, 1e-7, 65504.0, 65520.0, 3e4, float("inf"),
-          float("-inf"), float("nan"), 6e-8, -6e-8, 0.1],
-}  # fmt: skip
+    "f": [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.0,
+        -1.0,
+        1.5,
+        -1.5,
+        2.5,
+        -2.5,
+        3.0,
+        1e-7,
+        65504.0,
+        65520.0,
+        3e4,
+        float("inf"),
+        float("-inf"),
+        float("nan"),
+        6e-8,
+        -6e-8,
+        0.1,
+    ]
+}
 
 
 def values(t: Scalar, rng: np.random.Generator, count: int = 40) -> np.ndarray:
@@ -115,8 +137,15 @@ def _exact(name: str, x: int, y: int, t: Scalar) -> int:
         signed = x - (1 << t.bits) if x > pattern >> 1 else x
         exact = signed >> low
     else:
-        exact = {"bit_shl": (x & pattern) << low, "bit_shr": (x & pattern) >> low, "add": x + y, "sub": x - y,
-                 "mul": x * y, "min": min(x, y), "max": max(x, y)}[name]  # fmt: skip
+        exact = {
+            "bit_shl": (x & pattern) << low,
+            "bit_shr": (x & pattern) >> low,
+            "add": x + y,
+            "sub": x - y,
+            "mul": x * y,
+            "min": min(x, y),
+            "max": max(x, y),
+        }[name]
     return _wrapped(exact, t)
 
 

@@ -1,4 +1,5 @@
 """The pool by itself: each iteration once, on a row of its own, whatever threads, launches and processes do."""
+
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,5 @@
 """PTX: kernels of every kind are generated and assembled by ptxas; precise arithmetic stays unfused."""
+
 from __future__ import annotations
 
 import re
@@ -130,7 +131,9 @@ def test_bounds_that_the_task_writes_are_stored_first(tmp_path: Path) -> None:
     }""")
     code = generate(kernel, Options())
     assert [(e.kind, e.name) for e in code.entries] == [
-        ("zero", ""), ("bounds", "grow_bounds_0"), ("task", "grow_task_0")
+        ("zero", ""),
+        ("bounds", "grow_bounds_0"),
+        ("task", "grow_task_0"),
     ]
     assert code.layout.state_size == 16 and list(code.layout.boxes) == [0]
     assemble(ptx(kernel), tmp_path)

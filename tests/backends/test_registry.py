@@ -1,4 +1,5 @@
 """The list of backends and the list of what they cannot do."""
+
 from __future__ import annotations
 
 from typing import NoReturn
@@ -17,10 +18,11 @@ from stackgrad.compiler.errors import DeviceError, StackgradError, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
 
 GENERATORS = {
-    "cpu": lambda kernel: CpuBackend().compile(kernel, Options()), "nvptx": ptx,
+    "cpu": lambda kernel: CpuBackend().compile(kernel, Options()),
+    "nvptx": ptx,
     "vulkan": lambda kernel: generate(kernel, Options()),
     "metal": lambda kernel: metal_program(kernel, Options()),
-}  # fmt: skip
+}
 
 
 def test_instances_are_single_and_named() -> None:

@@ -1,4 +1,5 @@
 """Room of adstacks is looked at once for a loop whose every trip pushes alike, and at each push elsewhere."""
+
 from __future__ import annotations
 
 import re
@@ -42,10 +43,14 @@ BODIES = {
     "an early end": ("for %3: i32 in %0 .. %1 until stop { adstack_push s, %3 }", []),
     "an inner loop": ("for %3: i32 in %0 .. %1 { for %4: i32 in %0 .. %1 { adstack_push s, %4 } }", ["s"]),
     "both loops": (
-        "for %3: i32 in %0 .. %1 { adstack_push s, %3 for %4: i32 in %0 .. %1 { adstack_push s, %4 } }", ["s"]),
+        "for %3: i32 in %0 .. %1 { adstack_push s, %3 for %4: i32 in %0 .. %1 { adstack_push s, %4 } }",
+        ["s"],
+    ),
     "pops behind": (
-        "for %3: i32 in %0 .. %1 { adstack_push s, %3 } for %4: i32 in %0 .. %1 descending { adstack_pop s }", ["s"]),
-}  # fmt: skip
+        "for %3: i32 in %0 .. %1 { adstack_push s, %3 } for %4: i32 in %0 .. %1 descending { adstack_pop s }",
+        ["s"],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -1,4 +1,5 @@
 """How many rows a launch has: never more than the content is worth, never fewer than pay off."""
+
 from __future__ import annotations
 
 import random
@@ -15,21 +16,24 @@ from stackgrad.compiler.ir.parser import parse_kernel
 BIG = 8 * FLOOR
 
 
-@pytest.mark.parametrize(("row", "content", "threads", "lanes", "want"), [
-    (BIG, BIG + 8000, 2, 1, Flight(1)),                           # one deep row among shallow ones
-    (BIG, 2 * BIG, 2, 1, Flight(2)),                              # all rows alike
-    (BIG, 3 * BIG, 16, 1, Flight(3)),
-    (BIG, 10 * BIG, 16, 1, Flight(11)),                           # a tenth more than the content
-    (BIG, 1000 * BIG, 16, 64, Flight(16, 64)),
-    (BIG, 100 * BIG, 16, 64, Flight(16)),                         # one block of lanes is worth 8 threads, not 16
-    (BIG, 100 * BIG, 8, 64, Flight(1, 64)),
-    (BIG, 50 * BIG, 8, 64, Flight(8)),                            # lanes would take more than there is
-    (64, 64, 8, 64, Flight(8, 64)),                               # rows that stay in cache are free
-    (0, 0, 8, 64, Flight(8, 64)),                                 # no iteration needs a row
-    (BIG, None, 8, 64, Flight(8)),                                # nothing counted: alike, lanes only in cache
-    (64, None, 8, 64, Flight(8, 64)),
-    (BIG, BIG, 1, 0, Flight(1)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "content", "threads", "lanes", "want"),
+    [
+        (BIG, BIG + 8000, 2, 1, Flight(1)),  # one deep row among shallow ones
+        (BIG, 2 * BIG, 2, 1, Flight(2)),  # all rows alike
+        (BIG, 3 * BIG, 16, 1, Flight(3)),
+        (BIG, 10 * BIG, 16, 1, Flight(11)),  # a tenth more than the content
+        (BIG, 1000 * BIG, 16, 64, Flight(16, 64)),
+        (BIG, 100 * BIG, 16, 64, Flight(16)),  # one block of lanes is worth 8 threads, not 16
+        (BIG, 100 * BIG, 8, 64, Flight(1, 64)),
+        (BIG, 50 * BIG, 8, 64, Flight(8)),  # lanes would take more than there is
+        (64, 64, 8, 64, Flight(8, 64)),  # rows that stay in cache are free
+        (0, 0, 8, 64, Flight(8, 64)),  # no iteration needs a row
+        (BIG, None, 8, 64, Flight(8)),  # nothing counted: alike, lanes only in cache
+        (64, None, 8, 64, Flight(8, 64)),
+        (BIG, BIG, 1, 0, Flight(1)),
+    ],
+)
 def test_policy(row: int, content: int | None, threads: int, lanes: int, want: Flight) -> None:
     assert most_in_flight(row, content, threads, lanes) == want
 

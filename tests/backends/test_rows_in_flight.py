@@ -1,4 +1,5 @@
 """The adstack bytes that a launch reports are those that the backend holds: rows in flight, not iterations."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Blocks of selected iterations: gated tasks and loops of unequal length give what iterations one by one give."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,8 +29,11 @@ GATED = f"""kernel k(on: i32[1], x: f32[1], y: f32[1]) {{ {BOX} {{
 
 LEFT = GATED.replace("cmp_gt", "cmp_le").replace("if %5 {", "if %5 { return }").replace(", %7 }", ", %7")
 
-TWOFOLD = GATED.replace("if %5 {", """local c: u1 set c, %5
-    if %5 { %40: f32 = load x[%2] %41: u1 = cmp_gt %40, %8 set c, %41 } %42: u1 = get c if %42 {""")
+TWOFOLD = GATED.replace(
+    "if %5 {",
+    """local c: u1 set c, %5
+    if %5 { %40: f32 = load x[%2] %41: u1 = cmp_gt %40, %8 set c, %41 } %42: u1 = get c if %42 {""",
+)
 
 UNEVEN = f"""kernel k(on: i32[1], x: f32[1], y: f32[1]) {{ {BOX} {{
     %3: i32 = load on[%2] {NUMBERS} %10: i32 = const 0 %6: f32 = load x[%2] local v: f32 set v, %6
@@ -74,7 +78,7 @@ def chosen(text: str) -> Selection | None:
 
 def both(
     bench: Any, text: str, make: Callable[[], dict[str, np.ndarray]], draws: Draws = NO_DRAWS, **sizes: Any
-) -> None:  # fmt: skip
+) -> None:
     """Branching code and masked code of 16 and of 64 lanes leave what the reference leaves; sines are within ulps."""
     known = run_bounded(parse_kernel(text), make(), {}, Sizes(**sizes), draws)
     for lanes in (0, 16, 64):
@@ -150,28 +154,39 @@ def test_planes(bench: Any, shape: tuple[int, int], last: str) -> None:
     text = PLANE.replace("{last}", last)
     assert chosen(text) is not None
     trips = np.random.default_rng(4).integers(0, 50, shape).astype(np.int32)
-    both(bench, text, lambda: {
-        "on": trips.copy(), "y": np.zeros(shape, np.float32),
-        "x": np.linspace(0, 1, trips.size, dtype=np.float32).reshape(shape),
-    })  # fmt: skip
+    both(
+        bench,
+        text,
+        lambda: {
+            "on": trips.copy(),
+            "y": np.zeros(shape, np.float32),
+            "x": np.linspace(0, 1, trips.size, dtype=np.float32).reshape(shape),
+        },
+    )
 
 
-@pytest.mark.parametrize("change", [
-    ("cmp_gt %3, %10", "cmp_gt %2, %10"),  # neighbours do the same
-    ("for %12: i32 in %10 .. %11 {", "if %5 {"),  # not worth a scan
-    ("if %5 { %6", "store y[%2], %9 if %5 { %6"),  # an effect in front of the gate
-    ("store y[%2], %7 }", "store y[%2], %7 } else { store y[%2], %9 }"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("cmp_gt %3, %10", "cmp_gt %2, %10"),  # neighbours do the same
+        ("for %12: i32 in %10 .. %11 {", "if %5 {"),  # not worth a scan
+        ("if %5 { %6", "store y[%2], %9 if %5 { %6"),  # an effect in front of the gate
+        ("store y[%2], %7 }", "store y[%2], %7 } else { store y[%2], %9 }"),
+    ],
+)
 def test_what_is_not_gated(change: tuple[str, str]) -> None:
     assert change[0] in GATED
     assert chosen(GATED.replace(*change)) is None
 
 
-@pytest.mark.parametrize("change", [
-    ("load on[%2]", "const 7"),  # all loops are alike
-    ("store y[%2], %7", "store y[%2], %7 store on[%2], %10"),  # what would be read ahead is written
-    ("for %12: i32 in %10 .. %3", "for %12: i32 in %10 .. %2"),  # neighbours are alike
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("load on[%2]", "const 7"),  # all loops are alike
+        ("store y[%2], %7", "store y[%2], %7 store on[%2], %10"),  # what would be read ahead is written
+        ("for %12: i32 in %10 .. %3", "for %12: i32 in %10 .. %2"),  # neighbours are alike
+    ],
+)
 def test_what_is_not_uneven(change: tuple[str, str]) -> None:
     assert change[0] in UNEVEN
     assert chosen(UNEVEN.replace(*change)) is None

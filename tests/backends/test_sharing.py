@@ -1,4 +1,5 @@
 """What several threads do to a task: which updates are atomic, and when threads pay."""
+
 from __future__ import annotations
 
 import pytest

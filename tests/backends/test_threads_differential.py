@@ -1,4 +1,5 @@
 """Every task on four threads, however small: memory against the reference, and updates that meet."""
+
 from __future__ import annotations
 
 import math
@@ -85,10 +86,12 @@ def test_stacks_draws_and_own_elements_are_as_on_the_reference(options: Options,
     executable = CpuBackend().compile(kernel, options)
     rng = np.random.default_rng(3)
     ours = {
-        "x": rng.uniform(-1, 1, shape).astype(np.float32), "y": np.zeros(shape, np.float32),
-        "at": rng.integers(0, 30, max(shape[0], 1)).astype(np.int32), "r": np.zeros(shape),
+        "x": rng.uniform(-1, 1, shape).astype(np.float32),
+        "y": np.zeros(shape, np.float32),
+        "at": rng.integers(0, 30, max(shape[0], 1)).astype(np.int32),
+        "r": np.zeros(shape),
         "y.grad": rng.uniform(-1, 1, shape).astype(np.float32),
-    }  # fmt: skip
+    }
     theirs = {name: array.copy() for name, array in ours.items()}
     draws, jobs = Draws(seed=3, launch=9), pool().jobs
     deepest = interpret(kernel, theirs, {"steps": 17}, draws=draws).deepest
@@ -133,9 +136,12 @@ def test_sums_are_exact_and_each_old_value_comes_once(options: Options, t: Scala
 @pytest.mark.parametrize("op", ["min", "max", "bit_and", "bit_or", "bit_xor"])
 def test_updates_that_commute(options: Options, op: str) -> None:
     combine = {
-        "min": np.minimum, "max": np.maximum, "bit_and": np.bitwise_and, "bit_or": np.bitwise_or,
+        "min": np.minimum,
+        "max": np.maximum,
+        "bit_and": np.bitwise_and,
+        "bit_or": np.bitwise_or,
         "bit_xor": np.bitwise_xor,
-    }[op]  # fmt: skip
+    }[op]
     for t in (t for t in SCALARS.values() if atomic_fits(op, t) and not t.is_bool):
         rng = np.random.default_rng(5)
         y = rng.integers(0, 100, SIZE).astype(t.dtype)

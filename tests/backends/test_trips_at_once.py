@@ -1,4 +1,5 @@
 """Loops that take history back, on GPUs: the loads of several trips stand together, and the gradient stays the same."""
+
 from __future__ import annotations
 
 import re

@@ -1,6 +1,7 @@
 """A brief task without lanes is written twice: once with all comparisons of indices, and once without those that the
 extents and arguments of a launch can make needless.
 """
+
 from __future__ import annotations
 
 import numpy as np

@@ -3,6 +3,7 @@
 `make_kernel(seed, dtype)` gives a kernel of stage tasks over real arrays x, w, y, z with gradients and an i32 array c.
 Most values stay of order one; some operations are given operands near their poles and jumps on purpose.
 """
+
 from __future__ import annotations
 
 import random
@@ -50,11 +51,13 @@ class Generator:
     def leaf(self) -> Value:
         if self.vars and self.r.random() < 0.6:
             return self.b.get(self.r.choice(self.vars), self.dtype)
-        return self.r.choice([
-            lambda: self.const(round(self.r.uniform(-1.5, 1.5), 2)),
-            lambda: self.b.load(self.r.choice("xw"), (self.somewhere(),), self.dtype),
-            lambda: self.b.cast(self.integer(), self.dtype),
-        ])()
+        return self.r.choice(
+            [
+                lambda: self.const(round(self.r.uniform(-1.5, 1.5), 2)),
+                lambda: self.b.load(self.r.choice("xw"), (self.somewhere(),), self.dtype),
+                lambda: self.b.cast(self.integer(), self.dtype),
+            ]
+        )()
 
     def real(self, depth: int = 2) -> Value:
         if depth == 0:
@@ -62,29 +65,33 @@ class Generator:
         b, sub = self.b, lambda: self.real(depth - 1)
         if self.r.random() < self.wild:
             return self.edge(sub)
-        return self.r.choice([
-            lambda: b.op(self.r.choice(("add", "sub")), sub(), sub()),
-            lambda: b.op("mul", sub(), b.op(self.r.choice(TAME), sub())),
-            lambda: b.op(self.r.choice((*TAME, "neg", "abs")), sub()),
-            lambda: b.op("div", sub(), b.op("add", self.const(2.5), b.op("sin", sub()))),
-            lambda: b.op(self.r.choice(("sqrt", "log", "rsqrt", "inv", "rcp")), self.positive(sub())),
-            lambda: b.op("exp", b.op("tanh", sub())),
-            lambda: b.op("pow", self.positive(sub()), self.const(self.r.choice((2.0, -1.0, 1.5, 3.0)))),
-            lambda: b.op(self.r.choice(("asin", "acos")), b.op("mul", self.const(0.9), b.op("sin", sub()))),
-            lambda: b.op("atan2", sub(), self.positive(sub())),
-            lambda: b.op(self.r.choice(("min", "max")), sub(), sub()),
-            lambda: b.op("select", self.condition(), sub(), sub()),
-        ])()
+        return self.r.choice(
+            [
+                lambda: b.op(self.r.choice(("add", "sub")), sub(), sub()),
+                lambda: b.op("mul", sub(), b.op(self.r.choice(TAME), sub())),
+                lambda: b.op(self.r.choice((*TAME, "neg", "abs")), sub()),
+                lambda: b.op("div", sub(), b.op("add", self.const(2.5), b.op("sin", sub()))),
+                lambda: b.op(self.r.choice(("sqrt", "log", "rsqrt", "inv", "rcp")), self.positive(sub())),
+                lambda: b.op("exp", b.op("tanh", sub())),
+                lambda: b.op("pow", self.positive(sub()), self.const(self.r.choice((2.0, -1.0, 1.5, 3.0)))),
+                lambda: b.op(self.r.choice(("asin", "acos")), b.op("mul", self.const(0.9), b.op("sin", sub()))),
+                lambda: b.op("atan2", sub(), self.positive(sub())),
+                lambda: b.op(self.r.choice(("min", "max")), sub(), sub()),
+                lambda: b.op("select", self.condition(), sub(), sub()),
+            ]
+        )()
 
     def edge(self, sub) -> Value:
         b = self.b
-        return self.r.choice([
-            lambda: b.op(self.r.choice(("floor", "ceil", "round", "sgn")), sub()),
-            lambda: b.op(self.r.choice(("mod", "floordiv")), sub(), self.const(0.75)),
-            lambda: b.op(self.r.choice(("sqrt", "log", "inv", "tan", "asin", "frexp_mantissa")), sub()),
-            lambda: b.op("div", sub(), sub()),
-            lambda: b.cast(b.cast(b.op("mul", sub(), self.const(4.0)), i32), self.dtype),
-        ])()
+        return self.r.choice(
+            [
+                lambda: b.op(self.r.choice(("floor", "ceil", "round", "sgn")), sub()),
+                lambda: b.op(self.r.choice(("mod", "floordiv")), sub(), self.const(0.75)),
+                lambda: b.op(self.r.choice(("sqrt", "log", "inv", "tan", "asin", "frexp_mantissa")), sub()),
+                lambda: b.op("div", sub(), sub()),
+                lambda: b.cast(b.cast(b.op("mul", sub(), self.const(4.0)), i32), self.dtype),
+            ]
+        )()
 
     def positive(self, value: Value) -> Value:
         return self.b.op("add", self.const(0.5), self.b.op("abs", value))

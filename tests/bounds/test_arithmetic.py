@@ -7,6 +7,7 @@ value must lie within the error that the bounded run has noted for it. Other ari
     registers and double precision do. The limits, never rounding and always, are among them;
   * precise: the kernel itself, approximated functions off by as many ulps as their rows permit, at random.
 """
+
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,5 @@
 """What bounds do statement by statement: what is carried, what widens, what poisons, what the order may change."""
+
 from __future__ import annotations
 
 from itertools import pairwise
@@ -32,20 +33,29 @@ def bounded(body, x, errors=(), c=(0, 0), precise=True):
 STORE = "store y[%2], "
 
 
-@pytest.mark.parametrize(("body", "what"), [
-    ("%6: u1 = cmp_lt %3, %4\nif %6 {\nstore y[%2], %4\n}", "condition of a branch"),
-    ("%6: i32 = cast %3\n%7: f32 = load x[%6]\nstore y[%2], %7", "an index"),
-    ("%6: i32 = cast %3\nfor %7: i32 in %20 .. %6 {\nstore y[%2], %4\n}", "end of a loop"),
-    ("%6: i32 = cast %3\nfor %7: i32 in %6 .. %5 {\nstore y[%2], %4\n}", "begin of a loop"),
-    ("local f: u1\nfor %6: i32 in %20 .. %5 until f {\n%7: u1 = cmp_lt %3, %4\nset f, %7\n}", "flag that ends a loop"),
-    ("while {\n%6: u1 = cmp_lt %3, %4\n} test %6 {\nbreak 1\n}", "condition of a loop"),
-    ("%6: u1 = cmp_ge %3, %4\nassert %6, \"small\"", "asserted condition"),
-    ("%6: i32 = cast %3\n%7: i32 = mod %5, %6", "a divisor"),
-    ("local_array a: f32[4]\n%6: i32 = cast %3\nset_element a[%6], %4", "an index"),
-    ("%6: f32 = floor %3\n%7: u1 = cmp_lt %6, %4\nif %7 {\nstore y[%2], %4\n}", "condition of a branch"),
-    ("adstack_alloca s: u1\n%6: u1 = cmp_lt %3, %4\nadstack_push s, %6\n%7: u1 = adstack_load_top s\n"
-     "if %7 {\nstore y[%2], %4\n}", "condition of a branch"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("%6: u1 = cmp_lt %3, %4\nif %6 {\nstore y[%2], %4\n}", "condition of a branch"),
+        ("%6: i32 = cast %3\n%7: f32 = load x[%6]\nstore y[%2], %7", "an index"),
+        ("%6: i32 = cast %3\nfor %7: i32 in %20 .. %6 {\nstore y[%2], %4\n}", "end of a loop"),
+        ("%6: i32 = cast %3\nfor %7: i32 in %6 .. %5 {\nstore y[%2], %4\n}", "begin of a loop"),
+        (
+            "local f: u1\nfor %6: i32 in %20 .. %5 until f {\n%7: u1 = cmp_lt %3, %4\nset f, %7\n}",
+            "flag that ends a loop",
+        ),
+        ("while {\n%6: u1 = cmp_lt %3, %4\n} test %6 {\nbreak 1\n}", "condition of a loop"),
+        ('%6: u1 = cmp_ge %3, %4\nassert %6, "small"', "asserted condition"),
+        ("%6: i32 = cast %3\n%7: i32 = mod %5, %6", "a divisor"),
+        ("local_array a: f32[4]\n%6: i32 = cast %3\nset_element a[%6], %4", "an index"),
+        ("%6: f32 = floor %3\n%7: u1 = cmp_lt %6, %4\nif %7 {\nstore y[%2], %4\n}", "condition of a branch"),
+        (
+            "adstack_alloca s: u1\n%6: u1 = cmp_lt %3, %4\nadstack_push s, %6\n%7: u1 = adstack_load_top s\n"
+            "if %7 {\nstore y[%2], %4\n}",
+            "condition of a branch",
+        ),
+    ],
+)
 def test_uncertain_decisions_poison(body, what):
     """At x = 1 within 1e-3 the decision is open; at 1.5 it is not, nor at 1 exactly."""
     open_ = bounded(body, [1.5, 1.0], [1e-3, 1e-3])
@@ -77,17 +87,22 @@ def test_jumps_back_in_a_real_have_infinite_error(op):
     assert found.errors["y"].tolist() == [np.inf, 0.0]
 
 
-@pytest.mark.parametrize("body", [
-    "local v: f32\nset v, %3\n%6: f32 = get v\nstore y[%2], %6",
-    "local_array a: f32[3]\nset_element a[%5], %3\n%6: f32 = get_element a[%5]\nstore y[%2], %6",
-    "adstack_alloca s: f32\nadstack_push s, %4\nadstack_push s, %3\n%6: f32 = adstack_load_top s\nstore y[%2], %6",
-    "adstack_alloca s: f32 adjoint\nadstack_push s, %4\nadstack_acc_adj s, %3\n"
-    "%6: f32 = adstack_load_top_adj s\nstore y[%2], %6",
-    "%6: f32 = neg %3\nstore y[%2], %6", "%6: f32 = max %3, %4\nstore y[%2], %6",
-    "%6: f32 = atomic exchange y[%2], %3", "%6: f32 = atomic max y[%2], %3",
-    "%6: u1 = cmp_lt %20, %5\nif %6 {\nstore y[%2], %3\n}",
-    "local v: f32\nfor %6: i32 in %20 .. %5 {\nset v, %3\n}\n%7: f32 = get v\nstore y[%2], %7",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "local v: f32\nset v, %3\n%6: f32 = get v\nstore y[%2], %6",
+        "local_array a: f32[3]\nset_element a[%5], %3\n%6: f32 = get_element a[%5]\nstore y[%2], %6",
+        "adstack_alloca s: f32\nadstack_push s, %4\nadstack_push s, %3\n%6: f32 = adstack_load_top s\nstore y[%2], %6",
+        "adstack_alloca s: f32 adjoint\nadstack_push s, %4\nadstack_acc_adj s, %3\n"
+        "%6: f32 = adstack_load_top_adj s\nstore y[%2], %6",
+        "%6: f32 = neg %3\nstore y[%2], %6",
+        "%6: f32 = max %3, %4\nstore y[%2], %6",
+        "%6: f32 = atomic exchange y[%2], %3",
+        "%6: f32 = atomic max y[%2], %3",
+        "%6: u1 = cmp_lt %20, %5\nif %6 {\nstore y[%2], %3\n}",
+        "local v: f32\nfor %6: i32 in %20 .. %5 {\nset v, %3\n}\n%7: f32 = get v\nstore y[%2], %7",
+    ],
+)
 def test_errors_are_carried_unchanged(body):
     errors = bounded(body, [2.0, 4.0], [1e-2, 1e-1]).errors["y"]
     assert errors == pytest.approx([1e-2, 1e-1], rel=1e-5)
@@ -95,10 +110,12 @@ def test_errors_are_carried_unchanged(body):
 
 def test_slots_and_locals_are_reset():
     """An adstack drops the error with the slot, a declaration with the content."""
-    body = ("adstack_alloca s: f32\nadstack_push s, %4\nadstack_push s, %3\nadstack_pop s\n"
-            "%6: f32 = adstack_load_top s\nlocal v: f32\nset v, %6\n" + STORE + "%6")  # fmt: skip
+    body = (
+        "adstack_alloca s: f32\nadstack_push s, %4\nadstack_push s, %3\nadstack_pop s\n"
+        "%6: f32 = adstack_load_top s\nlocal v: f32\nset v, %6\n" + STORE + "%6"
+    )
     assert bounded(body, [2.0, 4.0], [1e-2, 1e-1]).errors["y"].tolist() == [0.0, 0.0]
-    loop = ("for %6: i32 in %20 .. %21 {\nlocal v: f32\n%7: f32 = get v\nstore y[%2], %7\nset v, %3\n}")
+    loop = "for %6: i32 in %20 .. %21 {\nlocal v: f32\n%7: f32 = get v\nstore y[%2], %7\nset v, %3\n}"
     assert bounded(loop, [2.0, 4.0], [1e-2, 1e-1]).errors["y"].tolist() == [0.0, 0.0]
 
 
@@ -131,13 +148,16 @@ def test_sums_in_any_order():
     assert not bounded(SUMS, x, c=np.arange(200)).errors["y"].any()
 
 
-@pytest.mark.parametrize("body", [
-    "%6: i32 = load c[%2]\n%7: f32 = atomic exchange y[%6], %3",
-    "%6: i32 = load c[%2]\n%7: f32 = atomic mul y[%6], %3",
-    "%6: i32 = load c[%2]\n%7: f32 = atomic add y[%6], %3\nset v, %7",
-    "%6: i32 = load c[%2]\n%7: f32 = atomic add y[%6], %3\n%8: f32 = atomic max y[%6], %3",
-    "%6: i32 = load c[%2]\n%7: f32 = atomic add y[%6], %3\n%8: f32 = load y[%6]",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%6: i32 = load c[%2]\n%7: f32 = atomic exchange y[%6], %3",
+        "%6: i32 = load c[%2]\n%7: f32 = atomic mul y[%6], %3",
+        "%6: i32 = load c[%2]\n%7: f32 = atomic add y[%6], %3\nset v, %7",
+        "%6: i32 = load c[%2]\n%7: f32 = atomic add y[%6], %3\n%8: f32 = atomic max y[%6], %3",
+        "%6: i32 = load c[%2]\n%7: f32 = atomic add y[%6], %3\n%8: f32 = load y[%6]",
+    ],
+)
 def test_order_dependence_poisons(body):
     body = "local v: f32\n" + body
     found = bounded(body, [1.0, 2.0], c=[1, 1])
@@ -160,8 +180,10 @@ def test_gradient_starts_from_the_errors_of_its_forward_run():
 
 
 def test_scalars_may_have_errors():
-    kernel = parse_kernel("kernel k(a: f32, y: f32[1]) {\n  serial {\n    %0: f32 = arg a\n    %1: i32 = const 0\n"
-                          "    store y[%1], %0\n  }\n}")  # fmt: skip
+    kernel = parse_kernel(
+        "kernel k(a: f32, y: f32[1]) {\n  serial {\n    %0: f32 = arg a\n    %1: i32 = const 0\n"
+        "    store y[%1], %0\n  }\n}"
+    )
     found = run_bounded(kernel, {"y": np.zeros(1, np.float32)}, {"a": 2.0}, errors={"a": 0.25})
     assert found.errors["y"] == pytest.approx([0.25])
 

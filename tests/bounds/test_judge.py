@@ -1,4 +1,5 @@
 """The judge: what agrees, what is proof of disagreement, and what says nothing."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -14,28 +15,31 @@ def verdict(a, b, e, dtype=np.float32, others=None):
     return judge(*arrays, {"a": np.array(e, float)}, extra)["a"]
 
 
-@pytest.mark.parametrize(("a", "b", "e", "state"), [
-    ([1.0], [1.0], [0.0], "agree"),
-    ([1.0], [1.0 + 2**-20], [1e-6], "agree"),
-    ([1.0], [1.0 + 2**-20], [0.9e-6], "disagree"),
-    ([1.0], [1.0 + 2**-20], [0.0], "disagree"),
-    ([1.0], [1.0005], [2e-3], "undecided"),
-    ([1.0], [1.5], [0.1], "disagree"),  # a wide bound proves disagreement all the same
-    ([NAN], [NAN], [0.0], "agree"),
-    ([NAN], [1.0], [0.0], "disagree"),
-    ([1.0], [NAN], [1e-6], "disagree"),
-    ([1.0], [NAN], [INF], "undecided"),
-    ([INF], [INF], [0.0], "agree"),
-    ([INF], [-INF], [0.0], "disagree"),
-    ([INF], [3e38], [INF], "undecided"),
-    ([3e38], [INF], [1e31], "disagree"),
-    ([0.0], [-0.0], [0.0], "agree"),
-    ([0.0], [1e-44], [1e-43], "agree"),
-    ([1.0, 0.0], [1.0, 1e-7], [0.0, 9e-7], "agree"),  # a zero counts as a thousandth of its neighbours
-    ([1.0, 0.0], [1.0, 1e-7], [0.0, 2e-6], "undecided"),
-    ([1.0, 5.0], [1.0, 5.0], [0.0, INF], "undecided"),
-    ([], [], [], "agree"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a", "b", "e", "state"),
+    [
+        ([1.0], [1.0], [0.0], "agree"),
+        ([1.0], [1.0 + 2**-20], [1e-6], "agree"),
+        ([1.0], [1.0 + 2**-20], [0.9e-6], "disagree"),
+        ([1.0], [1.0 + 2**-20], [0.0], "disagree"),
+        ([1.0], [1.0005], [2e-3], "undecided"),
+        ([1.0], [1.5], [0.1], "disagree"),  # a wide bound proves disagreement all the same
+        ([NAN], [NAN], [0.0], "agree"),
+        ([NAN], [1.0], [0.0], "disagree"),
+        ([1.0], [NAN], [1e-6], "disagree"),
+        ([1.0], [NAN], [INF], "undecided"),
+        ([INF], [INF], [0.0], "agree"),
+        ([INF], [-INF], [0.0], "disagree"),
+        ([INF], [3e38], [INF], "undecided"),
+        ([3e38], [INF], [1e31], "disagree"),
+        ([0.0], [-0.0], [0.0], "agree"),
+        ([0.0], [1e-44], [1e-43], "agree"),
+        ([1.0, 0.0], [1.0, 1e-7], [0.0, 9e-7], "agree"),  # a zero counts as a thousandth of its neighbours
+        ([1.0, 0.0], [1.0, 1e-7], [0.0, 2e-6], "undecided"),
+        ([1.0, 5.0], [1.0, 5.0], [0.0, INF], "undecided"),
+        ([], [], [], "agree"),
+    ],
+)
 def test_states(a, b, e, state):
     assert verdict(a, b, e).state == state
 

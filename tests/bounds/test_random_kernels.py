@@ -3,6 +3,7 @@
 Precise bounds are held against the cpu backend and the reference in another order; the others against the widened
 kernel and against cpu code that may contract. More than 10^5 elements in f32, fewer in f16 and f64.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -123,8 +124,10 @@ def test_the_proof_is_large_and_says_something(capsys):
     with capsys.disabled():
         print()
         histogram(tally.results)
-        print(f"{tally.elements} elements, {tally.undecided / tally.elements:.2%} undecided, {tally.refused} refused; "
-              f"bound / error: median {np.median(tally.ratios):.0f}, 95 % below {np.percentile(tally.ratios, 95):.0f}")
+        print(
+            f"{tally.elements} elements, {tally.undecided / tally.elements:.2%} undecided, {tally.refused} refused; "
+            f"bound / error: median {np.median(tally.ratios):.0f}, 95 % below {np.percentile(tally.ratios, 95):.0f}"
+        )
     assert tally.elements > 100_000
     states = [state for _, state in tally.results]
     assert states.count("poisoned") < len(states) / 5

@@ -2,6 +2,7 @@
 
 Traps are the reference's too. Prints are left out: the launch that is judged prints.
 """
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,5 @@
 """Several iterations that store to one element: harmless if equal and exact, a bound over all if they may be equal."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -46,10 +47,15 @@ def test_equal_exact_stores_are_harmless():
     assert found.arrays["y"].tolist() == [0.0, 3.0, 0.0] and not found.errors["y"].any()
 
 
-@pytest.mark.parametrize(("x", "errors"), [
-    ([3.0, 3.0, 3.0], [0.5, 0.25, 0.125]), ([3.0, 3.0, 3.0], [0.0, 0.25, 0.0]), ([3.0, 3.1, 2.9], [0.2, 0.1, 0.15]),
-    ([-0.25, 0.0, 0.125], [0.25, 0.0, 0.125]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "errors"),
+    [
+        ([3.0, 3.0, 3.0], [0.5, 0.25, 0.125]),
+        ([3.0, 3.0, 3.0], [0.0, 0.25, 0.0]),
+        ([3.0, 3.1, 2.9], [0.2, 0.1, 0.15]),
+        ([-0.25, 0.0, 0.125], [0.25, 0.0, 0.125]),
+    ],
+)
 def test_the_error_covers_every_value_that_may_stay(x, errors):
     """Whoever is last: the element lies within the interval of any of the iterations."""
     found = bounded(STORE, x, [0, 0, 0], errors)
@@ -60,33 +66,54 @@ def test_the_error_covers_every_value_that_may_stay(x, errors):
     assert e <= max(abs(a - b) for a in x for b in x) + max(errors) + 1e-6
 
 
-@pytest.mark.parametrize(("x", "errors", "dtype"), [
-    ([3.0, 4.0], None, "f32"), ([3.0, 4.0], [0.4, 0.5], "f32"), ([0.0, -0.0], None, "f32"),
-    ([3.0, np.nan], None, "f32"), ([3, 4], None, "i32"), ([True, False], None, "u1"),
-    ([2**62, 2**62 + 1], None, "i64"), ([1.0, np.inf], [1.0, 0.0], "f64"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "errors", "dtype"),
+    [
+        ([3.0, 4.0], None, "f32"),
+        ([3.0, 4.0], [0.4, 0.5], "f32"),
+        ([0.0, -0.0], None, "f32"),
+        ([3.0, np.nan], None, "f32"),
+        ([3, 4], None, "i32"),
+        ([True, False], None, "u1"),
+        ([2**62, 2**62 + 1], None, "i64"),
+        ([1.0, np.inf], [1.0, 0.0], "f64"),
+    ],
+)
 def test_different_stores_poison(x, errors, dtype):
     found = bounded(STORE, x, [1, 1], errors, dtype)
     assert found.poisoned.startswith("`y[1]` depends on the order of iterations")
     assert bounded(STORE, x, [1, 0], errors, dtype).poisoned is None
 
 
-@pytest.mark.parametrize(("x", "errors", "dtype", "expected"), [
-    ([np.nan, np.nan], None, "f32", 0.0), ([np.inf, np.inf], None, "f32", 0.0), ([7, 7], None, "i32", 0.0),
-    ([True, True], None, "u1", 0.0), ([2**62 + 1] * 2, None, "i64", 0.0), ([7, 7], [0.0, np.inf], "i32", np.inf),
-    ([3.0, 3.0], [np.inf, 0.0], "f32", np.inf), ([3.0, 5.0], [np.inf, 0.0], "f32", np.inf),
-    ([-0.0, -0.0], None, "f32", 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "errors", "dtype", "expected"),
+    [
+        ([np.nan, np.nan], None, "f32", 0.0),
+        ([np.inf, np.inf], None, "f32", 0.0),
+        ([7, 7], None, "i32", 0.0),
+        ([True, True], None, "u1", 0.0),
+        ([2**62 + 1] * 2, None, "i64", 0.0),
+        ([7, 7], [0.0, np.inf], "i32", np.inf),
+        ([3.0, 3.0], [np.inf, 0.0], "f32", np.inf),
+        ([3.0, 5.0], [np.inf, 0.0], "f32", np.inf),
+        ([-0.0, -0.0], None, "f32", 0.0),
+    ],
+)
 def test_equal_stores_of_every_kind(x, errors, dtype, expected):
     found = bounded(STORE, x, [1, 1], errors, dtype)
     assert found.poisoned is None
     assert found.errors["y"].tolist() == [0.0, expected]
 
 
-@pytest.mark.parametrize("body", [
-    f"{STORE}\n%5: f32 = load y[%4]\nstore z[%2], %5", f"%5: f32 = load y[%4]\n{STORE}\nstore z[%2], %5",
-    f"{STORE}\n%5: f32 = atomic add y[%4], %3", f"%5: f32 = atomic exchange y[%4], %3\n{STORE}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{STORE}\n%5: f32 = load y[%4]\nstore z[%2], %5",
+        f"%5: f32 = load y[%4]\n{STORE}\nstore z[%2], %5",
+        f"{STORE}\n%5: f32 = atomic add y[%4], %3",
+        f"%5: f32 = atomic exchange y[%4], %3\n{STORE}",
+    ],
+)
 def test_equal_stores_beside_another_use_poison(body):
     """Each iteration may see the element before or after another one's store."""
     assert "`y[1]` depends on the order" in bounded(body, [3.0, 3.0], [1, 1]).poisoned

@@ -1,4 +1,5 @@
 """A box of one iteration, where all is 0-d, has the bounds that each iteration of a wide box has."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -23,16 +24,24 @@ HEAD = """kernel k(x: f32[1], y: f32[1], c: i32[1]) {
 """
 
 OLD = [
-    "%6: f32 = atomic add y[%2], %3", "%6: f32 = atomic add y[%4], %3", "%6: f32 = atomic exchange y[%2], %3",
-    "%6: f32 = atomic mul y[%2], %3", "%6: f32 = atomic max y[%4], %3", "%6: f32 = atomic min y[%2], %3",
-    "%60: f32 = atomic add y[%4], %3\n%6: f32 = atomic add y[%4], %5", "%6: f32 = load y[%4]",
-    "%60: f32 = atomic add y[%4], %3\n%6: f32 = load y[%4]", "store y[%4], %3\n%6: f32 = atomic add y[%4], %3",
+    "%6: f32 = atomic add y[%2], %3",
+    "%6: f32 = atomic add y[%4], %3",
+    "%6: f32 = atomic exchange y[%2], %3",
+    "%6: f32 = atomic mul y[%2], %3",
+    "%6: f32 = atomic max y[%4], %3",
+    "%6: f32 = atomic min y[%2], %3",
+    "%60: f32 = atomic add y[%4], %3\n%6: f32 = atomic add y[%4], %5",
+    "%6: f32 = load y[%4]",
+    "%60: f32 = atomic add y[%4], %3\n%6: f32 = load y[%4]",
+    "store y[%4], %3\n%6: f32 = atomic add y[%4], %3",
     "%6: f32 = sin %3",
-]  # fmt: skip
+]
 """Where a value %6 comes from that is inexact."""
 
 INTO = [
-    "%7: f32 = atomic add y[%4], %6", "store y[%4], %6", "%7: f32 = atomic max y[%4], %6",
+    "%7: f32 = atomic add y[%4], %6",
+    "store y[%4], %6",
+    "%7: f32 = atomic max y[%4], %6",
     "%7: f32 = atomic exchange y[%4], %6",
     "set kept, %6\n%7: f32 = get kept\nstore y[%4], %7",
     "%8: u1 = cmp_lt %20, %21\nif %8 {\nset kept, %6\n}\n%7: f32 = get kept\nstore y[%4], %7",
@@ -46,7 +55,7 @@ INTO = [
     "%8: u1 = cmp_lt %6, %5\n%7: f32 = select %8, %6, %5\nstore y[%4], %7",
     "%7: i32 = cast %6\n%8: f32 = cast %7\nstore y[%4], %8",
     "%7: i32 = bit_cast %6\n%8: f32 = bit_cast %7\n%9: f32 = mul %8, %6\nstore y[%4], %9",
-]  # fmt: skip
+]
 """Where it goes."""
 
 

@@ -1,4 +1,5 @@
 """Tests of the cache on disk: each has a folder of its own, and the cache is on."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

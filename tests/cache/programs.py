@@ -1,4 +1,5 @@
 """Programs whose machine code is kept: run by the tests in processes of their own, and in theirs."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Kernels as bytes: equal when they come back, with the source lines of the table they are read with."""
+
 from __future__ import annotations
 
 import gc
@@ -70,7 +71,7 @@ kernel sum(x: f64[1] grad, n: i32[0], y: f64[1] grad) {
     store y[%2], %10
   }
 }
-""")  # fmt: skip
+""")
 
 
 def at(line: int) -> Span:
@@ -142,11 +143,18 @@ def document(name: str, *items: object) -> bytes:
 @pytest.mark.parametrize(
     "name",
     [
-        "os:system", "builtins:eval", "stackgrad.session:Settings", "stackgrad.compiler.driver:prepare_forward",
-        "stackgrad.compiler.ir.nodes:Value", "stackgrad.compiler.nothing:Kernel", "stackgrad.compiler.ir.nodes:Nothing",
-        "stackgrad.compiler.ir.nodes:Kernel.span", "stackgrad.compiler.frontend.trace:ast", "",
+        "os:system",
+        "builtins:eval",
+        "stackgrad.session:Settings",
+        "stackgrad.compiler.driver:prepare_forward",
+        "stackgrad.compiler.ir.nodes:Value",
+        "stackgrad.compiler.nothing:Kernel",
+        "stackgrad.compiler.ir.nodes:Nothing",
+        "stackgrad.compiler.ir.nodes:Kernel.span",
+        "stackgrad.compiler.frontend.trace:ast",
+        "",
     ],
-)  # fmt: skip
+)
 def test_bytes_name_no_other_class(name: str) -> None:
     with pytest.raises(CodecError):
         decode(document(name, 1))
@@ -154,9 +162,18 @@ def test_bytes_name_no_other_class(name: str) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", b"[[],[],[99]]", b"[[],[],[3,5]]", b"[[],[[1,\"f99\"]],1]", b"\xff\xfe",
-     document("stackgrad.compiler.ir.nodes:Store", "y"), encode(SUM, SUM.locations)[:-5]],
-)  # fmt: skip
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"[[],[],[99]]",
+        b"[[],[],[3,5]]",
+        b'[[],[[1,"f99"]],1]',
+        b"\xff\xfe",
+        document("stackgrad.compiler.ir.nodes:Store", "y"),
+        encode(SUM, SUM.locations)[:-5],
+    ],
+)
 def test_bytes_of_another_version_are_refused(data: bytes) -> None:
     with pytest.raises(CodecError):
         decode(data)

@@ -1,4 +1,5 @@
 """A defect of the compiler leaves a folder with all that is needed to see it again, and says where."""
+
 from __future__ import annotations
 
 import json
@@ -54,7 +55,7 @@ def test_what_llvm_refuses(broken: None, place: Path) -> None:
     folder = bundle(str(caught.value))
     assert folder.parent == place and folder.stat().st_mode & 0o777 == 0o700
     assert parse_kernel((folder / "kernel.kir").read_text()) == KERNEL
-    assert "define  i32 @\"launch\"" in (folder / "module.ll").read_text()
+    assert 'define  i32 @"launch"' in (folder / "module.ll").read_text()
     message = (folder / "message.txt").read_text()
     assert "LLVM refuses the generated code" in message and "Traceback" in message
     about = json.loads((folder / "about.json").read_text())
@@ -78,7 +79,7 @@ def test_what_the_linker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "launch_function", launch)
     with pytest.raises(sg.InternalError, match="the linker refuses the code: .*launch") as caught:
         CpuBackend().compile(KERNEL, Options())
-    assert "@\"no.such.function\"()" in (bundle(str(caught.value)) / "module.ll").read_text()
+    assert '@"no.such.function"()' in (bundle(str(caught.value)) / "module.ll").read_text()
 
 
 def test_no_place_for_a_bundle(broken: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +87,7 @@ def test_no_place_for_a_bundle(broken: None, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("STACKGRAD_CRASH_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(sg.InternalError, match="LLVM failed") as caught:
         CpuBackend().compile(KERNEL, Options())
-    assert "@\"launch\"" in str(caught.value) and "send the folder" not in str(caught.value)
+    assert '@"launch"' in str(caught.value) and "send the folder" not in str(caught.value)
 
 
 def test_bundles_are_few(broken: None, place: Path) -> None:

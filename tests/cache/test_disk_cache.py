@@ -1,4 +1,5 @@
 """The folder of entries: what is given out was written whole, by us, under this key; all else costs one warning."""
+
 from __future__ import annotations
 
 import errno

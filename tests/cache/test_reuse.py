@@ -3,6 +3,7 @@
 `sg.init` drops everything compiled, so that in these tests it stands for the start of another process; two tests
 start some.
 """
+
 from __future__ import annotations
 
 import os
@@ -87,9 +88,12 @@ def test_text_is_not_even_generated(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 def run(folder: Path, **variables: str) -> str:
     found = subprocess.run(
-        [sys.executable, "-W", "error", str(_HERE / "programs.py")], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-W", "error", str(_HERE / "programs.py")],
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "STACKGRAD_CACHE": "1", "STACKGRAD_CACHE_DIR": str(folder), **variables},
-    )  # fmt: skip
+    )
     assert found.returncode == 0, found.stderr
     return found.stdout
 

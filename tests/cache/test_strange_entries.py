@@ -2,6 +2,7 @@
 
 Nobody reads it or waits for it, and `stackgrad cache --clear` removes it and nothing else.
 """
+
 from __future__ import annotations
 
 import os
@@ -170,9 +171,11 @@ def test_the_command_that_the_warning_names_clears_the_folder(cache: DiskCache) 
     assert found is not None
     variable, _, place = found[1].partition("=")
     ended = subprocess.run(
-        [sys.executable, "-m", "stackgrad", *found[2].split()], capture_output=True, text=True,
+        [sys.executable, "-m", "stackgrad", *found[2].split()],
+        capture_output=True,
+        text=True,
         env={**os.environ, variable: shlex.split(place)[0]},
-    )  # fmt: skip
+    )
     assert (ended.returncode, ended.stdout) == (0, f"{cache.folder}: 2 entries removed\n"), ended.stderr
     assert not list(cache.folder.iterdir())
 

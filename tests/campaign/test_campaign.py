@@ -1,4 +1,5 @@
 """Campaigns: units, stopping and resuming, a cluster that loses a worker, the report."""
+
 from __future__ import annotations
 
 import json

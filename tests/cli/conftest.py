@@ -1,4 +1,5 @@
 """Programs as files, and the command line in this process."""
+
 from __future__ import annotations
 
 import textwrap

@@ -1,4 +1,5 @@
 """`stackgrad cache`: shows the folder of compiled kernels, says why it is not used, and clears it."""
+
 from __future__ import annotations
 
 import os
@@ -26,9 +27,12 @@ def test_no_entries(command: Any, cache: DiskCache) -> None:
     assert found.status == 0 and found.err == ""
     lines = [(line[:10].strip(), line[10:]) for line in found.out.splitlines()]
     assert lines == [
-        ("folder", str(cache.folder)), ("entries", "0"), ("size", "0 B of at most 256.0 MiB"), ("state", "in use"),
+        ("folder", str(cache.folder)),
+        ("entries", "0"),
+        ("size", "0 B of at most 256.0 MiB"),
+        ("state", "in use"),
         ("set by", "STACKGRAD_CACHE_DIR"),
-    ]  # fmt: skip
+    ]
     assert not cache.folder.exists()
 
 

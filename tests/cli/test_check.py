@@ -1,4 +1,5 @@
 """`stackgrad check`: right programs pass, and every kind of wrong one fails with its reason."""
+
 from __future__ import annotations
 
 import json
@@ -206,11 +207,14 @@ def test_several_programs_and_json_on_standard_output(command: Any, write: Any) 
     assert "hello" in found.err
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["missing.py"], "cannot read missing.py: No such file"),
-    (["PROGRAM", "--backends", "gpu9"], "no backend 'gpu9'; there are: reference, cpu"),
-    (["PROGRAM", "--json", "no/such/folder/x.json"], "cannot write"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.py"], "cannot read missing.py: No such file"),
+        (["PROGRAM", "--backends", "gpu9"], "no backend 'gpu9'; there are: reference, cpu"),
+        (["PROGRAM", "--json", "no/such/folder/x.json"], "cannot write"),
+    ],
+)
 def test_commands_that_cannot_be_carried_out(command: Any, write: Any, arguments: list[str], message: str) -> None:
     path = write("pass")
     found = command("check", *(path if a == "PROGRAM" else a for a in arguments))
@@ -247,8 +251,8 @@ def test_without_rich(command: Any, write: Any, monkeypatch: pytest.MonkeyPatch)
     assert "kernel  direction  verdict  reference" in found.out and "passed: " in found.out
 
 
-@pytest.mark.parametrize(("seconds", "text"), [
-    (2.5, "2.5 s"), (0.0123, "12.3 ms"), (4.56e-5, "45.6 us"), (3e-8, "30 ns"),
-])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5, "2.5 s"), (0.0123, "12.3 ms"), (4.56e-5, "45.6 us"), (3e-8, "30 ns")]
+)
 def test_durations(seconds: float, text: str) -> None:
     assert tables.duration(seconds) == text

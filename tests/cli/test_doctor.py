@@ -1,4 +1,5 @@
 """`stackgrad doctor`, `--version`, `python -m stackgrad`: they work where little is installed."""
+
 from __future__ import annotations
 
 import subprocess

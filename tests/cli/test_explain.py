@@ -1,4 +1,5 @@
 """`stackgrad explain`: what is saved, with variable, line, reader, reason, depth and bytes."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -78,15 +79,24 @@ def test_gradients_that_never_ran_have_no_depths(command: Any, write: Any) -> No
     assert "depths and bytes: unknown, as no gradient of it was launched" in lines(found.out)
 
 
-@pytest.mark.parametrize(("body", "variable", "reason"), [
-    ("v = x[i]\n            while v < 3.0:\n                v = v * v + 1.0\n"
-     "            for _ in range(n[i]):\n                k = 0\n                while k * k < n[i]:\n"
-     "                    v = sg.sin(v)\n                    k += 1\n            y[i] = v",
-     "trip count: i32", "the number of trips is known only when the loop has ended"),
-    ("v = x[i]\n            for _ in range(n[i]):\n                if v > 0.2:\n                    v = 0.5 * v\n"
-     "                else:\n                    v = v + 0.3\n            y[i] = v",
-     "result of 'cmp_gt': u1", "saving it costs less than computing it again"),
-])
+@pytest.mark.parametrize(
+    ("body", "variable", "reason"),
+    [
+        (
+            "v = x[i]\n            while v < 3.0:\n                v = v * v + 1.0\n"
+            "            for _ in range(n[i]):\n                k = 0\n                while k * k < n[i]:\n"
+            "                    v = sg.sin(v)\n                    k += 1\n            y[i] = v",
+            "trip count: i32",
+            "the number of trips is known only when the loop has ended",
+        ),
+        (
+            "v = x[i]\n            for _ in range(n[i]):\n                if v > 0.2:\n                    v = 0.5 * v\n"
+            "                else:\n                    v = v + 0.3\n            y[i] = v",
+            "result of 'cmp_gt': u1",
+            "saving it costs less than computing it again",
+        ),
+    ],
+)
 def test_reasons(command: Any, write: Any, body: str, variable: str, reason: str) -> None:
     kernel = f"""
     @sg.kernel

@@ -1,4 +1,5 @@
 """`stackgrad fuzz`, `replay`, `reduce`, `bisect` as a user meets them: words, folders, exit status."""
+
 from __future__ import annotations
 
 from dataclasses import replace

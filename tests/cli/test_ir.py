@@ -1,4 +1,5 @@
 """`stackgrad ir`: every stage of programs and of IR text, and messages instead of tracebacks."""
+
 from __future__ import annotations
 
 import re
@@ -45,18 +46,19 @@ def test_all_kernels_or_one(command: Any, path: str) -> None:
     assert [k.name for k in parse_kernels(command("ir", f"{path}:other").out)] == ["other"]
 
 
-@pytest.mark.parametrize(("stage", "direction", "legal", "words"), [
-    ("source", "forward", "source", ["break 1"]),
-    ("tasks", "forward", "tasks", ["break 1"]),
-    ("final", "forward", "tasks", ["sin"]),
-    ("structured", "reverse", "structured", ["until"]),
-    ("adjoint", "reverse", "adjoint", ["adstack_push", "x.grad"]),
-    ("final", "reverse", "adjoint", ["adstack_push", "cos"]),
-    ("counting", "reverse", "adjoint", ["$depths"]),
-])
-def test_stages_are_legal_ir(
-    command: Any, path: str, stage: str, direction: str, legal: str, words: list[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("stage", "direction", "legal", "words"),
+    [
+        ("source", "forward", "source", ["break 1"]),
+        ("tasks", "forward", "tasks", ["break 1"]),
+        ("final", "forward", "tasks", ["sin"]),
+        ("structured", "reverse", "structured", ["until"]),
+        ("adjoint", "reverse", "adjoint", ["adstack_push", "x.grad"]),
+        ("final", "reverse", "adjoint", ["adstack_push", "cos"]),
+        ("counting", "reverse", "adjoint", ["$depths"]),
+    ],
+)
+def test_stages_are_legal_ir(command: Any, path: str, stage: str, direction: str, legal: str, words: list[str]) -> None:
     found = command("ir", f"{path}:power", "--stage", stage, "--direction", direction)
     assert found.status == 0, found.err
     (kernel,) = parse_kernels(found.out)
@@ -81,12 +83,15 @@ def test_lowerings_differ(command: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-@pytest.mark.parametrize(("stage", "words"), [
-    ("llvm", ["target triple", "define"]),
-    ("asm", [".globl\tlaunch", "\tret"]),
-    ("ptx", [".target sm_80", ".entry power"]),
-    ("spirv", ["OpMemoryModel PhysicalStorageBuffer64 GLSL450", "%task_0 = OpFunction "]),
-])
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("llvm", ["target triple", "define"]),
+        ("asm", [".globl\tlaunch", "\tret"]),
+        ("ptx", [".target sm_80", ".entry power"]),
+        ("spirv", ["OpMemoryModel PhysicalStorageBuffer64 GLSL450", "%task_0 = OpFunction "]),
+    ],
+)
 def test_code(command: Any, path: str, stage: str, words: list[str], direction: str) -> None:
     found = command("ir", f"{path}:power", "--stage", stage, "--direction", direction, "--arch", "sm_80")
     assert found.status == 0, found.err
@@ -135,15 +140,16 @@ def test_text(command: Any, write: Any) -> None:
     assert "define" in command("ir", f"{path}:b", "--stage", "llvm").out
 
 
-@pytest.mark.parametrize(("name", "options", "status", "message"), [
-    (":c", [], 1, "has no kernel c; kernels: a, b"),
-    (":a", ["--stage", "adjoint"], 1, "forward kernel a has no stage adjoint; use --direction reverse"),
-    (":a", ["--stage", "counting"], 1, "kernel a needs no counting kernel"),
-    (":b", ["--direction", "reverse"], 1, "kernel b uses adjoints itself; use --direction forward"),
-])
-def test_what_there_is_not(
-    command: Any, write: Any, name: str, options: list[str], status: int, message: str
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "options", "status", "message"),
+    [
+        (":c", [], 1, "has no kernel c; kernels: a, b"),
+        (":a", ["--stage", "adjoint"], 1, "forward kernel a has no stage adjoint; use --direction reverse"),
+        (":a", ["--stage", "counting"], 1, "kernel a needs no counting kernel"),
+        (":b", ["--direction", "reverse"], 1, "kernel b uses adjoints itself; use --direction forward"),
+    ],
+)
+def test_what_there_is_not(command: Any, write: Any, name: str, options: list[str], status: int, message: str) -> None:
     found = command("ir", write(TEXT, "two.kir") + name, *options)
     assert found.status == status and message in found.err and "Traceback" not in found.err
 

@@ -1,4 +1,5 @@
 """Watching a program: which launches are kept, and that `init` does not end it."""
+
 from __future__ import annotations
 
 import pytest
@@ -23,15 +24,18 @@ def _kept(watch: Watch) -> list[float]:
     return [float(launch.after["x"][0]) for launch in watch.recordings()]
 
 
-@pytest.mark.parametrize(("limit", "launches", "kept"), [
-    (1, 9, [1]),
-    (2, 1, [1]),
-    (2, 3, [1, 2]),
-    (2, 9, [1, 8]),
-    (3, 9, [1, 2, 8]),
-    (3, 3, [1, 2, 3]),
-    (20, 5, [1, 2, 3, 4, 5]),
-])
+@pytest.mark.parametrize(
+    ("limit", "launches", "kept"),
+    [
+        (1, 9, [1]),
+        (2, 1, [1]),
+        (2, 3, [1, 2]),
+        (2, 9, [1, 8]),
+        (3, 9, [1, 2, 8]),
+        (3, 3, [1, 2, 3]),
+        (20, 5, [1, 2, 3, 4, 5]),
+    ],
+)
 def test_the_first_launches_and_a_later_one(limit: int, launches: int, kept: list[float]) -> None:
     with watching(limit) as watch:
         _count_up(launches)

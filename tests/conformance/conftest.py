@@ -1,4 +1,5 @@
 """Runs every program on the reference and on the CPU, with f64 as the default real type."""
+
 from __future__ import annotations
 
 import sys

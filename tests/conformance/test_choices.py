@@ -1,4 +1,5 @@
 """`and` and `or` of numbers give one of their operands, as Python's do."""
+
 from __future__ import annotations
 
 import pytest

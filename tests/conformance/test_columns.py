@@ -1,4 +1,5 @@
 """Fields of matrices of one column as NumPy arrays."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,6 @@
 # ruff: noqa: SIM108, PLR1730 - forms that programs of the dialect use
 """Outermost loops that carry a local along, from iteration to iteration."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """`fill` inside kernels."""
+
 from __future__ import annotations
 
 import numpy as np

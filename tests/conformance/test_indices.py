@@ -1,4 +1,5 @@
 """Indices outside of fields, as programs of the dialect catch them."""
+
 from __future__ import annotations
 
 import pytest

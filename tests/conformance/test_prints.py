@@ -1,5 +1,6 @@
 # ruff: noqa: T201 - kernels print
 """`print` in kernels: formats, separators and ends as Python has them."""
+
 from __future__ import annotations
 
 import pytest

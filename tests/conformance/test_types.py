@@ -1,4 +1,5 @@
 """Types as values: arguments of templates, types made inside kernels, arithmetic of integer vectors."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,5 @@
 """Tests of CUDA find the modules beside them."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """A device that keeps books on its memory."""
+
 from __future__ import annotations
 
 from stackgrad.backends.cuda.heap import GRAIN

@@ -5,6 +5,7 @@ out, with the reason.
 
     python tests/cuda/device_suite.py            a command line for each part
 """
+
 from __future__ import annotations
 
 import os
@@ -17,9 +18,21 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 
 FOLDERS = (
-    "ops", "statements", "ad", "kernels", "shapes", "vectors", "dialect", "conformance", "examples", "ad_api", "errors",
-    "host", "runtime", "sizing",
-)  # fmt: skip
+    "ops",
+    "statements",
+    "ad",
+    "kernels",
+    "shapes",
+    "vectors",
+    "dialect",
+    "conformance",
+    "examples",
+    "ad_api",
+    "errors",
+    "host",
+    "runtime",
+    "sizing",
+)
 
 NOT_ON_A_DEVICE: dict[str, str] = {
     "runtime/test_gates.py": "rows by the policy of the CPU; see cuda/test_gates.py",
@@ -46,10 +59,18 @@ NEEDS = {"ad_api/test_torch.py": "torch", "ad_api/test_jax.py": "jax"}
 
 
 SPLIT = {
-    "ops/*.kir": 6, "statements/*.kir": 3, "ad/*.kir": 2, "shapes/test_shapes.py": 10, "examples/test_examples.py": 4,
-    "examples/test_second_order.py": 2, "ad/test_loop_shapes.py": 3, "ad/test_singular_points.py": 3,
-    "ad/test_pitfalls.py": 2, "ad/test_random_kernels.py": 2, "runtime/test_order_of_updates.py": 2,
-}  # fmt: skip
+    "ops/*.kir": 6,
+    "statements/*.kir": 3,
+    "ad/*.kir": 2,
+    "shapes/test_shapes.py": 10,
+    "examples/test_examples.py": 4,
+    "examples/test_second_order.py": 2,
+    "ad/test_loop_shapes.py": 3,
+    "ad/test_singular_points.py": 3,
+    "ad/test_pitfalls.py": 2,
+    "ad/test_random_kernels.py": 2,
+    "runtime/test_order_of_updates.py": 2,
+}
 """In how many processes the larger ones run."""
 
 

@@ -1,4 +1,5 @@
 """Emulated drivers that run grids in every way, for tests of what threads of a block do together."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,9 +12,11 @@ from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
 from stackgrad.harness.emulated_cuda.fibers import AVAILABLE
 
 DRIVERS: dict[str, dict[str, Any]] = {
-    "threads": {}, "three threads": {"most": 3, "backward": True},
-    "blocks": {"blocks": True}, "two blocks": {"blocks": True, "most": 256, "backward": True},
-}  # fmt: skip
+    "threads": {},
+    "three threads": {"most": 3, "backward": True},
+    "blocks": {"blocks": True},
+    "two blocks": {"blocks": True, "most": 256, "backward": True},
+}
 if not AVAILABLE:
     DRIVERS = {name: how for name, how in DRIVERS.items() if not how.get("blocks")}
 """How grids run: see EmulatedDriver. Two blocks take chunks of 128, 512 and 1,024 of these sizes."""

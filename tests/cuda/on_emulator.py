@@ -1,4 +1,5 @@
 """A runtime on the emulated driver, for one test."""
+
 from __future__ import annotations
 
 import gc
@@ -13,9 +14,7 @@ from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
 
 
 @contextmanager
-def runtime(
-    driver: EmulatedDriver | None = None, **options: Any
-) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:  # fmt: skip
+def runtime(driver: EmulatedDriver | None = None, **options: Any) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:
     """`sg.cuda` is the emulated driver inside. The host must not have touched memory before it waited."""
     before = registry._instances.get("cuda")
     driver = driver or EmulatedDriver()

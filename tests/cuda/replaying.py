@@ -1,4 +1,5 @@
 """A runtime in which launches soon go through graphs, and a kernel for it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -4,6 +4,7 @@
 
 A row of 32 neighbouring threads is as long as the deepest of what they run, one iteration after the other.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -83,9 +84,14 @@ def counted(depths: Depths) -> Counts:
     most = min(fill(deepest, H100), -(-len(depths) // WARP) * WARP)
     ordered = -np.sort(-depths)
     return Counts(
-        content, rows, rows * deepest, _ragged(depths, most), _ragged(ordered, most), _steps(depths, rows),
+        content,
+        rows,
+        rows * deepest,
+        _ragged(depths, most),
+        _ragged(ordered, most),
+        _steps(depths, rows),
         _steps(ordered, most),
-    )  # fmt: skip
+    )
 
 
 def _trips(depths: Depths, threads: int) -> np.ndarray:

@@ -1,4 +1,5 @@
 """Arrays on the GPU of other libraries as arguments: used where they are, in order with their owner's work."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,8 +19,12 @@ class Lent:
         self.driver, self.bytes, self.stream = driver, 4 * n, stream
         self.address = driver.allocate(self.bytes)
         self.__cuda_array_interface__ = {
-            "shape": (n,), "typestr": "<f4", "data": (self.address, constant), "version": 3, "stream": stream,
-        }  # fmt: skip
+            "shape": (n,),
+            "typestr": "<f4",
+            "data": (self.address, constant),
+            "version": 3,
+            "stream": stream,
+        }
 
     def fill(self, value: float) -> None:
         pattern = int(np.float32(value).view(np.uint32))
@@ -88,10 +93,19 @@ def test_constants_are_not_written() -> None:
         twice()(Lent(driver, 5, None, constant=True))
 
 
-@pytest.mark.parametrize("look", [
-    lambda m: m[0], lambda m: m + 1, lambda m: m.item(0), list, np.sum, lambda m: m.astype(int), lambda m: m.tolist(),
-    lambda m: m.__setitem__(0, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda m: m[0],
+        lambda m: m + 1,
+        lambda m: m.item(0),
+        list,
+        np.sum,
+        lambda m: m.astype(int),
+        lambda m: m.tolist(),
+        lambda m: m.__setitem__(0, 1),
+    ],
+)
 def test_the_host_cannot_touch_the_memory(look: Callable[[Any], Any]) -> None:
     with runtime() as (backend, driver):
         lent = Lent(driver, 4, None)

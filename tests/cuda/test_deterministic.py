@@ -1,4 +1,5 @@
 """Deterministic launches: sums in one order, one thread where another order would show, no lists."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -87,7 +88,8 @@ def test_the_result_of_one_thread_is_right() -> None:
 
 def test_no_lists() -> None:
     """Their order is that in which threads come."""
-    gated = parse_kernel("""kernel gated(n: i32, x: f32[1]) {
+    gated = parse_kernel(
+        """kernel gated(n: i32, x: f32[1]) {
       bounds { %0: i32 = const 0 %1: i32 = arg n } parallel %2: i32 in %0 .. %1 {
         %3: f32 = load x[%2]
         %4: u1 = cmp_gt %3, %3
@@ -97,7 +99,8 @@ def test_no_lists() -> None:
           for %6: i32 in %0 .. %2 { %7: f32 = adstack_load_top v adstack_pop v store x[%2], %7 }
         }
       }
-    }""".replace("%0 .. %2", "%2 .. %2"))
+    }""".replace("%0 .. %2", "%2 .. %2")
+    )
     kinds = [[e.kind for e in generate(gated, Options(deterministic=d)).entries] for d in (False, True)]
     assert kinds == [["zero", "select", "listed", "task"], ["task"]]
 

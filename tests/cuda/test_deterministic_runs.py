@@ -1,4 +1,5 @@
 """`sg.init(deterministic=True)`: the same bits in every run, and in whatever order threads come."""
+
 from __future__ import annotations
 
 from typing import Any

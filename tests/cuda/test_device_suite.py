@@ -1,4 +1,5 @@
 """The tests of the CPU, on a GPU: marked `cuda`. A small part of them runs on the emulated device everywhere."""
+
 from __future__ import annotations
 
 import re

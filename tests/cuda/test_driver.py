@@ -1,4 +1,5 @@
 """The driver's calls against the installed cuda.bindings: every function exists, and what is missing is said."""
+
 from __future__ import annotations
 
 import ctypes
@@ -71,8 +72,14 @@ def test_graphs_of_launches_are_built_one_behind_the_other(monkeypatch: pytest.M
     driver._cuda, driver._context = bindings, bindings.CUcontext(0)
     made = driver.instantiate((0x40, 24), [KernelCall(9, 3, 128), KernelCall(11, 1, 1)], 0x700)
     names = [name for name, _ in asked]
-    assert names == ["cuCtxSetCurrent", "cuGraphCreate", "cuGraphAddMemsetNode", "cuGraphAddKernelNode",
-                     "cuGraphAddKernelNode", "cuGraphInstantiate"]  # fmt: skip
+    assert names == [
+        "cuCtxSetCurrent",
+        "cuGraphCreate",
+        "cuGraphAddMemsetNode",
+        "cuGraphAddKernelNode",
+        "cuGraphAddKernelNode",
+        "cuGraphInstantiate",
+    ]
     assert made == Instance(102, 106, (104, 105))
     memset, first, second = (given for name, given in asked if name.startswith("cuGraphAdd"))
     assert (int(memset[3].dst), memset[3].width, memset[3].elementSize, memset[3].height) == (0x40, 24, 1, 1)

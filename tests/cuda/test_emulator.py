@@ -1,4 +1,5 @@
 """The emulated driver on kernels written by hand: what it runs, when it runs it, and what it refuses."""
+
 from __future__ import annotations
 
 import ctypes
@@ -266,8 +267,7 @@ entry.1:
 
 
 @pytest.mark.parametrize(
-    ("name", "race"),
-    [("plain", ("reads", 1, 0)), ("together", None), ("mixed", ("updates", 1, 0)), ("apart", None)],
+    ("name", "race"), [("plain", ("reads", 1, 0)), ("together", None), ("mixed", ("updates", 1, 0)), ("apart", None)]
 )
 def test_threads_that_meet_are_found(name: str, race: tuple[str, int, int] | None) -> None:
     """Threads run one after another, so no update is lost; that one could have been is seen all the same."""
@@ -287,8 +287,12 @@ def test_threads_that_meet_are_found(name: str, race: tuple[str, int, int] | Non
 
 def test_a_race_is_an_error(driver: EmulatedDriver) -> None:
     place = driver.allocate(4)
-    driver.launch(driver.function(driver.load(driver.assemble(MEET, ["plain"], Options())), "plain"), 1, 2,
-                  np.uint64(place).tobytes())  # fmt: skip
+    driver.launch(
+        driver.function(driver.load(driver.assemble(MEET, ["plain"], Options())), "plain"),
+        1,
+        2,
+        np.uint64(place).tobytes(),
+    )
     with pytest.raises(DriverError, match="plain, 2 races: thread 1 reads what 0 wrote: byte 0 of 4 bytes"):
         driver.wait()
 

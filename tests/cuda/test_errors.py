@@ -1,4 +1,5 @@
 """Errors found on the device: they surface at the next wait, with the texts of the CPU, and work goes on."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -68,9 +69,9 @@ def test_the_text_is_that_of_the_cpu(name: str) -> None:
     assert str(found.value) == str(wanted.value)
 
 
-@pytest.mark.parametrize("look", [
-    lambda x: x[0], lambda x: x.to_numpy(), lambda x: x.memory, lambda x: sg.sync(), lambda x: x.copy_from(x),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "look", [lambda x: x[0], lambda x: x.to_numpy(), lambda x: x.memory, lambda x: sg.sync(), lambda x: x.copy_from(x)]
+)
 def test_every_look_of_the_host_raises(look: Callable[[sg.Field], object]) -> None:
     with runtime(debug=True):
         x, launch = kernels()
@@ -120,6 +121,7 @@ def test_launches_that_stand_ready_fail_and_go_on() -> None:
 
 def test_a_launch_on_foreign_arrays_raises_at_once() -> None:
     with runtime(debug=True):
+
         @sg.kernel
         def put(a: sg.types.ndarray(dtype=sg.f32, ndim=1), n: sg.i32):
             for i in range(n):
@@ -135,6 +137,7 @@ def test_a_launch_on_foreign_arrays_raises_at_once() -> None:
 
 def test_memory_that_cannot_be_had_is_an_error_with_numbers() -> None:
     with runtime() as (backend, driver):
+
         def refuse(size: int) -> int:
             raise DriverError(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory", "cuMemAllocManaged")
 
@@ -145,6 +148,7 @@ def test_memory_that_cannot_be_had_is_an_error_with_numbers() -> None:
 
 def test_a_lost_gpu_does_not_keep_the_program_from_another_backend() -> None:
     with runtime() as (backend, driver):
+
         def lost() -> None:
             raise DriverError(700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal access", "cuCtxSynchronize")
 

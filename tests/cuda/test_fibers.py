@@ -1,4 +1,5 @@
 """Emulated blocks: threads meet at barriers and in warps, and what nothing orders is a race."""
+
 from __future__ import annotations
 
 import ctypes

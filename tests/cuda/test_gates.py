@@ -1,4 +1,5 @@
 """Tasks behind gates on a device: over the list of what passes where that is little, else over all."""
+
 from __future__ import annotations
 
 import sys
@@ -60,8 +61,12 @@ def run(driver: Driver, k: sg.Kernel, x: sg.Field, y: sg.Field) -> list[str]:
 def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.ndarray) -> None:
     """The gradient that `run` leaves is that of the closed form, but for rounding."""
     size = len(chosen)
-    before = {"x.grad": np.zeros(size, np.float32), "y.grad": np.ones(size, np.float32),
-              "active": chosen.astype(np.int32), "trips": trips.astype(np.int32)}  # fmt: skip
+    before = {
+        "x.grad": np.zeros(size, np.float32),
+        "y.grad": np.ones(size, np.float32),
+        "active": chosen.astype(np.int32),
+        "trips": trips.astype(np.int32),
+    }
     expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
     near(gradient(k.ir(), memory_of(x=x, y=y) | before), "x.grad", x.grad.to_numpy(), expected)
 

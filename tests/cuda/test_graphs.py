@@ -1,4 +1,5 @@
 """Graphs: what a function launches, launched again as a whole; and streams as programs name them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -144,7 +145,9 @@ def test_what_cannot_be_recorded_is_refused() -> None:
         steps()
         host = np.zeros(3, np.float32)
         for function, text in (
-            (draws, "random numbers"), (lambda: on_host(host), "arrays of the host"), (decides, "written inside"),
+            (draws, "random numbers"),
+            (lambda: on_host(host), "arrays of the host"),
+            (decides, "written inside"),
             (lambda: (steps(), x[0]), "wait for the GPU"),
         ):
             with pytest.raises(sg.Unsupported, match=text):

@@ -1,4 +1,5 @@
 """The adstack heap of a device: growth, streams, refusals; nothing is leaked, or used after it was given back."""
+
 from __future__ import annotations
 
 import pytest

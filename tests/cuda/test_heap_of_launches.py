@@ -1,4 +1,5 @@
 """The heap as launches on a device use it: growth, streams, what cannot be had, copies of what counting writes."""
+
 from __future__ import annotations
 
 import gc

@@ -1,4 +1,5 @@
 """Launches on the emulated driver: what is launched, in which size, on which stream, from which thread."""
+
 from __future__ import annotations
 
 import threading
@@ -88,6 +89,7 @@ def test_gradients_agree_with_the_reference() -> None:
 
 def test_launches_stand_ready_and_see_changed_numbers_and_arrays() -> None:
     with runtime() as (_, driver):
+
         @sg.kernel
         def put(a: sg.types.ndarray(dtype=sg.f32, ndim=1), v: sg.f32):
             for i in range(a.shape[0]):
@@ -112,6 +114,7 @@ def natives(kernel: sg.Kernel) -> list:
 
 def test_arrays_of_numpy_are_copied_in_and_out() -> None:
     with runtime() as (backend, driver):
+
         @sg.kernel
         def add(a: sg.types.ndarray(dtype=sg.f64, ndim=1), b: sg.types.ndarray(dtype=sg.f64, ndim=1)):
             for i in range(a.shape[0]):

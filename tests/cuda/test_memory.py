@@ -1,4 +1,5 @@
 """Memory that host and device share: reads and writes of the host are right while launches are in flight."""
+
 from __future__ import annotations
 
 import copy

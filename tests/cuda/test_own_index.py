@@ -1,4 +1,5 @@
 """Tasks over boxes that access arrays by their own indices: elements have the numbers of iterations, if shapes fit."""
+
 from __future__ import annotations
 
 import re
@@ -20,16 +21,19 @@ def kernel(body: str) -> Kernel:
     return parse_kernel(f"kernel k(x: f32[2], y: f32[2], n: i32[2]) {{ bounds {{ {head} }} {text} }}")
 
 
-@pytest.mark.parametrize(("body", "arrays"), [
-    ("store y[%4, %5], %6", {"x", "y"}),
-    ("%7: f32 = atomic add y[%4, %5], %6", {"x", "y"}),
-    ("%7: i32 = const 1 store y[%7, %7], %6", {"x"}),
-    ("store y[%5, %4], %6", set()),
-    ("%7: i32 = add %4, %5 store y[%4, %7], %6", set()),
-    ("store n[%4, %5], %4", set()),
-    ("store y[%4, %4], %6", set()),
-    ("for %7: i32 in %2 .. %0 { store y[%4, %5], %6 }", set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "arrays"),
+    [
+        ("store y[%4, %5], %6", {"x", "y"}),
+        ("%7: f32 = atomic add y[%4, %5], %6", {"x", "y"}),
+        ("%7: i32 = const 1 store y[%7, %7], %6", {"x"}),
+        ("store y[%5, %4], %6", set()),
+        ("%7: i32 = add %4, %5 store y[%4, %7], %6", set()),
+        ("store n[%4, %5], %4", set()),
+        ("store y[%4, %4], %6", set()),
+        ("for %7: i32 in %2 .. %0 { store y[%4, %5], %6 }", set()),
+    ],
+)
 def test_which_arrays(body: str, arrays: set[str]) -> None:
     assert own_arrays(kernel(body).tasks[0]) == arrays
 

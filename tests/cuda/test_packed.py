@@ -1,4 +1,5 @@
 """Gated tasks without adstacks run over what passes of each chunk: in blocks and warps, results are those of a CPU."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -78,7 +79,6 @@ class Data:
         self.gate.from_numpy(((draw.random(size) < 0.125) * draw.integers(1, 9, size)).astype(np.int32))
         self.n.from_numpy(draw.integers(0, 20, size).astype(np.int32))
         self.x.from_numpy(draw.normal(size=size))
-
 
 
 def by_else(d: Data) -> sg.Kernel:
@@ -238,9 +238,16 @@ def with_draws(d: Data) -> sg.Kernel:
 
 
 FORMS = (
-    by_else, by_continue, in_two_steps, with_sums, of_two_axes, of_nested_gates, of_gates_behind_gates,
-    with_bounds_of_its_own, with_draws,
-)  # fmt: skip
+    by_else,
+    by_continue,
+    in_two_steps,
+    with_sums,
+    of_two_axes,
+    of_nested_gates,
+    of_gates_behind_gates,
+    with_bounds_of_its_own,
+    with_draws,
+)
 
 
 @cache

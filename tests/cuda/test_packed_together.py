@@ -1,4 +1,5 @@
 """All threads of a block come to each barrier, and each barrier is needed: what fails, and mutants."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

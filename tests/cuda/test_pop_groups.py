@@ -1,6 +1,7 @@
 """Loops that push, and loops that take back four trips at a time: any number of trips, any kind of slot, on the
 emulated driver as on the reference.
 """
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,6 @@
 # ruff: noqa: T201 - kernels print
 """`print` on the device: lines come at the next wait, in the order of a CPU; what finds no room is counted."""
+
 from __future__ import annotations
 
 import gc
@@ -224,6 +225,7 @@ def test_threads_lose_nothing(capsys: Capture) -> None:
 
 def test_a_kernel_that_is_dropped(capsys: Capture) -> None:
     """Its code goes when what was dropped is given back; what it printed is shown before."""
+
     def launch() -> None:
         @sg.kernel
         def once():

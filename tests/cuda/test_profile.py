@@ -1,4 +1,5 @@
 """A profile on the device: the time of each task lies between two events of the stream."""
+
 from __future__ import annotations
 
 from typing import Any

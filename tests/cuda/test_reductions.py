@@ -1,4 +1,5 @@
 """Updates of one element by all iterations: kept by each thread and made once a block, and right for every type."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """Launches through an instantiated graph, on the emulated driver: what is launched and with what is as without one."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -121,6 +122,7 @@ def test_the_heap_grows_between_launches() -> None:
 
 def test_arrays_of_the_host_are_copied_for_each_launch() -> None:
     with eager() as (_, driver):
+
         @sg.kernel
         def twice(a: sg.types.ndarray(dtype=sg.f32, ndim=1)):
             for i in range(a.shape[0]):

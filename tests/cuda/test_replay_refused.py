@@ -1,4 +1,5 @@
 """Graphs of launches where the driver refuses, or others share it; and what becomes of them."""
+
 from __future__ import annotations
 
 import gc
@@ -163,6 +164,7 @@ def test_errors_of_the_device_stop_later_launches() -> None:
 
 def test_everything_goes_back() -> None:
     with eager() as (backend, driver):
+
         def use() -> None:
             x, y = sg.field(sg.f32, 40), sg.field(sg.f32, 3)
             kernel = accumulated(x, y)
@@ -191,6 +193,7 @@ def test_there_are_never_more_graphs_than_a_device_may_have(monkeypatch: pytest.
 
 def test_what_launched_on_arrays_that_died_goes_with_them() -> None:
     with eager() as (backend, driver):
+
         @sg.kernel
         def add(a: sg.template(), v: sg.f32):
             for i in a:

@@ -1,4 +1,5 @@
 """What is written about rows of different lengths is what is counted."""
+
 from __future__ import annotations
 
 from pathlib import Path

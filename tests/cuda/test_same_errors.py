@@ -1,4 +1,5 @@
 """What a program does wrong is said on a device as on a CPU: the same exception, the same words, and work goes on."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

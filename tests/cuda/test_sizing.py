@@ -1,4 +1,5 @@
 """How sizes are found where arrays are on a device: single elements read back, everything else counted there."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -115,9 +116,13 @@ def by_ranges_and_an_element(n: sg.Field) -> sg.Kernel:
 
 
 COSTS = {
-    by_element: (0, 1), by_many_elements: (0, 2), by_ranges_and_an_element: (1, 0), by_range: (1, 0),
-    by_counting: (1, 0), by_written_array: (1, 0),
-}  # fmt: skip
+    by_element: (0, 1),
+    by_many_elements: (0, 2),
+    by_ranges_and_an_element: (1, 0),
+    by_range: (1, 0),
+    by_counting: (1, 0),
+    by_written_array: (1, 0),
+}
 """(countings, readbacks) of a look."""
 
 

@@ -1,4 +1,5 @@
 """Sines of arguments that are known to be small have shorter code, and only they; what comes first may be anything."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """Where adstacks lie on a device, and how many rows a task has."""
+
 from __future__ import annotations
 
 import itertools
@@ -51,26 +52,29 @@ def kernel() -> Kernel:
     return parse_kernel(KERNEL)
 
 
-@pytest.mark.parametrize(("demand", "want"), [
-    (Demand(256, 1 << 20, 256 << 20, 1 << 20), Dispatch(65536)),                     # 64 steps of f32: 16.8 MB
-    (Demand(128, 52429, 128 * 52429, 1 << 20, True), Dispatch(52480, 55961)),        # one in twenty passes
-    (Demand(648, 47112, 648 * 47112, 604000, True), Dispatch(32768, 50312)),         # six floats, 27 steps
-    (Demand(128, 1 << 20, 128 << 20, 1 << 20, True), Dispatch(65536)),               # all pass: no list
-    (Demand(4000, 1 << 20, 4000 << 20, 1 << 20), Dispatch(16384)),                   # deep rows: fewer threads
-    (Demand(64, 10, 640, 10), Dispatch(32)),
-    (Demand(1 << 16, 10, 10 << 16), Dispatch(32)),
-    (Demand(64, 10, 640), Dispatch(16384)),                                          # it may have many iterations
-    (Demand(64, 10, 640, 1000), Dispatch(1024)),
-    (Demand(400000, 1001, 404000, 1001), Dispatch(2)),                               # one deep row among shallow ones
-    (Demand(400000, 1100, 100 * 400000 + 4000, 1100), Dispatch(1152)),               # a tenth of them deep
-    (Demand(400000, 100000, 10 * 400000 + 4 * 99990, 100000), Dispatch(352)),        # ten among many
-    (Demand(400000, 5000, 5000 * 400000, 5000), Dispatch(5120)),                     # all deep
-    (Demand(64), Dispatch(65536)),                                                   # nothing counted
-    (Demand(64, 0, 0, 1000), Dispatch(1024)),
-    (Demand(0, 0, 0, 1000), Dispatch(1024)),
-    (Demand(0, 0, 0), Dispatch(65536)),
-    (Demand(64, 100, 6400, None, True), Dispatch(128, 362)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("demand", "want"),
+    [
+        (Demand(256, 1 << 20, 256 << 20, 1 << 20), Dispatch(65536)),  # 64 steps of f32: 16.8 MB
+        (Demand(128, 52429, 128 * 52429, 1 << 20, True), Dispatch(52480, 55961)),  # one in twenty passes
+        (Demand(648, 47112, 648 * 47112, 604000, True), Dispatch(32768, 50312)),  # six floats, 27 steps
+        (Demand(128, 1 << 20, 128 << 20, 1 << 20, True), Dispatch(65536)),  # all pass: no list
+        (Demand(4000, 1 << 20, 4000 << 20, 1 << 20), Dispatch(16384)),  # deep rows: fewer threads
+        (Demand(64, 10, 640, 10), Dispatch(32)),
+        (Demand(1 << 16, 10, 10 << 16), Dispatch(32)),
+        (Demand(64, 10, 640), Dispatch(16384)),  # it may have many iterations
+        (Demand(64, 10, 640, 1000), Dispatch(1024)),
+        (Demand(400000, 1001, 404000, 1001), Dispatch(2)),  # one deep row among shallow ones
+        (Demand(400000, 1100, 100 * 400000 + 4000, 1100), Dispatch(1152)),  # a tenth of them deep
+        (Demand(400000, 100000, 10 * 400000 + 4 * 99990, 100000), Dispatch(352)),  # ten among many
+        (Demand(400000, 5000, 5000 * 400000, 5000), Dispatch(5120)),  # all deep
+        (Demand(64), Dispatch(65536)),  # nothing counted
+        (Demand(64, 0, 0, 1000), Dispatch(1024)),
+        (Demand(0, 0, 0, 1000), Dispatch(1024)),
+        (Demand(0, 0, 0), Dispatch(65536)),
+        (Demand(64, 100, 6400, None, True), Dispatch(128, 362)),
+    ],
+)
 def test_policy(demand: Demand, want: Dispatch) -> None:
     assert dispatch(demand, H100) == want
 

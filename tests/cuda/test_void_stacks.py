@@ -1,4 +1,5 @@
 """A stack without slots is read in the row's own memory: no thread reads there what another one writes."""
+
 from __future__ import annotations
 
 import itertools
@@ -91,8 +92,7 @@ def test_what_is_read_is_aligned_as_its_type_asks(words: WORDS, rows: int) -> No
 
 def _with(*types: str) -> str:
     declared = [
-        f"adstack_alloca {name}: {t.split()[0]}{' adjoint' if 'adjoint' in t else ''}"
-        for name, t in zip("abc", types)
+        f"adstack_alloca {name}: {t.split()[0]}{' adjoint' if 'adjoint' in t else ''}" for name, t in zip("abc", types)
     ]
     return f"""kernel k(n: i32) {{
       bounds {{ %0: i32 = const 0 %1: i32 = arg n }} parallel %2: i32 in %0 .. %1 {{ {" ".join(declared)} }}

@@ -1,4 +1,5 @@
 """Two threads and one device: whoever looks at memory while another thread waits for the device waits as well."""
+
 from __future__ import annotations
 
 import threading

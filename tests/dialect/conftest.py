@@ -1,4 +1,5 @@
 """Runs every test of the dialect on the reference and on the CPU, with f64 as the default real type."""
+
 from __future__ import annotations
 
 import sys
@@ -27,8 +28,12 @@ def outside(arch: str, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     x.from_numpy(np.array([0.3, 0.4, 0.5]))
     act.from_numpy(np.array([3.0, 4.0, 5.0]))
     made = {
-        "x": x, "act": act, "y": sg.field(sg.f64, 3), "loss": sg.field(sg.f64, (), needs_grad=True),
-        "pair": sg.Vector.field(2, sg.f64, shape=3, needs_grad=True), "part": sg.BufferView(act, 1, 2),
-    }  # fmt: skip
+        "x": x,
+        "act": act,
+        "y": sg.field(sg.f64, 3),
+        "loss": sg.field(sg.f64, (), needs_grad=True),
+        "pair": sg.Vector.field(2, sg.f64, shape=3, needs_grad=True),
+        "part": sg.BufferView(act, 1, 2),
+    }
     for name, value in made.items():
         monkeypatch.setattr(request.module, name, value, raising=False)

@@ -1,4 +1,5 @@
 """Checks a function of the kernel language: values against NumPy, gradients against central differences, in f64."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,5 +1,6 @@
 # ruff: noqa: B007, B018, E731, F401, F841, PLW0603, SIM115, UP028 - the programs do what the language refuses
 """Refused names and uses in kernels."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -65,8 +66,11 @@ def fence() -> None:
     k()
 
 
-@refused(sg.Unsupported, "`sg.simt.block.SharedArray` is memory shared by a GPU block, which kernels here do not see",
-         "a loop of its own")
+@refused(
+    sg.Unsupported,
+    "`sg.simt.block.SharedArray` is memory shared by a GPU block, which kernels here do not see",
+    "a loop of its own",
+)
 def shared_array() -> None:
     @sg.kernel
     def k():
@@ -76,8 +80,11 @@ def shared_array() -> None:
     k()
 
 
-@refused(sg.Unsupported, "`sg.simt.Tile16x16.zeros` multiplies tiles with the matrix units of a GPU, "
-         "which kernels here do not address", "loops over elements")
+@refused(
+    sg.Unsupported,
+    "`sg.simt.Tile16x16.zeros` multiplies tiles with the matrix units of a GPU, which kernels here do not address",
+    "loops over elements",
+)
 def tile() -> None:
     @sg.kernel
     def k():
@@ -124,8 +131,9 @@ def deactivate() -> None:
     k()
 
 
-@refused(sg.Unsupported, "`sg.length`: sparse fields are not supported: every element of a field exists",
-         "integer field")
+@refused(
+    sg.Unsupported, "`sg.length`: sparse fields are not supported: every element of a field exists", "integer field"
+)
 def dynamic_length() -> None:
     x, n = sg.field(sg.f32, 8), sg.field(sg.i32, ())
 

@@ -1,21 +1,28 @@
 # ruff: noqa: B007, B018, E731, F401, F841, PLW0603, SIM115, UP028 - the programs do what the language refuses
 """Refused names on the host."""
+
 from __future__ import annotations
 
 import stackgrad as sg
 from refused_support import refused
 
 
-@refused(sg.Unsupported, "`sg.real_func`: functions that are not inlined are not supported: they would have no "
-         "derivative", "@sg.func")
+@refused(
+    sg.Unsupported,
+    "`sg.real_func`: functions that are not inlined are not supported: they would have no derivative",
+    "@sg.func",
+)
 def real_function() -> None:
     @sg.real_func  # here
     def f(x: sg.f32) -> sg.f32:
         return x
 
 
-@refused(sg.Unsupported, "`sg.simt.block.SharedArray` is memory shared by a GPU block, which kernels here do not see",
-         "locals")
+@refused(
+    sg.Unsupported,
+    "`sg.simt.block.SharedArray` is memory shared by a GPU block, which kernels here do not see",
+    "locals",
+)
 def shared_array_on_the_host() -> None:
     sg.simt.block.SharedArray((64,), sg.f32)  # here
 
@@ -30,8 +37,9 @@ def tetrahedra() -> None:
     sg.TetMesh()  # here
 
 
-@refused(sg.Unsupported, "a launch on a stream is not differentiated: tapes and gradients run launches in order",
-         "leave out")
+@refused(
+    sg.Unsupported, "a launch on a stream is not differentiated: tapes and gradients run launches in order", "leave out"
+)
 def stream_under_a_tape() -> None:
     x = sg.field(sg.f32, (), needs_grad=True)
 
@@ -43,8 +51,9 @@ def stream_under_a_tape() -> None:
         k(qd_stream=sg.create_stream())  # here
 
 
-@refused(sg.Unsupported, "a launch on a stream is not differentiated: tapes and gradients run launches in order",
-         "leave out")
+@refused(
+    sg.Unsupported, "a launch on a stream is not differentiated: tapes and gradients run launches in order", "leave out"
+)
 def gradient_on_a_stream() -> None:
     x = sg.field(sg.f32, (), needs_grad=True)
 
@@ -75,8 +84,9 @@ def quantised() -> None:
     sg.quant.int(5, True)  # here
 
 
-@refused(sg.Unsupported, "`sg.BitpackedFields`: quantised types are not supported: every element is a whole scalar",
-         "sg.f16")
+@refused(
+    sg.Unsupported, "`sg.BitpackedFields`: quantised types are not supported: every element is a whole scalar", "sg.f16"
+)
 def bit_packed() -> None:
     sg.BitpackedFields(max_num_bits=32)  # here
 
@@ -86,21 +96,28 @@ def foreign_internals() -> None:
     sg.lang.impl.get_runtime()  # here
 
 
-@refused(sg.Unsupported, "`sg.root.pointer`: sparse fields are not supported: every element of a field exists",
-         "dense field")
+@refused(
+    sg.Unsupported, "`sg.root.pointer`: sparse fields are not supported: every element of a field exists", "dense field"
+)
 def sparse_node() -> None:
     x = sg.field(sg.f32)
     sg.root.pointer(sg.ij, (4, 4)).place(x)  # here
 
 
-@refused(sg.Unsupported, "`sg.root.dynamic`: sparse fields are not supported: every element of a field exists",
-         "integer field of indices")
+@refused(
+    sg.Unsupported,
+    "`sg.root.dynamic`: sparse fields are not supported: every element of a field exists",
+    "integer field of indices",
+)
 def dynamic_node() -> None:
     sg.root.dynamic(sg.i, 1024)  # here
 
 
-@refused(sg.Unsupported, "`sg.types.quant.fixed`: quantised types are not supported: every element is a whole scalar",
-         "sg.f16")
+@refused(
+    sg.Unsupported,
+    "`sg.types.quant.fixed`: quantised types are not supported: every element is a whole scalar",
+    "sg.f16",
+)
 def quantised_type() -> None:
     sg.types.quant.fixed(16, True)  # here
 

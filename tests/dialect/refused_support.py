@@ -1,4 +1,5 @@
 """Programs that must be refused: each is a function of the host, registered with the error it gets."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Compare-and-swap, loads that are called volatile, products and exchanges, on each executor."""
+
 from __future__ import annotations
 
 import math
@@ -83,9 +84,10 @@ def test_locals_and_entries_of_vectors_swap_too() -> None:
     assert v.to_numpy().tolist() == [[5, 5, 5], [5, 5, 9]]
 
 
-@pytest.mark.parametrize(("case", "message"), [
-    (0, "takes 3 arguments"), (1, "no atomic compare-and-swap on u1"), (2, "no atomic compare-and-swap on a vector"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [(0, "takes 3 arguments"), (1, "no atomic compare-and-swap on u1"), (2, "no atomic compare-and-swap on a vector")],
+)
 def test_mistakes(case, message) -> None:
     x, s, b = sg.field(sg.i32, 4), sg.Vector.field(2, sg.i32, 4), sg.field(sg.u1, 4)
 

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """The derivatives of the dialect: what its programs say, with the values that calculus gives, on each executor."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,4 +1,5 @@
 """One name for several kernels: each call runs one of them, and the faster one in the end."""
+
 from __future__ import annotations
 
 import time

@@ -1,5 +1,6 @@
 # ruff: noqa: SIM905 - names are read more easily in lines
 """The page on the dialect is true: every test it names exists, every message is one that the compiler gives."""
+
 from __future__ import annotations
 
 import ast

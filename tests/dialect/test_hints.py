@@ -1,4 +1,5 @@
 """Hints by which a program tells another compiler how to run a loop: accepted, and without effect on results."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -76,12 +77,15 @@ def test_functions_with_hints_are_python_outside_of_kernels() -> None:
     assert f(3) == 6
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("block_local", "`block_local` takes arrays, not a value of type i32"),
-    ("cache_read_only", "`cache_read_only` takes arrays, not a value of type i32"),
-    ("loop_unique", "`loop_unique` takes 1 to 2 arguments, 3 given"),
-    ("assume_in_range", "`assume_in_range` takes 4 arguments, 3 given"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("block_local", "`block_local` takes arrays, not a value of type i32"),
+        ("cache_read_only", "`cache_read_only` takes arrays, not a value of type i32"),
+        ("loop_unique", "`loop_unique` takes 1 to 2 arguments, 3 given"),
+        ("assume_in_range", "`assume_in_range` takes 4 arguments, 3 given"),
+    ],
+)
 def test_what_is_no_hint(name: str, message: str) -> None:
     hint = getattr(sg, name)
 

@@ -1,4 +1,5 @@
 """Decompositions and systems of small matrices: residuals, orders and signs, gradients, singular matrices."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -150,8 +151,13 @@ def test_gradient_of_polar_decompose(n) -> None:
 
 
 def test_eig() -> None:
-    cases = [[[2.0, 1.0], [0.5, -1.0]], [[0.3, -2.0], [1.0, 0.7]], [[1.0, 5.0], [0.0, 2.0]], [[1.0, 0.0], [5.0, 2.0]],
-             [[3.0, 0.0], [0.0, 3.0]]]  # fmt: skip
+    cases = [
+        [[2.0, 1.0], [0.5, -1.0]],
+        [[0.3, -2.0], [1.0, 0.7]],
+        [[1.0, 5.0], [0.0, 2.0]],
+        [[1.0, 0.0], [5.0, 2.0]],
+        [[3.0, 0.0], [0.0, 3.0]],
+    ]
     for a, w, v in each(sg.eig, cases, (2, 2), (4, 2)):
         vectors = v[::2] + 1j * v[1::2]
         for i in range(2):

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Loops of the dialect: boxes, fields of any rank, index vectors, static loops over objects, options of loops."""
+
 from __future__ import annotations
 
 import numpy as np

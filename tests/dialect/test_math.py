@@ -1,4 +1,5 @@
 """`sg.math`: values against NumPy, gradients against central differences, on each executor, and on the host."""
+
 from __future__ import annotations
 
 import cmath
@@ -136,14 +137,17 @@ def refracted(x: np.ndarray, n: np.ndarray, eta: float) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("arch")
-@pytest.mark.parametrize(("f", "python"), [
-    pytest.param(m.dot, np.dot, id="dot"),
-    pytest.param(m.cross, np.cross, id="cross"),
-    pytest.param(m.distance, lambda x, y: np.linalg.norm(x - y), id="distance"),
-    pytest.param(m.reflect, lambda x, n: x - 2 * (x @ n) * n, id="reflect"),
-    pytest.param(bent, lambda x, n: refracted(x, n, 0.8), id="refract"),
-    pytest.param(reflected_totally, lambda x, n: refracted(x, n, 5.0), id="refract_nothing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("f", "python"),
+    [
+        pytest.param(m.dot, np.dot, id="dot"),
+        pytest.param(m.cross, np.cross, id="cross"),
+        pytest.param(m.distance, lambda x, y: np.linalg.norm(x - y), id="distance"),
+        pytest.param(m.reflect, lambda x, n: x - 2 * (x @ n) * n, id="reflect"),
+        pytest.param(bent, lambda x, n: refracted(x, n, 0.8), id="refract"),
+        pytest.param(reflected_totally, lambda x, n: refracted(x, n, 5.0), id="refract_nothing"),
+    ],
+)
 def test_functions_of_two_vectors(f, python) -> None:
     check_function(f, [V, U], python(V, U))
 
@@ -175,13 +179,16 @@ def parts(z: complex) -> list[float]:
 
 
 @pytest.mark.usefixtures("arch")
-@pytest.mark.parametrize(("f", "python"), [
-    pytest.param(m.cconj, lambda z: z.conjugate(), id="cconj"),
-    pytest.param(m.cinv, lambda z: 1 / z, id="cinv"),
-    pytest.param(m.csqrt, cmath.sqrt, id="csqrt"),
-    pytest.param(m.cexp, cmath.exp, id="cexp"),
-    pytest.param(m.clog, cmath.log, id="clog"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("f", "python"),
+    [
+        pytest.param(m.cconj, lambda z: z.conjugate(), id="cconj"),
+        pytest.param(m.cinv, lambda z: 1 / z, id="cinv"),
+        pytest.param(m.csqrt, cmath.sqrt, id="csqrt"),
+        pytest.param(m.cexp, cmath.exp, id="cexp"),
+        pytest.param(m.clog, cmath.log, id="clog"),
+    ],
+)
 def test_complex_functions(f, python) -> None:
     check_function(f, [parts(Z)], parts(python(Z)))
 
@@ -245,10 +252,17 @@ def test_rotations() -> None:
 @pytest.mark.usefixtures("arch")
 def test_rotation_about_three_axes_takes_the_angles_in_the_order_of_the_dialect() -> None:
     """The documented example of the dialect, to its eight digits."""
-    check_function(m.rotation3d, [0.52, -0.785, 1.046], [
-        [0.05048351, -0.61339645, -0.78816002, 0.0], [0.65833154, 0.61388511, -0.4355969, 0.0],
-        [0.75103329, -0.49688014, 0.4348093, 0.0], [0.0, 0.0, 0.0, 1.0],
-    ], rtol=1e-7)  # fmt: skip
+    check_function(
+        m.rotation3d,
+        [0.52, -0.785, 1.046],
+        [
+            [0.05048351, -0.61339645, -0.78816002, 0.0],
+            [0.65833154, 0.61388511, -0.4355969, 0.0],
+            [0.75103329, -0.49688014, 0.4348093, 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ],
+        rtol=1e-7,
+    )
 
 
 @sg.func

@@ -1,4 +1,5 @@
 """Names and forms of the dialect that are tested nowhere else."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,5 +1,6 @@
 # ruff: noqa: B020, F821, F823, F841 - globals are those of the fixture `outside`; what Python would refuse is the point
 """Names that a function reads, or updates, although it makes a local of them further on, or made one in a block."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -92,11 +93,16 @@ def in_a_function():
 
 
 READ_BEFORE = [
-    (read_before, "act", 20 * V), (read_on_its_own_right, "act", 10 * V), (looped_over, "act", 2 * V),
-    (called_before, "twice", np.full(3, 2 * V[0])), (read_in_each_unrolled_iteration, "act", 20 * V),
-    (beside_a_branch_that_is_not_there, "act", 10 * V), (in_a_static_expression, "act", np.ones(3)),
-    (the_package, "sg", np.ones(3)), (in_a_function, "act", 20 * V),
-]  # fmt: skip
+    (read_before, "act", 20 * V),
+    (read_on_its_own_right, "act", 10 * V),
+    (looped_over, "act", 2 * V),
+    (called_before, "twice", np.full(3, 2 * V[0])),
+    (read_in_each_unrolled_iteration, "act", 20 * V),
+    (beside_a_branch_that_is_not_there, "act", 10 * V),
+    (in_a_static_expression, "act", np.ones(3)),
+    (the_package, "sg", np.ones(3)),
+    (in_a_function, "act", 20 * V),
+]
 
 
 @pytest.mark.parametrize(("function", "name", "slope"), READ_BEFORE, ids=[f.__name__ for f, _, _ in READ_BEFORE])
@@ -213,8 +219,9 @@ REFUSED = [
     (used_in_the_other_choice, AFTER, "or the local another name"),
     (updated, EARLY, "write `act[i]` for an element of the field"),
     (updated_view, EARLY, "write `part[i]` for an element of the view"),
-    (updated_number, EARLY, "assign `factor` first"), (updated_function, EARLY, "assign `twice` first"),
-]  # fmt: skip
+    (updated_number, EARLY, "assign `factor` first"),
+    (updated_function, EARLY, "assign `twice` first"),
+]
 
 
 @pytest.mark.parametrize(("function", "reason", "cure"), REFUSED, ids=[f.__name__ for f, _, _ in REFUSED])

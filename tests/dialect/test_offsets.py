@@ -1,4 +1,5 @@
 """Fields whose indices begin elsewhere than at 0: on the host, in kernels, in loops over them, in reverse mode."""
+
 from __future__ import annotations
 
 import itertools

@@ -2,6 +2,7 @@
 
 Every program is a function of the host; the line with the mark `# here` is where its error points.
 """
+
 from __future__ import annotations
 
 import inspect

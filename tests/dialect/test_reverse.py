@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Statements of the dialect in reverse mode, with the values that calculus gives, on each executor."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,6 @@
 # ruff: noqa: F821, F841, RET504 - globals are those of the fixture `outside`, and locals named like them the point
 """Locals that are named like what a kernel could capture: fields, views, functions, numbers of the module."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

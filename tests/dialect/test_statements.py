@@ -1,5 +1,6 @@
 # ruff: noqa: B007, PIE790, SIM300 - forms that programs of the dialect use
 """Expressions and statements of the dialect, computed like Python computes them, on each executor."""
+
 from __future__ import annotations
 
 import math
@@ -94,10 +95,21 @@ def test_numeric_functions() -> None:
     k()
     for row, v in zip(y.to_numpy(), x.to_numpy()):
         expected = [
-            min(v, 1.0, 0.25) + max(v, -1, 2, 3), abs(v), round(v), math.floor(v) + math.ceil(v), int(v), 1.0,
-            v**2 + v**3, v // 1.5 + v % 1.5, math.fmod(v, 1.5), int(int(v) / 2), abs(v) ** -0.5 + 1 / v,
-            math.sqrt(2.0) + 3 + 5 + math.pi, math.atan2(v, 2.0) + math.tanh(v) + np.sign(v), 2.0,
-        ]  # fmt: skip
+            min(v, 1.0, 0.25) + max(v, -1, 2, 3),
+            abs(v),
+            round(v),
+            math.floor(v) + math.ceil(v),
+            int(v),
+            1.0,
+            v**2 + v**3,
+            v // 1.5 + v % 1.5,
+            math.fmod(v, 1.5),
+            int(int(v) / 2),
+            abs(v) ** -0.5 + 1 / v,
+            math.sqrt(2.0) + 3 + 5 + math.pi,
+            math.atan2(v, 2.0) + math.tanh(v) + np.sign(v),
+            2.0,
+        ]
         np.testing.assert_allclose(row, expected, rtol=1e-14)
 
 
@@ -127,9 +139,15 @@ def test_bits_of_every_width(dtype) -> None:
     k()
     for row, p, q in zip(y.to_numpy().tolist(), a.to_numpy().tolist(), b.to_numpy().tolist()):
         assert row == [
-            p & q, p | q, p ^ q, wrapped(~p, kind), wrapped(p << 1, kind), p >> 1,
-            wrapped((~p % 2**kind.bits) >> 1, kind), p // q + p % q,
-        ]  # fmt: skip
+            p & q,
+            p | q,
+            p ^ q,
+            wrapped(~p, kind),
+            wrapped(p << 1, kind),
+            p >> 1,
+            wrapped((~p % 2**kind.bits) >> 1, kind),
+            p // q + p % q,
+        ]
 
 
 def test_bits_of_booleans() -> None:

@@ -1,5 +1,6 @@
 # ruff: noqa: SIM113 - kernels have no `enumerate` of ranges
 """Ranges whose step is known at launch only: the indices that Python gives, forward and in reverse."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Streams, events and graphs: what only orders launches changes no result."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -186,10 +187,16 @@ def test_do_while_in_reverse() -> None:
     assert x.grad[None] == pytest.approx(0.5 / 2.0**0.5, abs=1e-9)
 
 
-@pytest.mark.parametrize(("use", "message"), [
-    (0, "stands only after `while`"), (1, "stands only after `with`"), (2, "takes no arguments"), (3, "takes one flag"),
-    (4, "`with` is not part of the kernel language"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (0, "stands only after `while`"),
+        (1, "stands only after `with`"),
+        (2, "takes no arguments"),
+        (3, "takes one flag"),
+        (4, "`with` is not part of the kernel language"),
+    ],
+)
 def test_mistakes(use, message) -> None:
     x = sg.field(sg.i32, ())
 

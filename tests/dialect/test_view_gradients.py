@@ -1,6 +1,7 @@
 """Gradients through views: into the adjoint of the array, in both modes, by hand and under tapes, against closed forms
 and against every oracle.
 """
+
 from __future__ import annotations
 
 from typing import Any

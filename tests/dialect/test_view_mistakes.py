@@ -1,4 +1,5 @@
 """Mistakes with views: on the host, at launches, in kernels and, in debug mode, while they run. Each has its line."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,7 +24,7 @@ MISTAKES = {
     "not of list": lambda x: sg.BufferView([1.0, 2.0], 0, 1),
     "'a' and size 1 of a view are integers": lambda x: sg.BufferView(x, "a", 1),
     "indexed by slices outside": lambda x: x[1:][0],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", MISTAKES)
@@ -36,14 +37,17 @@ def test_mistakes_on_the_host(words: str) -> None:
     assert isinstance(caught.value, (ValueError, TypeError)) and isinstance(caught.value, sg.StackgradError)
 
 
-@pytest.mark.parametrize(("give", "words"), [
-    (lambda: sg.ndarray(sg.f32, 4), "ScalarNdarray .* is no view"),
-    (lambda: np.zeros(4, np.float32), "ndarray .* is no view"),
-    (lambda: sg.BufferView(np.zeros(4), 1, 2), "an array of f64 is given where f32 is asked for"),
-    (lambda: sg.ndarray(sg.i32, 4)[1:], "an array of i32 is given where f32 is asked for"),
-    (lambda: sg.Vector.ndarray(2, sg.f32, 4)[1:], "elements are a vector of 2 of f32, f32 is asked for"),
-    (lambda: 3, "int 3 is no view"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("give", "words"),
+    [
+        (lambda: sg.ndarray(sg.f32, 4), "ScalarNdarray .* is no view"),
+        (lambda: np.zeros(4, np.float32), "ndarray .* is no view"),
+        (lambda: sg.BufferView(np.zeros(4), 1, 2), "an array of f64 is given where f32 is asked for"),
+        (lambda: sg.ndarray(sg.i32, 4)[1:], "an array of i32 is given where f32 is asked for"),
+        (lambda: sg.Vector.ndarray(2, sg.f32, 4)[1:], "elements are a vector of 2 of f32, f32 is asked for"),
+        (lambda: 3, "int 3 is no view"),
+    ],
+)
 def test_launched_with_something_else(give: Any, words: str) -> None:
     @sg.kernel
     def k(v: sg.BufferView[sg.f32]):
@@ -140,9 +144,10 @@ def test_another_gradient_than_asked_for() -> None:
 # ---- debug ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("first", "size", "index", "fails"), [
-    (2, 3, 2, False), (2, 3, 3, True), (2, 3, -1, True), (0, 0, 0, True), (5, 1, 0, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "size", "index", "fails"),
+    [(2, 3, 2, False), (2, 3, 3, True), (2, 3, -1, True), (0, 0, 0, True), (5, 1, 0, False)],
+)
 def test_an_index_outside_is_an_assertion_error(arch: str, first: int, size: int, index: int, fails: bool) -> None:
     """Outside of the view, also where the array has such an element."""
     sg.init(arch=arch, debug=True)
@@ -164,9 +169,10 @@ def test_an_index_outside_is_an_assertion_error(arch: str, first: int, size: int
     assert not x.to_numpy().any()
 
 
-@pytest.mark.parametrize(("first", "size", "words"), [
-    (2, 2, ""), (-1, 2, "begins before `a`"), (4, -1, "has a negative size"), (5, 2, "ends beyond `a`"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "size", "words"),
+    [(2, 2, ""), (-1, 2, "begins before `a`"), (4, -1, "has a negative size"), (5, 2, "ends beyond `a`")],
+)
 def test_a_part_outside_is_an_assertion_error(arch: str, first: int, size: int, words: str) -> None:
     sg.init(arch=arch, debug=True)
     x = sg.ndarray(sg.f32, 6)

@@ -1,4 +1,5 @@
 """Views of a part of an array: elements, parts of parts, what they may be of, and where they come from."""
+
 from __future__ import annotations
 
 import gc

@@ -4,6 +4,7 @@
 Memory of the arrays is zero pages of the system, of which a test touches a few. Loops that visit every element are run
 on the CPU alone (`test_every_...`); elsewhere loops begin where numbers are large.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -46,6 +47,7 @@ def test_every_element_of_an_axis() -> None:
     k(long(), found)
     assert found.tolist() == [1, 1, 2, 3, 4, 5, 6]
 
+
 def test_every_element_of_a_field() -> None:
     sg.init(arch=sg.cpu)
 
@@ -60,6 +62,7 @@ def test_every_element_of_a_field() -> None:
 
     k()
     assert found.to_numpy().tolist() == [1, 1, 1, 1, 1, 1, 8]
+
 
 def test_every_element_of_two_axes() -> None:
     sg.init(arch=sg.cpu)

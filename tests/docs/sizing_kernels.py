@@ -2,6 +2,7 @@
 
 Invariant: a `Program` launches the same gradient each time; `change` alters what bounds its loop, and nothing else.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -242,7 +243,17 @@ def by_foreign_array() -> Program:
 
 
 PROGRAMS = (
-    by_constant, by_argument, by_extent, by_triangle, by_element, by_some_elements, by_iteration, by_row_starts,
-    by_while, by_real, by_written_array, by_foreign_array,
-)  # fmt: skip
+    by_constant,
+    by_argument,
+    by_extent,
+    by_triangle,
+    by_element,
+    by_some_elements,
+    by_iteration,
+    by_row_starts,
+    by_while,
+    by_real,
+    by_written_array,
+    by_foreign_array,
+)
 """Named by their docstrings."""

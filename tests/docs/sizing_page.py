@@ -4,6 +4,7 @@ The page is never edited by hand: a test fails if it is not what this module mak
 kernel of sizing_kernels.py is launched on each backend, and what the look for its sizes copied and waited for is
 counted where copies are made, beside the counters of the kernel.
 """
+
 from __future__ import annotations
 
 import sys

@@ -3,6 +3,7 @@
 The page is never edited by hand: a test fails if it is not what this module makes. No cell is written down here: every
 operation in each of its types, and every statement of the text tests, is given to what decides for a backend.
 """
+
 from __future__ import annotations
 
 import sys
@@ -164,8 +165,9 @@ def kernel_of(name: str, types: Sequence[Scalar]) -> Kernel:
 def instances_of_operation(name: str) -> Instances:
     """The operation in every type that it has."""
     found = {t.name: types for t in SCALARS.values() if (types := operand_types(OPS[name], t))}
-    return {t: [s for s in walk_kernel(kernel_of(name, types)) if isinstance(s, OpStatement)]
-            for t, types in found.items()}  # fmt: skip
+    return {
+        t: [s for s in walk_kernel(kernel_of(name, types)) if isinstance(s, OpStatement)] for t, types in found.items()
+    }
 
 
 @cache

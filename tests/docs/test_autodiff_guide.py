@@ -1,4 +1,5 @@
 """docs/autodiff.md is true: each section runs as printed, on CPU and reference, and messages are those printed."""
+
 from __future__ import annotations
 
 import linecache
@@ -13,15 +14,34 @@ import stackgrad as sg
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "autodiff.md"
 TOPICS = {
-    "A first gradient", "Tape, or a gradient called by hand", "Accumulating and clearing", "Loops",
+    "A first gradient",
+    "Tape, or a gradient called by hand",
+    "Accumulating and clearing",
+    "Loops",
     "What history costs",
-    "Overwriting in a kernel", "Overwriting between launches", "Programs indexed by time", "Atomics",
-    "Integers, booleans and casts", "Stopping a gradient", "A gradient of your own", "What the host writes",
-    "Copies between fields", "What the host reads", "Threads",
-    "Writes that no tape sees", "Random numbers", "Vectors, matrices, local arrays", "Parallel loops",
-    "Losses and seeds", "Forward mode", "Jacobians and Hessian-vector products", "JAX and torch",
-    "Checking a gradient", "Singular points", "Reading an error message",
-}  # fmt: skip
+    "Overwriting in a kernel",
+    "Overwriting between launches",
+    "Programs indexed by time",
+    "Atomics",
+    "Integers, booleans and casts",
+    "Stopping a gradient",
+    "A gradient of your own",
+    "What the host writes",
+    "Copies between fields",
+    "What the host reads",
+    "Threads",
+    "Writes that no tape sees",
+    "Random numbers",
+    "Vectors, matrices, local arrays",
+    "Parallel loops",
+    "Losses and seeds",
+    "Forward mode",
+    "Jacobians and Hessian-vector products",
+    "JAX and torch",
+    "Checking a gradient",
+    "Singular points",
+    "Reading an error message",
+}
 
 
 class Block(NamedTuple):

@@ -1,4 +1,5 @@
 """The README's kernel runs as printed, and gives what it says."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """docs/sizing_paths.md is what launches do on each backend that is here, and has no hole."""
+
 from __future__ import annotations
 
 import sys

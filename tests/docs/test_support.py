@@ -1,4 +1,5 @@
 """docs/support.md is current, covers every backend and every key, and what it says is what generators do."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """Lets the tests of this folder import its helpers."""
+
 from __future__ import annotations
 
 import sys

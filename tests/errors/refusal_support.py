@@ -3,6 +3,7 @@
 A case is a generator: it yields what is refused, then runs what the cure says and asserts that this gradient is right.
 The line that is meant carries the comment `# here`.
 """
+
 from __future__ import annotations
 
 import inspect

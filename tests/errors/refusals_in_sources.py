@@ -1,4 +1,5 @@
 """The refusals of gradients that the sources contain: the reasons of errors in reverse mode, forward mode and tapes."""
+
 from __future__ import annotations
 
 import ast
@@ -12,22 +13,21 @@ import stackgrad.compiler.ad
 ROOT = Path(stackgrad.__file__).parent
 PLACES = (
     Path(stackgrad.compiler.ad.__file__).parent,  # a checkout maps this folder into the package
-    ROOT / "ad", *(ROOT / name for name in ("tape_state.py", "program.py", "bound.py", "streams.py")),
-)  # fmt: skip
+    ROOT / "ad",
+    *(ROOT / name for name in ("tape_state.py", "program.py", "bound.py", "streams.py")),
+)
 ERRORS = {"NotDifferentiable", "Unsupported", "TapeError", "Diagnostic", "ValidationError"}
 
 ELSEWHERE = {
     "the loss is a tensor of |, which has no gradient": "tests/ad_api/test_torch.py, where torch is installed",
     "the loss is a torch tensor that does not require a gradient": "the same",
     "the loss: ": "the same",
-    ", which is more than can be looked at before the launch: whether iterations meet at elements of | is not known":
-        "tests/ad/test_marks.py, with lower limits",
+    ", which is more than can be looked at before the launch: whether iterations meet at elements of | is not known": "tests/ad/test_marks.py, with lower limits",
     "another thread is taking derivatives of | already": "tests/ad_api/test_threads.py, where there are two",
     " in another thread wrote |, which | uses": "the same",
     "forward mode is left in another thread than the one that entered it": "the same",
     "the tape is left in another thread than the one that entered it": "the same",
-    "sg.assume_unique does not hold: iterations | and | of this parallel loop both touch ":
-        "tests/ad/test_marks.py, where claims are looked at",
+    "sg.assume_unique does not hold: iterations | and | of this parallel loop both touch ": "tests/ad/test_marks.py, where claims are looked at",
 }
 """Reasons that no program of this folder can provoke, and where they are tested."""
 

@@ -1,4 +1,5 @@
 """Arrays without gradient, and launches on streams."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,8 +9,7 @@ from stackgrad.compiler.driver import prepare_reverse, prepare_tangent
 from stackgrad.compiler.ir.parser import parse_kernel
 
 
-@case(sg.NotDifferentiable, r"missing gradient: no array that kernel run uses has one", "run",
-      cure="needs_grad=True")  # fmt: skip
+@case(sg.NotDifferentiable, r"missing gradient: no array that kernel run uses has one", "run", cure="needs_grad=True")
 def no_gradient_at_all():
     x, y = sg.field(sg.f64, 3), sg.field(sg.f64, 3)
 
@@ -38,8 +38,9 @@ TEXT = """kernel square(a: f64[1] grad, y: f64[1] grad) {
 }"""
 
 
-@case(sg.NotDifferentiable, r"missing gradient: a of kernel square has none", "square",
-      cure="give the array as 'a.grad'")  # fmt: skip
+@case(
+    sg.NotDifferentiable, r"missing gradient: a of kernel square has none", "square", cure="give the array as 'a.grad'"
+)
 def array_without_its_adjoint():
     square, a, y = sg.kernel_from_text(TEXT), V.copy(), field(3, "y")
     yield lambda: square.grad(a=a, y=y)
@@ -56,8 +57,7 @@ def text_without_gradients():
     assert prepare_reverse(parse_kernel(TEXT)).kernel.name == "square.grad"
 
 
-@case(sg.Unsupported, r"a launch on a stream is not differentiated", "qd_stream",
-      cure="leave out `qd_stream`")  # fmt: skip
+@case(sg.Unsupported, r"a launch on a stream is not differentiated", "qd_stream", cure="leave out `qd_stream`")
 def launch_on_a_stream():
     x, y, stream = field(3, "x", V), field(3, "y"), sg.create_stream()
 
@@ -70,8 +70,12 @@ def launch_on_a_stream():
     assert by_hand(run, y, x).tolist() == [2.0, 2.0, 2.0]
 
 
-@case(sg.ArgumentError, r"kernel run \(.*refused_arrays.py:\d+\): [ab] and [ab] are the same memory", "run",
-      cure="an array of its own")  # fmt: skip
+@case(
+    sg.ArgumentError,
+    r"kernel run \(.*refused_arrays.py:\d+\): [ab] and [ab] are the same memory",
+    "run",
+    cure="an array of its own",
+)
 def two_names_of_one_buffer():
     x, a = field(3, "x", V), np.ones(3)
 
@@ -97,8 +101,12 @@ def tangent_of(text, **carriers):
     return prepare_tangent(parse_kernel(text), carriers).kernel
 
 
-@case(sg.NotDifferentiable, "'x.dual' is used in a kernel that runs in forward mode, which computes it", "'x.dual'",
-      cure="copy it to a field")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    "'x.dual' is used in a kernel that runs in forward mode, which computes it",
+    "'x.dual'",
+    cure="copy it to a field",
+)
 def tangent_in_the_kernel():
     text = TANGENT.replace("y: f64[1]", "y: f64[1], x.dual: f64[1]")
     yield lambda: tangent_of(text.replace("NAME", "x.dual"), x=True, y=True)
@@ -106,8 +114,12 @@ def tangent_in_the_kernel():
     assert {"x.dual", "y.dual"} <= set(tangent_of(copied, x=True, y=True).array_types())
 
 
-@case(sg.NotDifferentiable, "'x.grad' is used in a kernel that runs in forward mode, and is none of its parameters",
-      "'x.grad'", cure="make 'x.grad' a parameter")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    "'x.grad' is used in a kernel that runs in forward mode, and is none of its parameters",
+    "'x.grad'",
+    cure="make 'x.grad' a parameter",
+)
 def adjoint_that_is_no_parameter():
     text = TANGENT.replace("NAME", "x.grad")
     yield lambda: tangent_of(text, x=True, y=True)

@@ -1,4 +1,5 @@
 """Atomics and random numbers whose gradients are refused."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,8 +9,7 @@ from refusal_support import V, by_hand, case, field, taped
 # ---- atomics -------------------------------------------------------------------------------------------------------
 
 
-@case(sg.NotDifferentiable, r"what this atomic on 'count' returned, which is not kept", "'count'",
-      cure="to a field")  # fmt: skip
+@case(sg.NotDifferentiable, r"what this atomic on 'count' returned, which is not kept", "'count'", cure="to a field")
 def atomic_returns_a_place():
     x, y, count = field(3, "x", V), field(3, "y"), field((), "count", 0, sg.i32)
 
@@ -37,8 +37,7 @@ def atomic_returns_a_place():
     assert np.allclose(by_hand(use_them, y, x), 2 * V)
 
 
-@case(sg.NotDifferentiable, r"the old value that this atomic on 'total' returns depends", "'total'",
-      cure="loop serial")  # fmt: skip
+@case(sg.NotDifferentiable, r"the old value that this atomic on 'total' returns depends", "'total'", cure="loop serial")
 def atomic_returns_a_sum():
     x, y, total = field(3, "x", V), field(3, "y"), field((), "total", 0.0)
 
@@ -59,8 +58,12 @@ def atomic_returns_a_sum():
     assert by_hand(serial, y, x).tolist() == [2.0, 1.0, 0.0]
 
 
-@case(sg.NotDifferentiable, r"'top' is written again after this atomic max \(line \d+\)", "'top'",
-      cure="a field of its own")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"'top' is written again after this atomic max \(line \d+\)",
+    "'top'",
+    cure="a field of its own",
+)
 def maximum_written_again():
     x, top = field(3, "x", V), field((), "top", 0.0)
 
@@ -84,8 +87,9 @@ def maximum_written_again():
     assert by_hand(apart, top, x).tolist() == [0.0, 0.0, 3.0]
 
 
-@case(sg.NotDifferentiable, r"'top' is read again after this atomic max \(line \d+\)", "'top'",
-      cure="a later loop reads")  # fmt: skip
+@case(
+    sg.NotDifferentiable, r"'top' is read again after this atomic max \(line \d+\)", "'top'", cure="a later loop reads"
+)
 def maximum_read_again():
     x, y, top = field(3, "x", V), field(3, "y"), field((), "top", 0.0)
 
@@ -107,8 +111,12 @@ def maximum_read_again():
     assert by_hand(apart, y, x).tolist() == [0.0, 0.0, 3.0]
 
 
-@case(sg.NotDifferentiable, "gradient of an atomic exchange needs the values it overwrote in 'top'", "'top'",
-      cure="serial")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    "gradient of an atomic exchange needs the values it overwrote in 'top'",
+    "'top'",
+    cure="serial",
+)
 def exchange():
     x, top = field(3, "x", V), field((), "top", 0.0)
 
@@ -128,8 +136,12 @@ def exchange():
     assert by_hand(serial, top, x).tolist() == [0.0, 0.0, 1.0]
 
 
-@case(sg.NotDifferentiable, "gradient of an atomic mul needs the values it overwrote in 'product'", "'product'",
-      cure="that the loop neither reads")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    "gradient of an atomic mul needs the values it overwrote in 'product'",
+    "'product'",
+    cure="that the loop neither reads",
+)
 def product_of_what_is_read():
     x, y, product = field(3, "x", V), field(3, "y"), field((), "product", 1.0)
 
@@ -158,8 +170,12 @@ def product_of_what_is_read():
 # ---- random numbers ------------------------------------------------------------------------------------------------
 
 
-@case(sg.NotDifferentiable, r"an atomic mul on 'product' serially, where its random numbers", "'product'",
-      cure="into a field")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"an atomic mul on 'product' serially, where its random numbers",
+    "'product'",
+    cure="into a field",
+)
 def random_product():
     x, product, draws = field(3, "x", V), field((), "product", 1.0), sg.field(sg.f64, 3)
 
@@ -189,8 +205,7 @@ def random_product():
     assert np.allclose(found, np.prod(factors) / factors)
 
 
-@case(sg.NotDifferentiable, r"forward mode runs .* atomic max on 'top' serially", "'top'",
-      cure="into a field")  # fmt: skip
+@case(sg.NotDifferentiable, r"forward mode runs .* atomic max on 'top' serially", "'top'", cure="into a field")
 def random_maximum_in_forward_mode():
     x, top, draws = field(3, "x", V), field((), "top", 0.0), sg.field(sg.f64, 3)
 
@@ -220,8 +235,7 @@ def random_maximum_in_forward_mode():
     assert np.isclose(forward(draw, largest), 5.0 + draws[2])
 
 
-@case(sg.NotDifferentiable, r"kernel run draws random numbers, and was not launched", "run",
-      cure="launch the kernel")  # fmt: skip
+@case(sg.NotDifferentiable, r"kernel run draws random numbers, and was not launched", "run", cure="launch the kernel")
 def draws_of_no_launch():
     x, y = field(3, "x", V), field(3, "y")
 

@@ -1,4 +1,5 @@
 """Functions with a gradient of their own that have none, or two."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -23,8 +24,9 @@ def replaced_by_nothing():
     yield sg.ad.grad_replaced(plain).grad
 
 
-@case(sg.TapeError, "grad_replaced decorates Python functions, and square is a kernel", "square",
-      cure="that calls square")  # fmt: skip
+@case(
+    sg.TapeError, "grad_replaced decorates Python functions, and square is a kernel", "square", cure="that calls square"
+)
 def decorated_kernel():
     x, _, loss, square, total, _ = square_and_total()
     yield lambda: sg.ad.grad_replaced(square)  # here
@@ -40,8 +42,12 @@ def decorated_kernel():
     assert taped(loss, x, calls, total).tolist() == [1.0, 2.0, 4.0]
 
 
-@case(sg.NotDifferentiable, "kernel square is decorated with no_grad, so its gradient is empty", "square",
-      cure="without the decorator")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    "kernel square is decorated with no_grad, so its gradient is empty",
+    "square",
+    cure="without the decorator",
+)
 def gradient_of_a_constant_kernel():
     x, _, loss, square, total, _ = square_and_total()
     constant = sg.ad.no_grad(square)

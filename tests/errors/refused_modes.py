@@ -1,4 +1,5 @@
 """Losses, seeds and parameters that do not fit, and forward mode misused."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -12,7 +13,9 @@ MISUSES = {
     "weights does not fit 2 losses": (lambda x, n: sg.ad.Tape([x, n], weights=[1.0]), "one of weights"),
     r"the loss field 'x' has shape \(3,\), not one element": (lambda x, n: sg.ad.Tape(x), "seed="),
     "the weight 'heavy' of a loss is no number": (
-        lambda x, n: sg.ad.Tape([x], weights=["heavy"], seed=[V]), "give a float"),
+        lambda x, n: sg.ad.Tape([x], weights=["heavy"], seed=[V]),
+        "give a float",
+    ),
     "the seed of field 'x' is no array of numbers": (lambda x, n: sg.ad.Tape(x, seed="one"), "of shape (3,)"),
     r"the seed of field 'x' has shape \(2,\), not \(3,\)": (lambda x, n: sg.ad.Tape(x, seed=[1, 2]), "of shape (3,)"),
     "the loss field 'n' is of i32, which has no gradient": (lambda x, n: sg.ad.Tape(n), "sg.f64"),
@@ -28,18 +31,27 @@ MISUSES = {
     "field 'x' has 3 elements, so the direction must be given": (lambda x, n: sg.ad.FwdMode(x, x), "give seed="),
     r"the seed of field 'x' has shape \(2,\)": (lambda x, n: sg.ad.FwdMode(x, x, seed=[1, 2]), "n directions"),
     "the seed of field 'x' is no array of numbers, in forward mode": (
-        lambda x, n: sg.ad.FwdMode(x, x, seed="one"), "give an array"),
+        lambda x, n: sg.ad.FwdMode(x, x, seed="one"),
+        "give an array",
+    ),
     "seed does not fit 2 parameters": (
-        lambda x, n: sg.ad.FwdMode(x, [x, field(2, "y")], seed=[V]), "one seed for each"),
+        lambda x, n: sg.ad.FwdMode(x, [x, field(2, "y")], seed=[V]),
+        "one seed for each",
+    ),
     "a seed is given for what is no parameter": (
-        lambda x, n: sg.ad.FwdMode(x, [x, field(2, "y")], seed={field(1, "z"): [1.0]}), "the parameters alone"),
+        lambda x, n: sg.ad.FwdMode(x, [x, field(2, "y")], seed={field(1, "z"): [1.0]}),
+        "the parameters alone",
+    ),
     "the seeds have 2 directions, one direction": (
-        lambda x, n: sg.ad.FwdMode(x, [x, field(1, "y")], seed=[np.ones((2, 3)), [1.0]]), "the same number"),
-    "the parameter field 'n' has no gradient": (
-        lambda x, n: sg.ad.hvp(x, n, plain, V, seed=V), "needs_grad=True"),
+        lambda x, n: sg.ad.FwdMode(x, [x, field(1, "y")], seed=[np.ones((2, 3)), [1.0]]),
+        "the same number",
+    ),
+    "the parameter field 'n' has no gradient": (lambda x, n: sg.ad.hvp(x, n, plain, V, seed=V), "needs_grad=True"),
     "n is no loss of this mode|field 'n' is no loss": (
-        lambda x, n: sg.ad.FwdMode(x, x, seed=V).jacobian(n), "one of its losses"),
-}  # fmt: skip
+        lambda x, n: sg.ad.FwdMode(x, x, seed=V).jacobian(n),
+        "one of its losses",
+    ),
+}
 """Reason, the call, and part of the cure."""
 
 

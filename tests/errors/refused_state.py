@@ -1,4 +1,5 @@
 """State that a kernel overwrites, iterations that depend on one another, adjoints that a kernel uses itself."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,8 +9,7 @@ from refusal_support import V, by_hand, case, field, taped, taped_sum
 # ---- state that the kernel overwrites ------------------------------------------------------------------------------
 
 
-@case(sg.NotDifferentiable, r"needs the value of 'x' read here.*overwrite later \(line \d+\)", "'x'",
-      cure="sg.ad.Tape")  # fmt: skip
+@case(sg.NotDifferentiable, r"needs the value of 'x' read here.*overwrite later \(line \d+\)", "'x'", cure="sg.ad.Tape")
 def value_overwritten():
     x = field(3, "x", V)
 
@@ -31,8 +31,7 @@ def value_overwritten():
     assert np.allclose(by_hand(elsewhere, y, x), np.exp(V))
 
 
-@case(sg.NotDifferentiable, r"needs the value of 'n' read here.*overwrite later \(line \d+\)", "'n'",
-      cure="sg.ad.Tape")  # fmt: skip
+@case(sg.NotDifferentiable, r"needs the value of 'n' read here.*overwrite later \(line \d+\)", "'n'", cure="sg.ad.Tape")
 def bound_overwritten():
     x, y, n = field(3, "x", V), field(3, "y"), field(3, "n", [0, 1, 2], sg.i32)
 
@@ -52,8 +51,9 @@ def bound_overwritten():
 # ---- iterations that depend on one another -------------------------------------------------------------------------
 
 
-@case(sg.NotDifferentiable, r"iteration i.*'x'.*i - 1 .*\(line \d+\).*not independent", "'x'",
-      cure="make the loop serial")  # fmt: skip
+@case(
+    sg.NotDifferentiable, r"iteration i.*'x'.*i - 1 .*\(line \d+\).*not independent", "'x'", cure="make the loop serial"
+)
 def chain():
     x = field(4, "x", 0.5)
 
@@ -85,8 +85,12 @@ def chain():
     assert np.allclose(by_hand(elsewhere, y, x), [*np.cos(V), 0.0])
 
 
-@case(sg.NotDifferentiable, r"i of .* writes the element of 'y' that iteration i - 1 writes \(line \d+\)", "'y'",
-      cure="write to another field")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"i of .* writes the element of 'y' that iteration i - 1 writes \(line \d+\)",
+    "'y'",
+    cure="write to another field",
+)
 def two_iterations_write_one_element():
     x, y = field(4, "x", 2.0), field(5, "y")
 
@@ -109,8 +113,12 @@ def two_iterations_write_one_element():
     assert by_hand(apart, z, x).tolist() == [4.0, 4.0, 4.0, 4.0]
 
 
-@case(sg.NotDifferentiable, r"iteration 0 .* reads x\[2\], which iteration 2 writes \(line \d+\)", "x[2]",
-      cure="give the iterations different elements")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"iteration 0 .* reads x\[2\], which iteration 2 writes \(line \d+\)",
+    "x[2]",
+    cure="give the iterations different elements",
+)
 def two_iterations_at_one_element():
     x, p = field(3, "x", V), field(3, "p", [2, 0, 2], sg.i32)
 
@@ -124,8 +132,12 @@ def two_iterations_at_one_element():
     assert by_hand(run, x, x).tolist() == [0.5, 0.5, 0.5]
 
 
-@case(sg.NotDifferentiable, r"x\[2\] read here in iteration 0, which the kernel overwrites later \(line \d+\)", "x[2]",
-      cure="sg.ad.Tape")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"x\[2\] read here in iteration 0, which the kernel overwrites later \(line \d+\)",
+    "x[2]",
+    cure="sg.ad.Tape",
+)
 def element_overwritten_at_run_time():
     x, y, p, q = field(6, "x"), field(3, "y"), field(3, "p", [2, 0, 1], sg.i32), field(3, "q", [3, 4, 2], sg.i32)
 
@@ -143,8 +155,12 @@ def element_overwritten_at_run_time():
     assert by_hand(run, y, x).tolist() == [2.0, 2.0, 0.0, 0.0, 0.0, 0.0], "x[2] was overwritten by the launch above"
 
 
-@case(sg.NotDifferentiable, r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says",
-      "'x'", cure="store to another field")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says",
+    "'x'",
+    cure="store to another field",
+)
 def elements_by_a_table():
     """The table is overwritten by the kernel itself, so that not even a look at it could tell, under a tape either."""
     x, y, p = field(3, "x", V), field(3, "y"), field(3, "p", [2, 0, 1], sg.i32)
@@ -172,8 +188,12 @@ def elements_by_a_table():
 # ---- adjoints and tangents used by the kernel itself ---------------------------------------------------------------
 
 
-@case(sg.NotDifferentiable, r"'x.grad' is used in a kernel that is differentiated with respect to 'x'", "'x.grad'",
-      cure="a field without gradient")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"'x.grad' is used in a kernel that is differentiated with respect to 'x'",
+    "'x.grad'",
+    cure="a field without gradient",
+)
 def adjoint_in_the_kernel():
     x, y = field(3, "x", V), field(3, "y")
 
@@ -193,8 +213,12 @@ def adjoint_in_the_kernel():
     assert by_hand(apart, y, x).tolist() == [1.0, 2.0, 3.0]
 
 
-@case(sg.NotDifferentiable, r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says", "'x'",
-      cure="j = sg.assume_unique(j)")  # fmt: skip
+@case(
+    sg.NotDifferentiable,
+    r"'x' read here, which another iteration.*may overwrite \(line \d+\): nothing says",
+    "'x'",
+    cure="j = sg.assume_unique(j)",
+)
 def rewritten_by_a_table():
     """Under a tape, which no cure may name then."""
     x, p, loss = field(3, "x", 3.0), field(3, "p", [2, 0, 1], sg.i32), field((), "loss", 0.0)

@@ -1,4 +1,5 @@
 """What tapes refuse: state over the budget, launches that raised, and misuse."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -7,8 +8,14 @@ import stackgrad as sg
 from refusal_support import V, case, field, square_and_total, taped
 
 
-@case(sg.TapeError, r"over its budget: kernel shift .* overwrites what the gradient of kernel square .* reads; saving"
-      r" field 'x' takes 24 bytes, 0 of 8", "'x'", "shift", cure="budget_bytes=")  # fmt: skip
+@case(
+    sg.TapeError,
+    r"over its budget: kernel shift .* overwrites what the gradient of kernel square .* reads; saving"
+    r" field 'x' takes 24 bytes, 0 of 8",
+    "'x'",
+    "shift",
+    cure="budget_bytes=",
+)
 def over_budget():
     x, _, loss, square, total, shift = square_and_total()
 
@@ -186,8 +193,12 @@ def init_inside():
     yield run
 
 
-@case(sg.TapeError, "the host writes field 'y', which has a gradient, inside a tape with grad_check", "'y'",
-      cure="before the tape")  # fmt: skip
+@case(
+    sg.TapeError,
+    "the host writes field 'y', which has a gradient, inside a tape with grad_check",
+    "'y'",
+    cure="before the tape",
+)
 def host_writes_while_checked():
     x, y, loss, square, total, _ = square_and_total()
 
@@ -204,8 +215,13 @@ def host_writes_while_checked():
     assert x.grad.to_numpy().tolist() == (2 * V).tolist()
 
 
-@case(sg.ad.ValidationError, "field 'y' was written behind the tape's back: element \\[1\\]", "'y'", "square",
-      cure="by a kernel")  # fmt: skip
+@case(
+    sg.ad.ValidationError,
+    "field 'y' was written behind the tape's back: element \\[1\\]",
+    "'y'",
+    "square",
+    cure="by a kernel",
+)
 def written_unseen():
     x, y, loss, square, total, _ = square_and_total()
     memory = y.memory  # as foreign code may know it by its address: no view that y gave
@@ -235,8 +251,9 @@ def checked_in_forward_mode():
     assert x.grad.to_numpy().tolist() == (2 * V).tolist()
 
 
-@case(sg.TapeError, "recorded its launches outside of this forward mode, without tangents",
-      cure="enter the tape inside")  # fmt: skip
+@case(
+    sg.TapeError, "recorded its launches outside of this forward mode, without tangents", cure="enter the tape inside"
+)
 def gradient_of_a_tape_in_another_mode():
     x, _, loss, square, total, _ = square_and_total()
 

@@ -1,4 +1,5 @@
 """Bad input, one test each: the class of the error, file, line, caret, variable and cure; then work goes on."""
+
 from __future__ import annotations
 
 import numpy as np

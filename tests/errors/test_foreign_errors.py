@@ -1,4 +1,5 @@
 """Arguments that no type holds, packages that are not there, folders that cannot be made: errors with a cure."""
+
 from __future__ import annotations
 
 import sys
@@ -33,9 +34,15 @@ def runtime() -> Iterator[None]:
 
 
 TYPES: dict[str, Any] = {
-    "real": sg.f32, "double": sg.f64, "whole": sg.i32, "unsigned": sg.u64, "flag": sg.u1, "template": sg.template(),
-    "pair": sg.types.vector(2, sg.f32), "pair_of_whole": sg.types.vector(2, sg.i32),
-}  # fmt: skip
+    "real": sg.f32,
+    "double": sg.f64,
+    "whole": sg.i32,
+    "unsigned": sg.u64,
+    "flag": sg.u1,
+    "template": sg.template(),
+    "pair": sg.types.vector(2, sg.f32),
+    "pair_of_whole": sg.types.vector(2, sg.i32),
+}
 
 
 def kernel_of(name: str) -> Any:
@@ -50,11 +57,28 @@ def kernel_of(name: str) -> Any:
     return sg.kernel(fill)
 
 
-NEVER = {"None": None, "text": "a", "bytes": b"1", "complex": 1j, "complex64": np.complex64(1), "object": object(),
-         "mute": Mute(), "time": np.timedelta64(3, "s"), "date": np.datetime64("2020")}  # fmt: skip
-NUMBERS = {"huge": HUGE, "minus": -HUGE, "unwritable": UNWRITABLE, "nan": float("nan"), "inf": float("inf"),
-           "f64": np.float64(1e300),
-           "long": np.longdouble(1), "u64": np.uint64(2**63), "bool": np.bool_(True)}  # fmt: skip
+NEVER = {
+    "None": None,
+    "text": "a",
+    "bytes": b"1",
+    "complex": 1j,
+    "complex64": np.complex64(1),
+    "object": object(),
+    "mute": Mute(),
+    "time": np.timedelta64(3, "s"),
+    "date": np.datetime64("2020"),
+}
+NUMBERS = {
+    "huge": HUGE,
+    "minus": -HUGE,
+    "unwritable": UNWRITABLE,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "f64": np.float64(1e300),
+    "long": np.longdouble(1),
+    "u64": np.uint64(2**63),
+    "bool": np.bool_(True),
+}
 
 
 @pytest.mark.parametrize("name", ["real", "double", "whole", "unsigned", "flag", "pair", "pair_of_whole", "template"])
@@ -76,14 +100,18 @@ def test_no_argument_ends_in_an_error_of_python(name: str) -> None:
         ("real", UNWRITABLE, "an integer of 16610 bits"),
         ("double", -HUGE, "it does not fit"),
         ("whole", UNWRITABLE, "cannot take an integer of 16610 bits: it does not fit"),
-        ("whole", float("nan"), "cannot take float nan"), ("unsigned", -1, "cannot take -1: it does not fit"),
-        ("real", Mute(), "cannot take Mute <Mute>"), ("real", 1j, "cannot take complex 1j"),
+        ("whole", float("nan"), "cannot take float nan"),
+        ("unsigned", -1, "cannot take -1: it does not fit"),
+        ("real", Mute(), "cannot take Mute <Mute>"),
+        ("real", 1j, "cannot take complex 1j"),
         ("real", None, "NoneType None"),
-        ("double", np.timedelta64(3, "s"), "cannot take timedelta64"), ("flag", 0.5, "cannot take float 0.5"),
-        ("pair", [HUGE, HUGE], "it does not fit"), ("pair", UNWRITABLE, "cannot take int an integer of 16610 bits"),
+        ("double", np.timedelta64(3, "s"), "cannot take timedelta64"),
+        ("flag", 0.5, "cannot take float 0.5"),
+        ("pair", [HUGE, HUGE], "it does not fit"),
+        ("pair", UNWRITABLE, "cannot take int an integer of 16610 bits"),
     ],
     ids=shown,
-)  # fmt: skip
+)
 def test_an_argument_that_does_not_fit_is_refused_at_the_kernel(name: str, value: Any, reason: str) -> None:
     with pytest.raises(KernelTypeError) as caught:
         kernel_of(name)(value)
@@ -119,9 +147,7 @@ def test_what_a_message_shows_of_a_value() -> None:
 
 
 @pytest.mark.parametrize(("method", "module", "name"), [("to_torch", "torch", "torch"), ("to_jax", "jax.numpy", "JAX")])
-def test_a_package_that_is_not_installed(
-    method: str, module: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_is_not_installed(method: str, module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     structs = sg.types.struct(a=sg.f32).field(3)
     for made in (sg.field(sg.f32, 3), sg.ndarray(sg.f32, 3), sg.Vector.field(2, sg.f32, 3), structs):
@@ -137,14 +163,24 @@ def test_a_package_that_is_not_installed(
 @pytest.mark.parametrize(
     "command",
     [
-        ("campaign", "{file}/x", "--cases", "1"), ("campaign", "{file}", "--cases", "1"),
-        ("fuzz", "--cases", "1", "--corpus", "{file}/x"), ("fuzz", "--cases", "1", "--findings", "{file}/x"),
-        ("report", "{file}"), ("report", "{folder}"), ("report", "{missing}"), ("ir", "{missing}.kir"),
+        ("campaign", "{file}/x", "--cases", "1"),
+        ("campaign", "{file}", "--cases", "1"),
+        ("fuzz", "--cases", "1", "--corpus", "{file}/x"),
+        ("fuzz", "--cases", "1", "--findings", "{file}/x"),
+        ("report", "{file}"),
+        ("report", "{folder}"),
+        ("report", "{missing}"),
+        ("ir", "{missing}.kir"),
         ("ir", "{folder}"),
-        ("ir", "{missing}.py:k"), ("check", "{missing}.py"), ("explain", "{missing}.py"), ("replay", "{missing}"),
-        ("reduce", "{missing}"), ("bisect", "{file}"), ("check", "--json", "{file}/x.json", "{file}"),
+        ("ir", "{missing}.py:k"),
+        ("check", "{missing}.py"),
+        ("explain", "{missing}.py"),
+        ("replay", "{missing}"),
+        ("reduce", "{missing}"),
+        ("bisect", "{file}"),
+        ("check", "--json", "{file}/x.json", "{file}"),
     ],
-)  # fmt: skip
+)
 def test_files_that_are_not_there_or_cannot_be_made(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,5 @@
 """A refusal names the lines that read and that store, also of an element that the compiler kept in a local."""
+
 from __future__ import annotations
 
 import inspect

@@ -3,6 +3,7 @@
 The cases are in the files refused_*.py. A test reads the sources of reverse and forward mode and of tapes: a refusal
 without a case fails it.
 """
+
 from __future__ import annotations
 
 import re

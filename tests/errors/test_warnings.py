@@ -1,4 +1,5 @@
 """Warnings point at the line of the user's program, whatever part of the package issues them, and however deep."""
+
 from __future__ import annotations
 
 import ast
@@ -102,10 +103,13 @@ def through_the_host_in_forward_mode() -> None:
 
 
 ALL: list[tuple[Callable[[], None], type[Warning]]] = [
-    (reduction, sg.KernelWarning), (templates, sg.KernelWarning), (cache, sg.CacheWarning),
-    (unseen, sg.ad.ValidationWarning), (through_the_host, sg.ad.LostGradientWarning),
+    (reduction, sg.KernelWarning),
+    (templates, sg.KernelWarning),
+    (cache, sg.CacheWarning),
+    (unseen, sg.ad.ValidationWarning),
+    (through_the_host, sg.ad.LostGradientWarning),
     (through_the_host_in_forward_mode, sg.ad.LostGradientWarning),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("program", "category"), ALL, ids=[program.__name__ for program, _ in ALL])

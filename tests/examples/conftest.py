@@ -1,4 +1,5 @@
 """The examples, each loaded from its file as a module of its own."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -3,6 +3,7 @@
 Each maker takes the module of an example and the arguments of its `build`. The pendulums' trip counts need concrete
 values; the others may be compiled.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,6 +1,7 @@
 """The examples in the dialect: they converge in the interpreter too, `stackgrad check` passes, and the package that
 they run on is one import.
 """
+
 from __future__ import annotations
 
 import ast

@@ -3,6 +3,7 @@
 It is judged by values of the loss alone, in f64 along one random direction, by the order of the Taylor
 remainder; the losses come from the cpu backend, the gradient from each backend in turn.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -22,16 +23,12 @@ FALLS = {
     "billiards": ({"rows": 2, "steps": 50, "iterations": 60}, lambda first, last: last < first / 50),
     "cloth": ({"n": 5, "steps": 30, "iterations": 30}, lambda first, last: last < first / 50),
     "mass_spring_walker": ({"steps": 96, "iterations": 16}, lambda first, last: last < first - 0.01),
-    "mpm_throw": (
-        {"side": 8, "cells": 16, "steps": 128, "iterations": 25}, lambda first, last: last < first / 20
-    ),
+    "mpm_throw": ({"side": 8, "cells": 16, "steps": 128, "iterations": 25}, lambda first, last: last < first / 20),
     "pendulum_chain": ({"chains": 8, "iterations": 25}, lambda first, last: last < first / 1e4),
     "rigid_chain": ({"arms": 6, "iterations": 40}, lambda first, last: last < first / 50),
     "rnn": ({"sequences": 12, "iterations": 40}, lambda first, last: last < first / 30),
     "smoke": ({"cells": 8, "steps": 3, "sweeps": 4, "iterations": 30}, lambda first, last: last < first / 6),
-    "wave": (
-        {"cells": 12, "steps": 16, "gauges": 12, "iterations": 30}, lambda first, last: last < first / 20
-    ),
+    "wave": ({"cells": 12, "steps": 16, "gauges": 12, "iterations": 30}, lambda first, last: last < first / 20),
 }
 """A small size of main, and what its losses must do."""
 
@@ -52,6 +49,7 @@ cue ball is about to meet the rack.
 
 STIR = {"billiards": 0.01}
 """By how much the first guess is changed, 0.1 if not said: a cue ball that is moved further misses."""
+
 
 @pytest.fixture
 def vulkan() -> object:
@@ -148,8 +146,9 @@ def test_launches_on_a_gpu_are_within_their_bounds(example, vulkan):
     assert open_ == {size_of(OPEN, example)} - {None}
     rows = [
         (launch.kernel.name, launch.kind, name, verdict)
-        for launch, found in known if not found.poisoned
+        for launch, found in known
+        if not found.poisoned
         for name, verdict in verdicts(found, launch.after).items()
-    ]  # fmt: skip
+    ]
     assert not [row for row in rows if row[-1].state == "disagree"]
     assert sum(v.undecided for *_, v in rows) <= sum(v.elements for *_, v in rows) / 100

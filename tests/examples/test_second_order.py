@@ -3,6 +3,7 @@
 The examples take their gradients themselves, by a tape or, as the material point method does, by hand; forward mode
 around that is forward over reverse.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -111,9 +112,7 @@ def test_hessian_vector_products_are_differences_of_gradients(example: ModuleTyp
     close(gradient, e.gradient(e.point), 1e-12)
     check_symmetry(e, along)
     for k in range(2):
-        sides = [
-            e.gradient([x + h * v[k] for x, v in zip(e.point, e.directions)]) for h in (1e-6, -1e-6)
-        ]
+        sides = [e.gradient([x + h * v[k] for x, v in zip(e.point, e.directions)]) for h in (1e-6, -1e-6)]
         close([h[k] for h in along], [(a - b) / 2e-6 for a, b in zip(*sides)], 1e-6)
 
 

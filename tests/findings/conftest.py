@@ -1,4 +1,5 @@
 """What the tests of findings share: the support module beside this file."""
+
 from __future__ import annotations
 
 import sys

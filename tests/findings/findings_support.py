@@ -1,4 +1,5 @@
 """Programs for the tests of findings, and a peer that is this package with a mistake planted."""
+
 from __future__ import annotations
 
 import os

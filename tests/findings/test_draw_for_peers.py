@@ -1,4 +1,5 @@
 """What is drawn for peers: valid here, sayable there, and no more than peers differentiate."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -39,10 +40,15 @@ def test_programs_run_to_their_end(seed: int) -> None:
 
 def test_what_gradients_depend_on_is_drawn_often() -> None:
     wanted = {
-        "a value from before a loop": 0.12, "a bound by a difference": 0.08, "a loop that begins elsewhere": 0.12,
-        "a serial loop at the top": 0.04, "a vector changed in a loop": 0.15, "an entry at a dynamic index": 0.08,
-        "an atomic min or max": 0.02, "a bound read from memory": 0.2,
-    }  # fmt: skip
+        "a value from before a loop": 0.12,
+        "a bound by a difference": 0.08,
+        "a loop that begins elsewhere": 0.12,
+        "a serial loop at the top": 0.04,
+        "a vector changed in a loop": 0.15,
+        "an entry at a dynamic index": 0.08,
+        "an atomic min or max": 0.02,
+        "a bound read from memory": 0.2,
+    }
     met = Counter(t for seed in range(300) for t in traits(sample_for_peers(seed, PEERS)))
     assert {name: met[name] / 300 for name in wanted if met[name] < 300 * wanted[name]} == {}
 
@@ -66,11 +72,14 @@ def test_most_programs_are_in_double_precision_and_in_arguments() -> None:
     assert sum(any(f.argument for f in p.fields) for p in drawn) > len(drawn) / 2
 
 
-@pytest.mark.parametrize(("domain", "numbers"), [
-    (m.Range(m.Number(3), m.Number(-1), -1), range(4)),
-    (m.Range(None, m.Number(5), 2), range(5)),
-    (m.Range(m.Number(1), m.Number(4), reverse=True), range(1, 4)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("domain", "numbers"),
+    [
+        (m.Range(m.Number(3), m.Number(-1), -1), range(4)),
+        (m.Range(None, m.Number(5), 2), range(5)),
+        (m.Range(m.Number(1), m.Number(4), reverse=True), range(1, 4)),
+    ],
+)
 def test_loops_count_up_by_one(domain: m.Range, numbers: range) -> None:
     body = m.For(("j",), domain, (m.Augment(m.Name("v"), "+", X),))
     made = in_common(program(assign(V, X), body, assign(Y, V)))
@@ -80,12 +89,15 @@ def test_loops_count_up_by_one(domain: m.Range, numbers: range) -> None:
     assert not found.reverse and found.step == 1
 
 
-@pytest.mark.parametrize("stmt", [
-    m.While(m.Compare(("<",), (V, m.Number(0.0))), (assign(V, X),)),
-    loop(m.If(m.Compare(("<",), (V, m.Number(0.0))), (m.Break(),))),
-    assign(V, m.Call("round", (X,))),
-    assign(V, m.Random(f64)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "stmt",
+    [
+        m.While(m.Compare(("<",), (V, m.Number(0.0))), (assign(V, X),)),
+        loop(m.If(m.Compare(("<",), (V, m.Number(0.0))), (m.Break(),))),
+        assign(V, m.Call("round", (X,))),
+        assign(V, m.Random(f64)),
+    ],
+)
 def test_what_no_peer_differentiates_is_not_drawn(stmt: m.Stmt) -> None:
     assert takes(program(assign(V, X), assign(Y, V)))
     assert not takes(program(assign(V, X), stmt, assign(Y, V)))

@@ -1,4 +1,5 @@
 """Families: what a finding is told from others by."""
+
 from __future__ import annotations
 
 import pytest
@@ -30,21 +31,27 @@ PLANTED: dict[str, m.Stmt | tuple[m.Stmt, ...]] = {
     "a value from before a loop": (assign(V, sine(X)), loop(m.Augment(Y, "+", V))),
     "a value carried by a loop": (assign(V, X), loop(m.Augment(V, "*", X)), assign(Y, V)),
     "a value of the iteration before": (
-        assign(V, X), assign(W, X), loop(assign(V, sine(W)), assign(W, V)), assign(Y, W)),
+        assign(V, X),
+        assign(W, X),
+        loop(assign(V, sine(W)), assign(W, V)),
+        assign(Y, W),
+    ),
     "nested loops": loop(loop(m.Augment(Y, "+", X), index="l")),
     "a loop under a branch": m.If(m.Compare((">",), (X, m.Number(0.0))), (loop(m.Augment(Y, "+", X)),)),
     "loops side by side": (loop(m.Augment(Y, "+", X)), loop(m.Augment(Y, "+", X))),
     "a bound by an outer index": loop(m.For(("l",), m.Range(None, J), (m.Augment(Y, "+", X),))),
     "a bound read from memory": m.For(("j",), m.Range(None, m.Element("n", (m.Name("i"),))), (m.Augment(Y, "+", X),)),
     "a bound by a difference": m.For(
-        ("j",), m.Range(None, m.Binary("-", m.Number(3), m.Name("i"))), (m.Augment(Y, "+", X),)),
+        ("j",), m.Range(None, m.Binary("-", m.Number(3), m.Name("i"))), (m.Augment(Y, "+", X),)
+    ),
     "a loop that begins elsewhere": m.For(("j",), m.Range(m.Number(-1), m.Number(2)), (m.Augment(Y, "+", X),)),
-    "a serial loop at the top": m.For(
-        ("j",), m.Range(None, m.Number(2)), (m.Augment(Y, "+", X),), serialize=True),
+    "a serial loop at the top": m.For(("j",), m.Range(None, m.Number(2)), (m.Augment(Y, "+", X),), serialize=True),
     "a branch in a loop": (assign(V, X), loop(m.If(POSITIVE, (assign(V, sine(V)),)))),
     "a branch that assigns": (assign(V, X), m.If(POSITIVE, (assign(V, sine(V)),))),
     "an entry at a dynamic index": (
-        assign(V, m.Vector((X, X))), loop(m.Augment(Y, "+", m.Part(V, (m.Binary("%", J, m.Number(2)),))))),
+        assign(V, m.Vector((X, X))),
+        loop(m.Augment(Y, "+", m.Part(V, (m.Binary("%", J, m.Number(2)),)))),
+    ),
     "a vector changed in a loop": (assign(V, m.Vector((X, X))), loop(assign(V, m.Binary("*", V, X)))),
     "an atomic min or max": m.Evaluate(m.AtomicCall("max", Y, X)),
     "an atomic product": m.Augment(Y, "*", X),
@@ -53,7 +60,7 @@ PLANTED: dict[str, m.Stmt | tuple[m.Stmt, ...]] = {
     "a constant stored": assign(Y, m.Number(1.0)),
     "an unrolled loop": m.For(("j",), m.Unrolled(0, 3), (m.Augment(Y, "+", X),)),
     "an index in arithmetic": loop(m.Augment(Y, "+", m.Binary("*", X, m.Cast(J, f64)))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("trait", TRAITS)
@@ -81,9 +88,10 @@ def test_findings_with_the_same_traits_are_one_family() -> None:
     assert families.wrong_gradients == [family]
 
 
-@pytest.mark.parametrize("other", [
-    finding(CARRIED), finding(INVARIANT, "taichi"), finding(INVARIANT, reason=f"ended with {DIED}: status -6"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [finding(CARRIED), finding(INVARIANT, "taichi"), finding(INVARIANT, reason=f"ended with {DIED}: status -6")],
+)
 def test_other_traits_peers_and_ends_are_other_families(other: Finding) -> None:
     families = Families()
     families.add(finding(INVARIANT))

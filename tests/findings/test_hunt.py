@@ -1,4 +1,5 @@
 """A whole hunt: a peer that is this package with a mistake planted; it is found, made small, and written down."""
+
 from __future__ import annotations
 
 import json
@@ -74,7 +75,7 @@ def test_a_script_whose_numbers_are_not_those_of_differences_says_so(tmp_path: P
     assert known is not None and known.judges == ("dual", "jax")
     text = script(MINUS, "stackgrad", known, "a difference", "0")
     path = tmp_path / "script.py"
-    path.write_text(text.replace("RIGHT = {\"x\": [", "RIGHT = {\"x\": [1.0 + "))
+    path.write_text(text.replace('RIGHT = {"x": [', 'RIGHT = {"x": [1.0 + '))
     found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
     assert found.returncode == 2 and "central differences" in found.stdout
 

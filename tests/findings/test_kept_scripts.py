@@ -1,6 +1,7 @@
 """The scripts of docs/findings, without the peers that they are about: their numbers are right, and each shows a kernel
 of a few lines on which this package is right.
 """
+
 from __future__ import annotations
 
 import ast

@@ -1,4 +1,5 @@
 """The reducer on planted examples: a few lines are left, and they still have what was planted."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Makes the helpers of these tests importable."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """A field of NumPy memory, and what the tests do with a function: trace, print, execute, compare with Python."""
+
 from __future__ import annotations
 
 import itertools

@@ -2,6 +2,7 @@
 
 The line that holds the mistake ends in the comment `# here`; where it is in a function, `at` tells.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """Arithmetic, conversions and atomics: traced kernels write what plain Python writes."""
+
 from __future__ import annotations
 
 import math
@@ -20,7 +21,7 @@ def test_integer_arithmetic(a: int, b: int) -> None:
             out[0] = p // q
             out[1] = p % q
             out[2] = p * q - p + q
-            out[3] = p ** 3
+            out[3] = p**3
             out[4] = p & q
             out[5] = p | q
             out[6] = p ^ q
@@ -51,7 +52,7 @@ def test_mathematics() -> None:
             out[5] = sg.floor(a * 10) + sg.ceil(b * 10) + sg.round(a * 5)
             out[6] = round(b * 3) + math.floor(a * 7) + math.ceil(-b) + np.floor(-a)
             out[7] = min(a, b) + max(a, 1, b)
-            out[8] = pow(a, 3) + sg.pow(b, a) + a ** 2 + a ** b
+            out[8] = pow(a, 3) + sg.pow(b, a) + a**2 + a**b
             out[9] = sg.sgn(a - b) + sg.inv(a) + sg.rcp(b)
             out[10] = sg.select(a > b, a, b) + np.where(a < b, 1.0, 2.0)
             m, e = sg.frexp(a * 100)

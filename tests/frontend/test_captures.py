@@ -1,4 +1,5 @@
 """Fields and their names in the IR; functions of the language outside kernels; types of operators."""
+
 from __future__ import annotations
 
 import ast
@@ -119,16 +120,37 @@ def test_tables_have_no_holes() -> None:
 # ---- functions outside kernels --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "args", "expected"), [
-    ("sin", (0.5,), math.sin(0.5)), ("atan2", (1, 2), math.atan2(1, 2)), ("rsqrt", (4.0,), 0.5), ("inv", (4.0,), 0.25),
-    ("log", (0.0,), -math.inf), ("abs", (-3,), 3), ("sgn", (-2.5,), -1.0), ("floor", (-0.5,), -1.0),
-    ("round", (2.5,), 2.0), ("ceil", (1.2, sg.i32), 2), ("pow", (2, 10), 1024), ("min", (3, 1, 2), 1),
-    ("max", (1.0, 2), 2), ("select", (True, 1, 2), 1), ("cast", (2.7, sg.i32), 2),
-    ("bit_cast", (1.0, sg.i32), 0x3F800000),
-    ("popcnt", (-1,), 32), ("clz", (1,), 31), ("ffs", (8,), 4), ("raw_div", (-7, 2), -3), ("raw_mod", (-7, 2), -1),
-    ("frexp", (8.0,), (0.5, 4)), ("isnan", (math.nan,), True), ("isinf", (-math.inf,), True), ("static", (5,), 5),
-    ("bit_shr", (-1, 28), 15),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [
+        ("sin", (0.5,), math.sin(0.5)),
+        ("atan2", (1, 2), math.atan2(1, 2)),
+        ("rsqrt", (4.0,), 0.5),
+        ("inv", (4.0,), 0.25),
+        ("log", (0.0,), -math.inf),
+        ("abs", (-3,), 3),
+        ("sgn", (-2.5,), -1.0),
+        ("floor", (-0.5,), -1.0),
+        ("round", (2.5,), 2.0),
+        ("ceil", (1.2, sg.i32), 2),
+        ("pow", (2, 10), 1024),
+        ("min", (3, 1, 2), 1),
+        ("max", (1.0, 2), 2),
+        ("select", (True, 1, 2), 1),
+        ("cast", (2.7, sg.i32), 2),
+        ("bit_cast", (1.0, sg.i32), 0x3F800000),
+        ("popcnt", (-1,), 32),
+        ("clz", (1,), 31),
+        ("ffs", (8,), 4),
+        ("raw_div", (-7, 2), -3),
+        ("raw_mod", (-7, 2), -1),
+        ("frexp", (8.0,), (0.5, 4)),
+        ("isnan", (math.nan,), True),
+        ("isinf", (-math.inf,), True),
+        ("static", (5,), 5),
+        ("bit_shr", (-1, 28), 15),
+    ],
+)
 def test_python_meaning(name: str, args: tuple[Any, ...], expected: Any) -> None:
     found = getattr(sg, name)(*args)
     assert found == expected and type(found) in (type(expected), int, float)
@@ -154,21 +176,33 @@ def test_func_is_plain_python_outside_kernels() -> None:
 SINGLE = FrontendOptions()
 
 
-@pytest.mark.parametrize(("operator", "left", "right", "expected"), [
-    (ast.Add, "i32", "i64", "i64"), (ast.Add, "i32", "f16", "f16"), (ast.Mult, "u8", "i32", "i32"),
-    (ast.Add, "u32", "i32", "u32"), (ast.Add, "u1", "u1", "i32"), (ast.Sub, "u1", "f64", "f64"),
-    (ast.Div, "i64", "i32", "f32"), (ast.Div, "f64", "i32", "f64"), (ast.FloorDiv, "i8", "i16", "i16"),
-    (ast.BitAnd, "u1", "u1", "u1"), (ast.BitOr, "u1", "i16", "i16"), (ast.LShift, "u8", "i32", "u8"),
-    (ast.RShift, "i64", "i32", "i64"), (ast.Pow, "i32", "f32", "f32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("operator", "left", "right", "expected"),
+    [
+        (ast.Add, "i32", "i64", "i64"),
+        (ast.Add, "i32", "f16", "f16"),
+        (ast.Mult, "u8", "i32", "i32"),
+        (ast.Add, "u32", "i32", "u32"),
+        (ast.Add, "u1", "u1", "i32"),
+        (ast.Sub, "u1", "f64", "f64"),
+        (ast.Div, "i64", "i32", "f32"),
+        (ast.Div, "f64", "i32", "f64"),
+        (ast.FloorDiv, "i8", "i16", "i16"),
+        (ast.BitAnd, "u1", "u1", "u1"),
+        (ast.BitOr, "u1", "i16", "i16"),
+        (ast.LShift, "u8", "i32", "u8"),
+        (ast.RShift, "i64", "i32", "i64"),
+        (ast.Pow, "i32", "f32", "f32"),
+    ],
+)
 def test_operand_types(operator: type[ast.operator], left: str, right: str, expected: str) -> None:
     types: dict[str, Scalar] = {name: getattr(sg, name) for name in (left, right)}
     assert infer.operand_type(infer.BINARY[operator], types[left], types[right], SINGLE).name == expected
 
 
-@pytest.mark.parametrize(("value", "expected"), [
-    (True, "u1"), (3, "i32"), (-(2**31), "i32"), (2**31, "i64"), (2**63, "u64"), (0.5, "f32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "expected"), [(True, "u1"), (3, "i32"), (-(2**31), "i32"), (2**31, "i64"), (2**63, "u64"), (0.5, "f32")]
+)
 def test_literal_types(value: Any, expected: str) -> None:
     assert infer.literal_type(value, SINGLE).name == expected
 

@@ -1,4 +1,5 @@
 """How deep a kernel may nest: what is plausible works wherever it is compiled, what is not is refused at its line."""
+
 from __future__ import annotations
 
 import linecache
@@ -103,7 +104,7 @@ PLAUSIBLE: dict[str, Callable[[], str]] = {
     ),
     "signs": lambda: body(f"y[i] = {'-' * 400}x[i]"),
     "exits": lambda: exits(250),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shape", PLAUSIBLE)
@@ -119,9 +120,10 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "functions": (functions(900), f"blocks nest more than {NESTING} deep", "functions that are called included"),
     "alternatives": (
         body("y[i] = " + " else ".join(f"sg.exp(x[i]) if sel[i] == {j}" for j in range(400)) + " else 0.0"),
-        f"blocks nest more than {NESTING} deep", "put a part into a kernel of its own",
+        f"blocks nest more than {NESTING} deep",
+        "put a part into a kernel of its own",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shape", REFUSED)

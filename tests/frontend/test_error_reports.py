@@ -1,5 +1,6 @@
 # ruff: noqa: F821, F841 - the mistakes are the point
 """Several mistakes in one kernel; mistakes in functions; the text of an error."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,5 @@
 """Inlined functions and what outlives a loop: traced kernels write what plain Python writes."""
+
 from __future__ import annotations
 
 import stackgrad as sg

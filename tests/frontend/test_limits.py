@@ -1,4 +1,5 @@
 """What would take minutes to compile is refused, at its line, with its size and what to write instead."""
+
 from __future__ import annotations
 
 import itertools
@@ -78,8 +79,18 @@ def outer_product(y: Any) -> None:
 
 
 TOO_LARGE = (
-    zero, one, unit, matrix, identity, diagonal, from_a_list, repeated, comprehension, of_a_type, outer_product
-)  # fmt: skip
+    zero,
+    one,
+    unit,
+    matrix,
+    identity,
+    diagonal,
+    from_a_list,
+    repeated,
+    comprehension,
+    of_a_type,
+    outer_product,
+)
 
 
 def static_loop(y: Any) -> None:

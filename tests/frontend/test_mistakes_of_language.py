@@ -1,5 +1,6 @@
 # ruff: noqa: B007, C416, F401, F821, F823, F841, RET503 - the mistakes are the point
 """What is not in the language, and mistakes in signatures and results."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 # ruff: noqa: B007, C416, F401, F821, F823, F841, RET503 - the mistakes are the point
 """Mistakes in names, elements and loops."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -104,8 +105,12 @@ def field_after_a_local_of_its_name():
         x[i] = grid[i, 0]  # here
 
 
-@mistake(KernelTypeError, "a local holds numbers, vectors, matrices and structs, not the field `zero`", "n = zero",
-         "index it")  # fmt: skip
+@mistake(
+    KernelTypeError,
+    "a local holds numbers, vectors, matrices and structs, not the field `zero`",
+    "n = zero",
+    "index it",
+)
 def field_as_a_local():
     n = zero  # here
 
@@ -166,8 +171,12 @@ def field_as_a_number():
     zero[None] = x + 1.0  # here
 
 
-@mistake(KernelTypeError, "a sequence `fields` is indexed with a value that is not known at compile time",
-         "fields[i]", "sg.static(range(n))")  # fmt: skip
+@mistake(
+    KernelTypeError,
+    "a sequence `fields` is indexed with a value that is not known at compile time",
+    "fields[i]",
+    "sg.static(range(n))",
+)
 def dynamic_index_of_a_list():
     for i in range(2):
         fields[i][0] = 1.0  # here

@@ -1,5 +1,6 @@
 # ruff: noqa: B007, C416, F401, F821, F823, F841, RET503 - the mistakes are the point
 """Mistakes in types and calls."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -261,7 +262,7 @@ def static_of_an_element():
 
 @mistake(KernelSyntaxError, "static assertion failed: too small", "sg.static_assert(FACTOR > 3, 'too small')")
 def static_assertion():
-    sg.static_assert(FACTOR > 3, 'too small')  # here
+    sg.static_assert(FACTOR > 3, "too small")  # here
 
 
 @mistake(KernelSyntaxError, "the static value `a` cannot change in a block that may run or not", "a")

@@ -1,5 +1,6 @@
 # ruff: noqa: F823, F841 - locals that only hold a mistake
 """One mistake with vectors, matrices or structs in a kernel, one located error with its cure."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -40,8 +41,7 @@ BIG = np.ones((9, 9))
 TEXT = np.array(["a", "b"])
 
 
-@mistake(KernelTypeError, "`+` is given a vector of 3 and a vector of 2", "w[0] + sg.Vector([1.0, 2.0])",
-         "same shape")  # fmt: skip
+@mistake(KernelTypeError, "`+` is given a vector of 3 and a vector of 2", "w[0] + sg.Vector([1.0, 2.0])", "same shape")
 def sum_of_other_lengths():
     x[0] = (w[0] + sg.Vector([1.0, 2.0])).x  # here
 
@@ -52,8 +52,9 @@ def entrywise_product_of_matrix_and_vector():
     x[0] = (m * v).sum()  # here
 
 
-@mistake(KernelTypeError, "`@` is given a 2×2 matrix and a vector of 3: 2 columns do not meet 3 rows",
-         "mat2(1.0) @ w[0]")  # fmt: skip
+@mistake(
+    KernelTypeError, "`@` is given a 2×2 matrix and a vector of 3: 2 columns do not meet 3 rows", "mat2(1.0) @ w[0]"
+)
 def product_of_other_shapes():
     x[0] = (mat2(1.0) @ w[0]).x  # here
 
@@ -85,8 +86,7 @@ def vector_in_an_element():
     x[0] = w[1]  # here
 
 
-@mistake(KernelTypeError, "a vector of 3 is made of 3 numbers or one, not of 2", "vec3(1.0, 2.0)",
-         "3 numbers")  # fmt: skip
+@mistake(KernelTypeError, "a vector of 3 is made of 3 numbers or one, not of 2", "vec3(1.0, 2.0)", "3 numbers")
 def too_few_entries():
     v = vec3(1.0, 2.0)  # here
 
@@ -101,8 +101,7 @@ def ragged_rows():
     m = sg.Matrix([[1.0], [2.0, 3.0]])  # here
 
 
-@mistake(KernelTypeError, "`Vector` is given the entries of a 2×2", "sg.Vector([[1.0, 2.0], [3.0, 4.0]])",
-         "Matrix")  # fmt: skip
+@mistake(KernelTypeError, "`Vector` is given the entries of a 2×2", "sg.Vector([[1.0, 2.0], [3.0, 4.0]])", "Matrix")
 def vector_of_rows():
     m = sg.Vector([[1.0, 2.0], [3.0, 4.0]])  # here
 
@@ -112,8 +111,9 @@ def vector_of_a_number():
     v = sg.Vector(3)  # here
 
 
-@mistake(KernelTypeError, "the extents of `Vector.zero` are positive integers", "sg.Vector.zero(sg.f64, n[0])",
-         "constants")  # fmt: skip
+@mistake(
+    KernelTypeError, "the extents of `Vector.zero` are positive integers", "sg.Vector.zero(sg.f64, n[0])", "constants"
+)
 def extent_of_a_vector():
     v = sg.Vector.zero(sg.f64, n[0])  # here
 
@@ -215,21 +215,22 @@ def number_in_a_struct():
     b = 2.0  # here
 
 
-@mistake(KernelTypeError, "`add` works on numbers and vectors, not on the struct Body", "sg.atomic_add(b, 1.0)",
-         "parts")  # fmt: skip
+@mistake(
+    KernelTypeError, "`add` works on numbers and vectors, not on the struct Body", "sg.atomic_add(b, 1.0)", "parts"
+)
 def updated_struct():
     b = Body(mass=1.0)
     sg.atomic_add(b, 1.0)  # here
 
 
-@mistake(KernelTypeError, "`determinant` takes a square matrix, not a 1×2 matrix",
-         "sg.Matrix([[1.0, 2.0]]).determinant()")  # fmt: skip
+@mistake(
+    KernelTypeError, "`determinant` takes a square matrix, not a 1×2 matrix", "sg.Matrix([[1.0, 2.0]]).determinant()"
+)
 def determinant_of_a_row():
     x[0] = sg.Matrix([[1.0, 2.0]]).determinant()  # here
 
 
-@mistake(KernelTypeError, "its closed form is known up to 4×4", "sg.Matrix.identity(sg.f64, 5).inverse()",
-         "loop")  # fmt: skip
+@mistake(KernelTypeError, "its closed form is known up to 4×4", "sg.Matrix.identity(sg.f64, 5).inverse()", "loop")
 def large_inverse():
     x[0] = sg.Matrix.identity(sg.f64, 5).inverse()[0, 0]  # here
 
@@ -245,8 +246,12 @@ def dot_with_a_matrix():
     x[0] = w[0].dot(mat2(1.0))  # here
 
 
-@mistake(KernelTypeError, "`a if c else b` chooses between a vector of 3 and a vector of 2",
-         "w[0] if n[0] > 0 else sg.Vector([1.0, 2.0])", "alike")  # fmt: skip
+@mistake(
+    KernelTypeError,
+    "`a if c else b` chooses between a vector of 3 and a vector of 2",
+    "w[0] if n[0] > 0 else sg.Vector([1.0, 2.0])",
+    "alike",
+)
 def choice_of_shapes():
     v = w[0] if n[0] > 0 else sg.Vector([1.0, 2.0])  # here
 
@@ -263,14 +268,14 @@ def results_of_shapes():
     x[0] = one_or_the_other(w[0]).x
 
 
-@mistake(KernelSyntaxError, "is a value here, and its parts cannot be assigned", "(w[0] + 1.0)[0]",
-         "new local")  # fmt: skip
+@mistake(KernelSyntaxError, "is a value here, and its parts cannot be assigned", "(w[0] + 1.0)[0]", "new local")
 def part_of_a_value():
     (w[0] + 1.0)[0] = 2.0  # here
 
 
-@mistake(KernelTypeError, "the NumPy array `BIG` of shape (9, 9) cannot be a constant of the kernel", "BIG @ w[0]",
-         "field")  # fmt: skip
+@mistake(
+    KernelTypeError, "the NumPy array `BIG` of shape (9, 9) cannot be a constant of the kernel", "BIG @ w[0]", "field"
+)
 def large_array():
     x[0] = (BIG @ w[0]).x  # here
 

@@ -1,4 +1,5 @@
 """Traced kernels, run on the reference, write what plain Python writes when it runs the same function."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Where kernels come from: files, notebooks, exec, prompts; closures and late binding."""
+
 from __future__ import annotations
 
 import inspect
@@ -50,11 +51,9 @@ def test_cell_of_a_notebook() -> None:
     assert str(error).startswith("<ipython-input-8-abc>:6:")
 
 
-@pytest.mark.parametrize(("file", "cure"), [
-    ("<string>", "linecache.cache"),
-    ("<stdin>", "Python 3.13"),
-    ("/nowhere/at/all.py", "readable"),
-])
+@pytest.mark.parametrize(
+    ("file", "cure"), [("<string>", "linecache.cache"), ("<stdin>", "Python 3.13"), ("/nowhere/at/all.py", "readable")]
+)
 def test_no_source(file: str, cure: str) -> None:
     k = define(CELL.format("1.0"), file, known=False)
     error = failure(k, KernelSyntaxError)
@@ -128,10 +127,7 @@ def decorated(*values: Any) -> Any:
 
 
 def test_decorators_above_and_signatures_over_lines() -> None:
-    @decorated(
-        1,
-        2,
-    )
+    @decorated(1, 2)
     @decorated("def k():")
     def k(
         a: sg.f64,
@@ -139,13 +135,9 @@ def test_decorators_above_and_signatures_over_lines() -> None:
         c: int = 0,
     ) -> None:
         """A text
-    that is not indented
+        that is not indented
         """
-        x[0] = (
-            a
-            + b
-            + c
-        )  # fmt: skip
+        x[0] = a + b + c
 
     made = traced(k)
     assert [(a.name, a.type) for a in made.arguments] == [("a", sg.f64), ("b", sg.i32), ("c", sg.i32)]

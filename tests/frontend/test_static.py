@@ -1,4 +1,5 @@
 """What is known at compile time: unrolling, picking, lists of fields, constants."""
+
 from __future__ import annotations
 
 import math
@@ -108,7 +109,7 @@ def test_constants_of_objects() -> None:
 
 def test_arithmetic_of_constants_is_that_of_python() -> None:
     def k():
-        y[0] = 7 // 2 + 7 % -4 + 2 ** 10 / 3 - (1 << 4)
+        y[0] = 7 // 2 + 7 % -4 + 2**10 / 3 - (1 << 4)
         y[1] = min(3, 4) * max(1.5, 2) + abs(-3) + int(2.9) + float(3) + (5 > 3 > 1)
         y[2] = -(2 - 5) + ~4 + round(2.5) + (3 if 1 < 2 else 4) + (not True)
 

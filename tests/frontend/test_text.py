@@ -1,4 +1,5 @@
 """Small kernels and the IR that they become."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -22,7 +23,9 @@ def test_parallel_range_and_arguments() -> None:
     assert [(a.name, a.type) for a in made.arguments] == [("a", sg.f32), ("m", sg.i32)]
     assert list(made.arrays.items()) == [("x", x), ("y", y)]
     assert made.kernel.array_types() == {"y": ArrayType(sg.f32, 1), "x": ArrayType(sg.f32, 1, grad=True)}
-    check_text(text(k, SINGLE), """
+    check_text(
+        text(k, SINGLE),
+        """
         kernel k(a: f32, m: i32, x: f32[1] grad, y: f32[1]) {
           bounds {
             %0: i32 = arg m
@@ -34,7 +37,8 @@ def test_parallel_range_and_arguments() -> None:
             store y[%2], %5
           }
         }
-    """)
+    """,
+    )
 
 
 def test_inner_loop_carries_a_local() -> None:
@@ -45,7 +49,9 @@ def test_inner_loop_carries_a_local() -> None:
                 v = v * 0.5
             y[i] = v
 
-    check_text(body(k, SINGLE), """
+    check_text(
+        body(k, SINGLE),
+        """
         bounds {
           %0: i32 = shape x, 0
           %1: i32 = const 0
@@ -64,7 +70,8 @@ def test_inner_loop_carries_a_local() -> None:
           %10: f32 = get v
           store y[%2], %10
         }
-    """)
+    """,
+    )
 
 
 def test_serial_code_between_parallel_loops() -> None:
@@ -74,7 +81,9 @@ def test_serial_code_between_parallel_loops() -> None:
             total += x[i]
         scalar[None] = total
 
-    check_text(body(k, SINGLE), """
+    check_text(
+        body(k, SINGLE),
+        """
         serial {
           %0: f32 = const 0.0
           local total: f32
@@ -93,7 +102,8 @@ def test_serial_code_between_parallel_loops() -> None:
           %7: f32 = get total
           store scalar[], %7
         }
-    """)
+    """,
+    )
 
 
 def test_box_of_ndrange_and_struct_for() -> None:
@@ -105,7 +115,9 @@ def test_box_of_ndrange_and_struct_for() -> None:
 
     first, second = traced(k).kernel.tasks
     assert len(first.indices) == len(second.indices) == 2
-    check_text(body(k), """
+    check_text(
+        body(k),
+        """
         bounds {
           %0: i32 = const 0
           %1: i32 = const 1
@@ -124,7 +136,8 @@ def test_box_of_ndrange_and_struct_for() -> None:
           %13: f64 = const 1.0
           %14: f64 = atomic add z[%11, %12], %13
         }
-    """)
+    """,
+    )
 
 
 def test_inner_box_is_a_nest_of_loops() -> None:
@@ -148,7 +161,9 @@ def test_parallel_steps() -> None:
         for i in range(a, b, -3):
             flags[i] = i
 
-    check_text(body(k), """
+    check_text(
+        body(k),
+        """
         serial {
           %0: i32 = arg a
           %1: i32 = arg b
@@ -171,7 +186,8 @@ def test_parallel_steps() -> None:
           %16: i32 = add %0, %15
           store flags[%16], %16
         }
-    """)
+    """,
+    )
 
 
 def test_serial_steps_and_reversed() -> None:
@@ -200,7 +216,9 @@ def test_short_circuit_is_a_branch_only_if_it_must_be() -> None:
         if i != 0 or 8 // i == 2:
             flags[0] = 1
 
-    check_text(body(loads, SINGLE), """
+    check_text(
+        body(loads, SINGLE),
+        """
         serial {
           %0: i32 = arg i
           %1: i32 = const 4
@@ -221,7 +239,8 @@ def test_short_circuit_is_a_branch_only_if_it_must_be() -> None:
             store flags[%8], %9
           }
         }
-    """)
+    """,
+    )
     ops = [s.op for s in walk_kernel(traced(cheap).kernel) if isinstance(s, n.Op)]
     assert "logical_and" in ops and "logical_or" in ops
     assert [type(s) for s in walk_kernel(traced(cheap).kernel)].count(n.If) == 1

@@ -1,4 +1,5 @@
 """Values, names, functions and exits in the IR that small kernels become."""
+
 from __future__ import annotations
 
 import pytest
@@ -83,7 +84,9 @@ def test_early_returns_leave_a_scope() -> None:
     def k(i: sg.i32):
         z[0, 0] = pick(i)
 
-    check_text(body(k), """
+    check_text(
+        body(k),
+        """
         serial {
           %0: i32 = arg i
           local pick: f64
@@ -107,7 +110,8 @@ def test_early_returns_leave_a_scope() -> None:
           %9: i32 = const 0
           store z[%8, %9], %7
         }
-    """)
+    """,
+    )
 
 
 def test_single_return_needs_no_scope_and_unassigned_parameters_no_local() -> None:
@@ -119,7 +123,9 @@ def test_single_return_needs_no_scope_and_unassigned_parameters_no_local() -> No
     def k(a: sg.f64):
         z[0, 0] = scaled(a, 2)
 
-    check_text(body(k), """
+    check_text(
+        body(k),
+        """
         serial {
           %0: f64 = arg a
           %1: f64 = const 2.0
@@ -133,7 +139,8 @@ def test_single_return_needs_no_scope_and_unassigned_parameters_no_local() -> No
           %7: i32 = const 0
           store z[%6, %7], %5
         }
-    """)
+    """,
+    )
 
 
 def test_function_without_result_keeps_its_loops_parallel() -> None:
@@ -202,7 +209,9 @@ def test_print_and_assert() -> None:
         assert a > 0.0, f"only {sg.static('positive')} values"
         assert a < 9.0
 
-    check_text(body(k), """
+    check_text(
+        body(k),
+        """
         serial {
           %0: f64 = arg a
           %1: f64 = arg a
@@ -218,7 +227,8 @@ def test_print_and_assert() -> None:
           %9: u1 = cmp_lt %7, %8
           assert %9, "assertion failed: a < 9.0"
         }
-    """)
+    """,
+    )
 
 
 def test_while_tests_before_each_run() -> None:

@@ -1,4 +1,5 @@
 """Planted mistakes, a small program, samplers that worker processes can import, and runs in this process."""
+
 from __future__ import annotations
 
 import multiprocessing
@@ -47,12 +48,16 @@ def loop_program(trips: tuple[int, ...] = (0, 1, 3, 7)) -> Program:
     i, v = m.Name("i"), m.Name("v")
     square = m.Binary("*", v, v)
     body = (
-        m.For(("i",), m.Over("x"), (
-            m.Assign((v,), (m.Element("x", (i,)),)),
-            m.For(("j",), m.Range(None, m.Element("n", (i,))), (m.Assign((v,), (m.Call("sin", (square,)),)),)),
-            m.Assign((m.Element("y", (i,)),), (v,)),
-        )),
-    )  # fmt: skip
+        m.For(
+            ("i",),
+            m.Over("x"),
+            (
+                m.Assign((v,), (m.Element("x", (i,)),)),
+                m.For(("j",), m.Range(None, m.Element("n", (i,))), (m.Assign((v,), (m.Call("sin", (square,)),)),)),
+                m.Assign((m.Element("y", (i,)),), (v,)),
+            ),
+        ),
+    )
     lanes = len(trips)
     reals = tuple(0.5 + 0.25 * k for k in range(lanes))
     fields = (m.Field("x", f32, (lanes,), True), m.Field("n", i32, (lanes,)), m.Field("y", f32, (lanes,), True))

@@ -1,4 +1,5 @@
 """One case: what is compared, what kind of program it was, and that a mistake is seen by the comparison it concerns."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,11 +22,23 @@ from stackgrad.harness.peers import Answer, Peer
 from stackgrad.harness.strategies import sample
 
 ALL = {
-    ("forward", "text"), ("forward", "optimised"), ("forward", "cpu"), ("reverse", "counted"), ("reverse", "cpu"),
-    ("reverse", "classic"), ("reverse", "dual"), ("reverse", "jax"), ("reverse", "types"),
-    ("reverse", "text"), ("reverse", "tangent"), ("reverse", "policy"), ("forward", "cpu-masked"),
-    ("reverse", "cpu-masked"), ("reverse", "again"), ("reverse", "sizes"),
-}  # fmt: skip
+    ("forward", "text"),
+    ("forward", "optimised"),
+    ("forward", "cpu"),
+    ("reverse", "counted"),
+    ("reverse", "cpu"),
+    ("reverse", "classic"),
+    ("reverse", "dual"),
+    ("reverse", "jax"),
+    ("reverse", "types"),
+    ("reverse", "text"),
+    ("reverse", "tangent"),
+    ("reverse", "policy"),
+    ("forward", "cpu-masked"),
+    ("reverse", "cpu-masked"),
+    ("reverse", "again"),
+    ("reverse", "sizes"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +100,18 @@ def test_a_backend_that_computes_something_else(runner: Runner) -> None:
     assert {j.key for j in result.disagreements} == {("forward", "cpu"), ("reverse", "cpu")}
 
 
-@pytest.mark.parametrize(("found", "outcome"), [
-    (("ok", "unsupported"), "ok"),
-    (("unsupported",), "unsupported"),
-    (("poisoned", "unsupported"), "poisoned"),
-    (("poisoned", "undecided", "unsupported"), "undecided"),
-    (("ok", "poisoned"), "ok"),
-    (("undecided", "disagree"), "disagreement"),
-    (("trap", "trap"), "trap"),
-])
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (("ok", "unsupported"), "ok"),
+        (("unsupported",), "unsupported"),
+        (("poisoned", "unsupported"), "poisoned"),
+        (("poisoned", "undecided", "unsupported"), "undecided"),
+        (("ok", "poisoned"), "ok"),
+        (("undecided", "disagree"), "disagreement"),
+        (("trap", "trap"), "trap"),
+    ],
+)
 def test_outcomes(found: tuple[str, ...], outcome: str) -> None:
     judged = tuple(Judged("forward", f"e{k}", "plain", v) for k, v in enumerate(found))  # type: ignore[arg-type]
     assert Result(judged).outcome == outcome

@@ -1,4 +1,5 @@
 """From a planted mistake to its line: it is found, made small, kept, run again and bisected."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -104,7 +105,12 @@ def test_what_is_kept_of_a_finding(derivative: Story) -> None:
     assert entry.program == derivative.small.program
     assert entry.key == ("reverse", "dual")
     assert {p.name for p in derivative.folder.iterdir()} == {
-        "case.py", "kernel.ir", "plan.json", "program.json", "verdict.txt"}
+        "case.py",
+        "kernel.ir",
+        "plan.json",
+        "program.json",
+        "verdict.txt",
+    }
     lines = (derivative.folder / "verdict.txt").read_text().splitlines()
     assert lines[0].split() == ["direction", "executor", "against", "verdict", "reason"]
     assert [line for line in lines if line.split()[3] == "disagree"]

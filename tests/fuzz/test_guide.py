@@ -1,4 +1,5 @@
 """Steered cases: what a run has not reached comes more often and sooner, and a case is the same however it is run."""
+
 from __future__ import annotations
 
 from collections import Counter

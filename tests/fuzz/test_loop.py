@@ -1,4 +1,5 @@
 """The loop: statistics add up, a run is determined by its seed, and what kills a process is a finding and no more."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,5 @@
 """Gradients of which only a launch tells whether they are right: judged where marks find nothing, refused where not."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,10 +26,7 @@ def program(places: tuple[int, ...], claim: bool = False, scale: float = 0.5) ->
     place: m.Expr = m.Element("t", (i,))
     element = m.Element("y", (k,))
     value = m.Binary("*", m.Call("sin", (element,)), m.Number(scale))
-    body = (
-        m.Assign((k,), (m.Call("assume_unique", (place,)) if claim else place,)),
-        m.Assign((element,), (value,)),
-    )
+    body = (m.Assign((k,), (m.Call("assume_unique", (place,)) if claim else place,)), m.Assign((element,), (value,)))
     loop = m.For(("i",), m.Over("x"), body)
     fields = (m.Field("x", f64, (4,)), m.Field("t", i32, (4,)), m.Field("y", f64, (4,), True))
     numbers = (0.25, 0.5, 0.75, 1.25)

@@ -1,4 +1,5 @@
 """What backends find of iterations that meet: the same kind at the same place, whichever iterations they name."""
+
 from __future__ import annotations
 
 import pytest
@@ -13,20 +14,26 @@ def error(text: str) -> NotDifferentiable:
     return NotDifferentiable(text)
 
 
-@pytest.mark.parametrize("ours, theirs", [
-    (CLAIM.format(0, 3, "o[2]"), CLAIM.format(0, 4, "o[2]")),
-    (CLAIM.format("(0, 1)", "(2, 0)", "o[2, 1]"), CLAIM.format("(1, 1)", "(2, 3)", "o[0, 0]")),
-    (READ.format(0, "x[1]", 3, 7), READ.format(1, "x[0]", 2, 7)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [
+        (CLAIM.format(0, 3, "o[2]"), CLAIM.format(0, 4, "o[2]")),
+        (CLAIM.format("(0, 1)", "(2, 0)", "o[2, 1]"), CLAIM.format("(1, 1)", "(2, 3)", "o[0, 0]")),
+        (READ.format(0, "x[1]", 3, 7), READ.format(1, "x[0]", 2, 7)),
+    ],
+)
 def test_other_iterations_are_no_difference(ours, theirs):
     assert difference("cuda", error(ours), error(theirs)) == ""
 
 
-@pytest.mark.parametrize("ours, theirs", [
-    (CLAIM.format(0, 3, "o[2]"), CLAIM.format(0, 3, "p[2]")),
-    (READ.format(0, "x[1]", 3, 7), READ.format(0, "x[1]", 3, 8)),
-    (READ.format(0, "x[1]", 3, 7), CLAIM.format(0, 3, "x[1]")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [
+        (CLAIM.format(0, 3, "o[2]"), CLAIM.format(0, 3, "p[2]")),
+        (READ.format(0, "x[1]", 3, 7), READ.format(0, "x[1]", 3, 8)),
+        (READ.format(0, "x[1]", 3, 7), CLAIM.format(0, 3, "x[1]")),
+    ],
+)
 def test_another_place_or_reason_is_one(ours, theirs):
     assert difference("cuda", error(ours), error(theirs)).startswith("cuda: ")
     assert difference("cuda", None, error(theirs)) and difference("cuda", error(ours), None)

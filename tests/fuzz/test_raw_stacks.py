@@ -1,4 +1,5 @@
 """Raw adstack kernels beside the program of a case: drawn by the plan, judged on backends, kept in findings."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -33,13 +34,19 @@ def test_a_kernel_that_reads_an_empty_stack_goes_on_with_zero() -> None:
         run(read_as_zero(case.kernel), case.memory(), {})
 
 
-@pytest.mark.parametrize(("found", "reason"), [
-    (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 4"), ""),
-    (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and the loop of the push made it 9"), ""),
-    (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 2"), "numbers of two threads"),
-    (Trap("OutOfBounds", "index 3"), "the language: AdstackOverflow"),
-    (Ok({}), "the language: AdstackOverflow"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 4"), ""),
+        (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and the loop of the push made it 9"), ""),
+        (
+            Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 2"),
+            "numbers of two threads",
+        ),
+        (Trap("OutOfBounds", "index 3"), "the language: AdstackOverflow"),
+        (Ok({}), "the language: AdstackOverflow"),
+    ],
+)
 def test_reports_of_overflows(found: Outcome, reason: str) -> None:
     said = raw_stacks._misreported(found)
     assert (reason in said) if reason else not said
@@ -68,6 +75,7 @@ def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
 
 def test_shares() -> None:
     """Seldom on the CPU, whose stacks have tests of their own; in every second case of a device."""
-    rare, often = (np.mean([plan_for(seed, backends).stacks > 0 for seed in range(400)])
-                   for backends in (("cpu",), ("vulkan",)))  # fmt: skip
+    rare, often = (
+        np.mean([plan_for(seed, backends).stacks > 0 for seed in range(400)]) for backends in (("cpu",), ("vulkan",))
+    )
     assert 0.02 < rare < 0.12 and 0.4 < often < 0.6

@@ -1,4 +1,5 @@
 """Programs under tapes beside the program of a case: what they mean, that the runtime gets them right, and mistakes."""
+
 from __future__ import annotations
 
 import random
@@ -27,13 +28,16 @@ def fresh() -> Iterator[None]:
     sg.reset()
 
 
-@pytest.mark.parametrize(("steps", "gradient"), [
-    ((Step("copy", 1, 0),), [[2, 4, 6], [0, 0, 0], [1, 2, 3]]),
-    ((Step("square", 1, 0),), [[3, 10, -3], [0, 0, 0], [1, 2, 3]]),
-    ((Step("copy", 1, 0), Step("element", 1, 0, 2, 5)), [[2, 4, 3], [0, 0, 0], [1, 2, 3]]),
-    ((Step("fill", 1, 0, 0, 5), Step("copy", 2, 1)), [[1, 2, 3], [2, 4, 6], [0, 0, 0]]),
-    ((Step("multiply", 1, 0), Step("copy", 0, 0)), [[3, 2, 6], [1, 4, -3], [1, 2, 3]]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("steps", "gradient"),
+    [
+        ((Step("copy", 1, 0),), [[2, 4, 6], [0, 0, 0], [1, 2, 3]]),
+        ((Step("square", 1, 0),), [[3, 10, -3], [0, 0, 0], [1, 2, 3]]),
+        ((Step("copy", 1, 0), Step("element", 1, 0, 2, 5)), [[2, 4, 3], [0, 0, 0], [1, 2, 3]]),
+        ((Step("fill", 1, 0, 0, 5), Step("copy", 2, 1)), [[1, 2, 3], [2, 4, 6], [0, 0, 0]]),
+        ((Step("multiply", 1, 0), Step("copy", 0, 0)), [[3, 2, 6], [1, 4, -3], [1, 2, 3]]),
+    ],
+)
 def test_meanings(steps: tuple[Step, ...], gradient: list[list[float]]) -> None:
     """By hand: the loss is the sum of (i + 1) x[i] of all fields."""
     assert meaning(TapeProgram(CONTENT, steps))[1].tolist() == gradient

@@ -1,4 +1,5 @@
 """The fuzzer of IR texts: whatever stands in a text, the error is one of ours."""
+
 from __future__ import annotations
 
 import random

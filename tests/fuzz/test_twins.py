@@ -1,4 +1,5 @@
 """Twins of programs: written otherwise, the same to the last bit, and with the same gradient."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -32,7 +33,7 @@ SQUARES = over_lanes(
         m.Assign((V,), (m.Binary("+", m.Binary("*", V, W), m.Binary("*", m.Number(0.1), J)),)),
     ),
     m.Assign((Y,), (V,)),
-)  # fmt: skip
+)
 
 
 def lines(program: Program | None) -> list[str]:
@@ -52,11 +53,15 @@ def test_a_value_is_made_again_in_the_loop() -> None:
     assert text.count("w = sg.sin(x[i])") == 2 and text.count("v = x[i]") == 1
 
 
-@pytest.mark.parametrize("program", [
-    over_lanes(m.Assign((W,), (X,)), counted(m.Assign((X,), (W,)))),
-    over_lanes(m.Assign((W,), (m.Random(),)), counted(m.Assign((Y,), (W,)))),
-    over_lanes(m.Assign((V,), (X,)), m.Assign((W,), (V,)), counted(m.Augment(V, "+", W), end=9)),
-], ids=["written array", "random number", "operand that changes"])  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [
+        over_lanes(m.Assign((W,), (X,)), counted(m.Assign((X,), (W,)))),
+        over_lanes(m.Assign((W,), (m.Random(),)), counted(m.Assign((Y,), (W,)))),
+        over_lanes(m.Assign((V,), (X,)), m.Assign((W,), (V,)), counted(m.Augment(V, "+", W), end=9)),
+    ],
+    ids=["written array", "random number", "operand that changes"],
+)
 def test_what_would_differ_is_left(program: Program) -> None:
     assert recomputed(program) is None
 
@@ -84,8 +89,11 @@ def test_twins_of_random_programs_agree() -> None:
 
 def test_a_wrong_twin_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A twin that is none: its loop runs once less."""
-    less = over_lanes(*SQUARES.kernel.body[0].body[:2], counted(*SQUARES.kernel.body[0].body[2].body, end=2),  # type: ignore[attr-defined]
-                      SQUARES.kernel.body[0].body[3])  # type: ignore[attr-defined]  # fmt: skip
+    less = over_lanes(
+        *SQUARES.kernel.body[0].body[:2],
+        counted(*SQUARES.kernel.body[0].body[2].body, end=2),  # type: ignore[attr-defined]
+        SQUARES.kernel.body[0].body[3],
+    )  # type: ignore[attr-defined]
     monkeypatch.setitem(TWINS, "unrolled", lambda program: less)  # type: ignore[misc]
     judged = Runner(Setup()).run(Job(0, SQUARES, Plan())).disagreements
     assert {j.key for j in judged} == {("forward", "unrolled"), ("reverse", "unrolled")}

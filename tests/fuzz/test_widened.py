@@ -1,4 +1,5 @@
 """Masked code on several threads, in small launches: what was decided for the dispatch holds for the tasks too."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Verdicts for tests of the loop over IR texts: a case that is a finding, one that hangs, one that ends its process."""
+
 from __future__ import annotations
 
 import os

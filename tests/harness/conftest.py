@@ -1,4 +1,5 @@
 """Recorded launches made by hand, and the panel that judges them."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """Recorded launches made by hand, and executors that are wrong in a known way."""
+
 from __future__ import annotations
 
 import textwrap

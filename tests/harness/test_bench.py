@@ -1,4 +1,5 @@
 """The benchmark that sets libraries side by side: what it prints, and that every work runs and checks its gradient."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """Reports: rows, counts, failures, JSON."""
+
 from __future__ import annotations
 
 import json

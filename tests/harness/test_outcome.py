@@ -1,4 +1,5 @@
 """Outcomes: what an exception means."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -17,13 +18,16 @@ def _raising(error: Exception) -> Outcome:
     return attempt(run)
 
 
-@pytest.mark.parametrize(("error", "outcome"), [
-    (OutOfBounds("index 3"), Trap("OutOfBounds", "index 3")),
-    (NotDifferentiable("no", "cure", _SPAN), Refused("p.py:3:5: no")),
-    (UnsupportedError("not yet", "cure", _SPAN), Unsupported("p.py:3:5: not yet")),
-    (NotDifferentiable("no", "cure"), Refused("no")),
-    (KeyError("x"), Trap("KeyError", "'x'")),
-])
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (OutOfBounds("index 3"), Trap("OutOfBounds", "index 3")),
+        (NotDifferentiable("no", "cure", _SPAN), Refused("p.py:3:5: no")),
+        (UnsupportedError("not yet", "cure", _SPAN), Unsupported("p.py:3:5: not yet")),
+        (NotDifferentiable("no", "cure"), Refused("no")),
+        (KeyError("x"), Trap("KeyError", "'x'")),
+    ],
+)
 def test_exceptions_become_outcomes(error: Exception, outcome: Outcome) -> None:
     assert _raising(error) == outcome
 

@@ -1,4 +1,5 @@
 """Replays: right kernels pass, and every way of being wrong is found by the executor that can see it."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -81,13 +82,16 @@ def test_random_numbers_are_replayed(panel: Panel) -> None:
 
 
 def test_integers_and_scalars() -> None:
-    kernel = over("x: f64[1], n: i32[1], by: i32, s: f64", """\
+    kernel = over(
+        "x: f64[1], n: i32[1], by: i32, s: f64",
+        """\
 %3: i32 = arg by
 %4: i32 = load n[%2]
 %5: i32 = mul %4, %3
 store n[%2], %5
 %6: f64 = arg s
-store x[%2], %6""")
+store x[%2], %6""",
+    )
     launch = recorded(kernel, {"x": np.zeros(3), "n": np.arange(3, dtype=np.int32)}, by=3, s=0.5)
     found = cases_of(launch, quiet())
     assert found["forward", "f64"].verdict == "ok"
@@ -265,8 +269,9 @@ def test_a_pole_within_rounding_poisons() -> None:
 
 
 def test_races_decide_nothing() -> None:
-    launch = recorded(over("x: f64[1], y: f64[0]", "%3: f64 = load x[%2]\nstore y[], %3"),
-                      {"x": np.arange(3.0), "y": np.zeros(())})  # fmt: skip
+    launch = recorded(
+        over("x: f64[1], y: f64[0]", "%3: f64 = load x[%2]\nstore y[], %3"), {"x": np.arange(3.0), "y": np.zeros(())}
+    )
     case = cases_of(launch, quiet())["forward", "f64"]
     assert verdicts(case)["cpu"] == "undecided" and case.verdict == "undecided"
 
@@ -281,12 +286,16 @@ def test_a_trap_on_the_reference_is_a_trap_everywhere() -> None:
 
 def test_refused_gradients() -> None:
     """x[i] = 2 x[i+1] reads after writes of other iterations."""
-    kernel = over("x: f64[1] grad, y: f64[1] grad", """\
+    kernel = over(
+        "x: f64[1] grad, y: f64[1] grad",
+        """\
 %3: i32 = const 1
 %4: i32 = add %2, %3
 %5: f64 = load x[%4]
 %6: f64 = sin %5
-store x[%2], %6""", array="y")
+store x[%2], %6""",
+        array="y",
+    )
     case = cases_of(recorded(kernel, {"x": np.ones(4), "y": np.ones(3)}), quiet())["reverse", "f64"]
     assert case.verdict == "refused" and case.reason and "\n" not in case.reason
 

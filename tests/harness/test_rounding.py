@@ -1,4 +1,5 @@
 """The bound: what it lets pass, and that nothing else passes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -87,13 +88,16 @@ def test_integers_beyond_the_reals() -> None:
     assert difference(a, a) == (0.0, True)
 
 
-@pytest.mark.parametrize(("a", "b", "alike"), [
-    ([np.nan, 1], [np.nan, 1], True),
-    ([np.nan, 1], [1, np.nan], False),
-    ([np.inf], [np.inf], True),
-    ([np.inf], [-np.inf], False),
-    ([np.inf], [1e308], False),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "alike"),
+    [
+        ([np.nan, 1], [np.nan, 1], True),
+        ([np.nan, 1], [1, np.nan], False),
+        ([np.inf], [np.inf], True),
+        ([np.inf], [-np.inf], False),
+        ([np.inf], [1e308], False),
+    ],
+)
 def test_not_numbers_must_match(a: list[float], b: list[float], alike: bool) -> None:
     assert difference(np.array(a), np.array(b))[1] is alike
 

@@ -1,4 +1,5 @@
 """Each test of host data starts with a fresh runtime, in double precision."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

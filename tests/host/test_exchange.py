@@ -1,4 +1,5 @@
 """Fields and ndarrays exchanged with NumPy, JAX and DLPack: copies, shared memory, and what is known of it then."""
+
 from __future__ import annotations
 
 import sys
@@ -165,18 +166,21 @@ class Elsewhere:
         return 2, 0
 
 
-@pytest.mark.parametrize(("act", "kind", "words"), [
-    (lambda: sg.from_dlpack(Elsewhere()), sg.FieldError, "another device"),
-    (lambda: sg.from_dlpack([1, 2]), sg.FieldError, "list does not speak DLPack"),
-    (lambda: sg.from_dlpack(CONTENT.T), sg.FieldError, "not C-contiguous"),
-    (lambda: sg.from_dlpack(np.zeros(9, np.uint8)[1:].view(np.float64)), sg.FieldError, "not aligned"),
-    (lambda: sg.from_dlpack(np.ones(2, ">f4")), sg.FieldError, "no scalar type"),
-    (lambda: sg.from_dlpack(np.ones(2, complex)), sg.FieldError, "no scalar type"),
-    (lambda: sg.from_dlpack(np.ones(2, int), needs_grad=True), sg.FieldError, "cannot have a gradient"),
-    (lambda: sg.field(sg.f32, 2).to_numpy(np.float64, copy=False), ValueError, "needs a copy"),
-    (lambda: sg.field(sg.f32, 2).from_numpy([[1], [2, 3]]), sg.FieldError, "rows of one length"),
-    (lambda: sg.field(sg.f32, 2).copy_from([1, 2]), sg.FieldError, "use from_numpy() for arrays"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (lambda: sg.from_dlpack(Elsewhere()), sg.FieldError, "another device"),
+        (lambda: sg.from_dlpack([1, 2]), sg.FieldError, "list does not speak DLPack"),
+        (lambda: sg.from_dlpack(CONTENT.T), sg.FieldError, "not C-contiguous"),
+        (lambda: sg.from_dlpack(np.zeros(9, np.uint8)[1:].view(np.float64)), sg.FieldError, "not aligned"),
+        (lambda: sg.from_dlpack(np.ones(2, ">f4")), sg.FieldError, "no scalar type"),
+        (lambda: sg.from_dlpack(np.ones(2, complex)), sg.FieldError, "no scalar type"),
+        (lambda: sg.from_dlpack(np.ones(2, int), needs_grad=True), sg.FieldError, "cannot have a gradient"),
+        (lambda: sg.field(sg.f32, 2).to_numpy(np.float64, copy=False), ValueError, "needs a copy"),
+        (lambda: sg.field(sg.f32, 2).from_numpy([[1], [2, 3]]), sg.FieldError, "rows of one length"),
+        (lambda: sg.field(sg.f32, 2).copy_from([1, 2]), sg.FieldError, "use from_numpy() for arrays"),
+    ],
+)
 def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> None:
     with pytest.raises(kind) as caught:
         act()

@@ -1,4 +1,5 @@
 """Importing the package is cheap: no NumPy, no code generator, no JAX; and names are there when they are used."""
+
 from __future__ import annotations
 
 import statistics

@@ -2,6 +2,7 @@
 
 The gradient of sum over i of w_i |M_i a_i + c|^2 is known in closed form for each of the arrays.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -66,9 +67,13 @@ def shared() -> tuple[Any, Any, Any]:
 
 
 KINDS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
-    "AOS": lambda: fields(sg.Layout.AOS), "SOA": lambda: fields(sg.Layout.SOA), "placed": placed,
-    "members": members, "ndarrays": ndarrays, "shared": shared,
-}  # fmt: skip
+    "AOS": lambda: fields(sg.Layout.AOS),
+    "SOA": lambda: fields(sg.Layout.SOA),
+    "placed": placed,
+    "members": members,
+    "ndarrays": ndarrays,
+    "shared": shared,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

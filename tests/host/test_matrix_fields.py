@@ -1,4 +1,5 @@
 """Fields and ndarrays of vectors and matrices at the host: elements, conversions, layouts, gradients, errors."""
+
 from __future__ import annotations
 
 import copy
@@ -61,9 +62,13 @@ def test_every_write_makes_a_version(make: Callable[..., Any]) -> None:
     x, y = make(), make()
     seen = {x.storage.version}
     for write in (
-        lambda: x.fill(1), lambda: x.copy_from(y), lambda: x.from_numpy(content_of(x)),
-        lambda: x.__setitem__((0, 0), content_of(x)[0, 0]), lambda: x[0, 0].__setitem__(0, 3), lambda: x[0, 0].fill(2),
-    ):  # fmt: skip
+        lambda: x.fill(1),
+        lambda: x.copy_from(y),
+        lambda: x.from_numpy(content_of(x)),
+        lambda: x.__setitem__((0, 0), content_of(x)[0, 0]),
+        lambda: x[0, 0].__setitem__(0, 3),
+        lambda: x[0, 0].fill(2),
+    ):
         write()
         assert x.storage.version not in seen
         seen.add(x.storage.version)
@@ -149,36 +154,39 @@ def v3(**options: Any) -> Any:
     return sg.Vector.field(3, sg.f32, 4, name="v", **options)
 
 
-@pytest.mark.parametrize(("act", "kind", "words"), [
-    (lambda: v3()[4], sg.OutOfBounds, "index 4 of axis 0 is outside field 'v', whose shape is (4,)"),
-    (lambda: v3()[-1], sg.OutOfBounds, "index -1 of axis 0"),
-    (lambda: v3()[1, 2], sg.FieldError, "got 2 indices"),
-    (lambda: v3()[1.5], sg.FieldError, "got the index 1.5"),
-    (lambda: v3()[1][3], sg.OutOfBounds, "index 3 is outside a value of shape (3,)"),
-    (lambda: v3()[1][-1], sg.OutOfBounds, "index -1"),
-    (lambda: v3()[1].__setitem__(5, 1), sg.OutOfBounds, "index 5"),
-    (lambda: v3().__setitem__(0, [1, 2]), sg.FieldError, "give a vector of 3"),
-    (lambda: v3().__setitem__(0, 1), sg.FieldError, "cannot be 1"),
-    (lambda: v3().__setitem__(0, "abc"), sg.FieldError, "cannot be 'abc'"),
-    (lambda: v3().from_numpy(np.zeros((3, 4))), sg.FieldError, "takes an array of shape (4, 3), not (3, 4)"),
-    (lambda: v3().fill([1, 2]), sg.FieldError, "cannot be [1, 2]"),
-    (lambda: v3().copy_from(np.zeros((4, 3))), sg.FieldError, "use from_numpy() for arrays"),
-    (lambda: v3().get_scalar_field(0), sg.FieldError, "use x[i][k]"),
-    (lambda: sg.Vector.field(3, sg.i32, 2).from_numpy(np.zeros((2, 3))), sg.FieldError, "lose their fraction"),
-    (lambda: sg.Vector.field(3, sg.i32, 2)[0].__setitem__(0, 1.5), sg.FieldError, "lose their fraction"),
-    (lambda: sg.Vector.field(3, sg.i32, 2, needs_grad=True), sg.FieldError, "i32 cannot have a gradient"),
-    (lambda: sg.Vector.field(0, sg.i32, 2), sg.MatrixError, "n cannot be 0"),
-    (lambda: sg.Matrix.field(2, 1.5, sg.i32, 2), sg.MatrixError, "m cannot be 1.5"),
-    (lambda: sg.Matrix.field(2, 2, [[sg.f32, sg.f64], [sg.f32, sg.f32]], 2), sg.FieldError, "different types"),
-    (lambda: sg.Vector.field(2, sg.f32, 3, layout="SOA"), sg.FieldError, "use sg.Layout.AOS or sg.Layout.SOA"),
-    (lambda: sg.Vector.field(2, sg.f32, 3, ndim=2), sg.FieldError, "ndim=2"),
-    (lambda: len(sg.Vector.field(2, sg.f32, ())), TypeError, "no length"),
-    (lambda: sg.ndarray(sg.types.struct(a=sg.f32), 3), sg.FieldError, "no struct elements"),
-    (lambda: sg.tensor(sg.f32, 3, backend=7), sg.FieldError, "there is no backend 7"),
-    (lambda: sg.tensor(sg.f32, (4, 5), layout=(0, 0)), sg.FieldError, "each of 2 axes once"),
-    (lambda: sg.field(sg.f32, (4, 5), order="ik"), sg.FieldError, "each of 2 axes once"),
-    (lambda: sg.field(sg.f32, order="ij"), sg.FieldError, "need a shape"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (lambda: v3()[4], sg.OutOfBounds, "index 4 of axis 0 is outside field 'v', whose shape is (4,)"),
+        (lambda: v3()[-1], sg.OutOfBounds, "index -1 of axis 0"),
+        (lambda: v3()[1, 2], sg.FieldError, "got 2 indices"),
+        (lambda: v3()[1.5], sg.FieldError, "got the index 1.5"),
+        (lambda: v3()[1][3], sg.OutOfBounds, "index 3 is outside a value of shape (3,)"),
+        (lambda: v3()[1][-1], sg.OutOfBounds, "index -1"),
+        (lambda: v3()[1].__setitem__(5, 1), sg.OutOfBounds, "index 5"),
+        (lambda: v3().__setitem__(0, [1, 2]), sg.FieldError, "give a vector of 3"),
+        (lambda: v3().__setitem__(0, 1), sg.FieldError, "cannot be 1"),
+        (lambda: v3().__setitem__(0, "abc"), sg.FieldError, "cannot be 'abc'"),
+        (lambda: v3().from_numpy(np.zeros((3, 4))), sg.FieldError, "takes an array of shape (4, 3), not (3, 4)"),
+        (lambda: v3().fill([1, 2]), sg.FieldError, "cannot be [1, 2]"),
+        (lambda: v3().copy_from(np.zeros((4, 3))), sg.FieldError, "use from_numpy() for arrays"),
+        (lambda: v3().get_scalar_field(0), sg.FieldError, "use x[i][k]"),
+        (lambda: sg.Vector.field(3, sg.i32, 2).from_numpy(np.zeros((2, 3))), sg.FieldError, "lose their fraction"),
+        (lambda: sg.Vector.field(3, sg.i32, 2)[0].__setitem__(0, 1.5), sg.FieldError, "lose their fraction"),
+        (lambda: sg.Vector.field(3, sg.i32, 2, needs_grad=True), sg.FieldError, "i32 cannot have a gradient"),
+        (lambda: sg.Vector.field(0, sg.i32, 2), sg.MatrixError, "n cannot be 0"),
+        (lambda: sg.Matrix.field(2, 1.5, sg.i32, 2), sg.MatrixError, "m cannot be 1.5"),
+        (lambda: sg.Matrix.field(2, 2, [[sg.f32, sg.f64], [sg.f32, sg.f32]], 2), sg.FieldError, "different types"),
+        (lambda: sg.Vector.field(2, sg.f32, 3, layout="SOA"), sg.FieldError, "use sg.Layout.AOS or sg.Layout.SOA"),
+        (lambda: sg.Vector.field(2, sg.f32, 3, ndim=2), sg.FieldError, "ndim=2"),
+        (lambda: len(sg.Vector.field(2, sg.f32, ())), TypeError, "no length"),
+        (lambda: sg.ndarray(sg.types.struct(a=sg.f32), 3), sg.FieldError, "no struct elements"),
+        (lambda: sg.tensor(sg.f32, 3, backend=7), sg.FieldError, "there is no backend 7"),
+        (lambda: sg.tensor(sg.f32, (4, 5), layout=(0, 0)), sg.FieldError, "each of 2 axes once"),
+        (lambda: sg.field(sg.f32, (4, 5), order="ik"), sg.FieldError, "each of 2 axes once"),
+        (lambda: sg.field(sg.f32, order="ij"), sg.FieldError, "need a shape"),
+    ],
+)
 def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> None:
     with pytest.raises(kind) as caught:
         act()

@@ -1,4 +1,5 @@
 """`sg.root` and `sg.FieldsBuilder`: shapes by axis, gradients placed by hand or lazily, and what is refused."""
+
 from __future__ import annotations
 
 import gc
@@ -10,19 +11,22 @@ import pytest
 import stackgrad as sg
 
 
-@pytest.mark.parametrize(("node", "shape"), [
-    (lambda: sg.root, ()),
-    (lambda: sg.root.dense(sg.i, 4), (4,)),
-    (lambda: sg.root.dense(sg.j, 4), (4,)),
-    (lambda: sg.root.dense(sg.ij, (4, 5)), (4, 5)),
-    (lambda: sg.root.dense(sg.ij, 4), (4, 4)),
-    (lambda: sg.root.dense(sg.ijk, (2, 3, 4)), (2, 3, 4)),
-    (lambda: sg.root.dense(sg.i, 3).dense(sg.i, 4), (12,)),
-    (lambda: sg.root.dense(sg.ij, (4, 4)).dense(sg.ij, (2, 3)), (8, 12)),
-    (lambda: sg.root.dense(sg.i, 3).dense(sg.j, 4).dense(sg.i, 2), (6, 4)),
-    (lambda: sg.root.dense(sg.j, 4).dense(sg.i, 3), (3, 4)),
-    (lambda: sg.root.dense(sg.axes(4, 0), (2, 3)), (3, 2)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [
+        (lambda: sg.root, ()),
+        (lambda: sg.root.dense(sg.i, 4), (4,)),
+        (lambda: sg.root.dense(sg.j, 4), (4,)),
+        (lambda: sg.root.dense(sg.ij, (4, 5)), (4, 5)),
+        (lambda: sg.root.dense(sg.ij, 4), (4, 4)),
+        (lambda: sg.root.dense(sg.ijk, (2, 3, 4)), (2, 3, 4)),
+        (lambda: sg.root.dense(sg.i, 3).dense(sg.i, 4), (12,)),
+        (lambda: sg.root.dense(sg.ij, (4, 4)).dense(sg.ij, (2, 3)), (8, 12)),
+        (lambda: sg.root.dense(sg.i, 3).dense(sg.j, 4).dense(sg.i, 2), (6, 4)),
+        (lambda: sg.root.dense(sg.j, 4).dense(sg.i, 3), (3, 4)),
+        (lambda: sg.root.dense(sg.axes(4, 0), (2, 3)), (3, 2)),
+    ],
+)
 def test_shapes(node: Callable[[], Any], shape: tuple[int, ...]) -> None:
     x, v = sg.field(sg.f32), sg.Vector.field(2, sg.f32, layout=sg.Layout.SOA)
     node().place(x, v)
@@ -154,11 +158,22 @@ def unplaced() -> Any:
     return sg.field(sg.f32, name="x")
 
 
-@pytest.mark.parametrize("use", [
-    lambda x: x[0], lambda x: x.__setitem__(0, 1), lambda x: x.to_numpy(), lambda x: x.fill(0), lambda x: x.shape[0],
-    lambda x: len(x), lambda x: sg.field(sg.f32, 3).copy_from(x), lambda x: x.from_numpy([1]), lambda x: list(x.shape),
-    lambda x: x.grad[0], lambda x: x.grad.fill(1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x[0],
+        lambda x: x.__setitem__(0, 1),
+        lambda x: x.to_numpy(),
+        lambda x: x.fill(0),
+        lambda x: x.shape[0],
+        lambda x: len(x),
+        lambda x: sg.field(sg.f32, 3).copy_from(x),
+        lambda x: x.from_numpy([1]),
+        lambda x: list(x.shape),
+        lambda x: x.grad[0],
+        lambda x: x.grad.fill(1),
+    ],
+)
 def test_fields_without_memory_say_so(use: Callable[[Any], Any]) -> None:
     with pytest.raises(sg.FieldError, match="has no memory yet\n    cure: .*place"):
         use(unplaced())
@@ -175,17 +190,20 @@ def test_kernels_on_fields_without_memory() -> None:
         one()
 
 
-@pytest.mark.parametrize(("act", "words"), [
-    (lambda: sg.root.place(sg.field(sg.f32, 3)), "has memory already"),
-    (lambda: sg.root.place(3), "place takes fields, not int"),
-    (lambda: sg.root.place(sg.ndarray(sg.f32, 3)), "place takes fields, not ScalarNdarray"),
-    (lambda: sg.root.dense(sg.ij, (3,)), "1 extents for the axes sg.ij"),
-    (lambda: sg.root.dense(sg.i, -1), "the extent -1 is negative"),
-    (lambda: sg.root.dense(sg.i, 2.5), "2.5 is no extent"),
-    (lambda: sg.root.dense(0, 3), "0 are no axes"),
-    (lambda: sg.axes(1, 1), "are no axes"),
-    (lambda: sg.axes(12), "are no axes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: sg.root.place(sg.field(sg.f32, 3)), "has memory already"),
+        (lambda: sg.root.place(3), "place takes fields, not int"),
+        (lambda: sg.root.place(sg.ndarray(sg.f32, 3)), "place takes fields, not ScalarNdarray"),
+        (lambda: sg.root.dense(sg.ij, (3,)), "1 extents for the axes sg.ij"),
+        (lambda: sg.root.dense(sg.i, -1), "the extent -1 is negative"),
+        (lambda: sg.root.dense(sg.i, 2.5), "2.5 is no extent"),
+        (lambda: sg.root.dense(0, 3), "0 are no axes"),
+        (lambda: sg.axes(1, 1), "are no axes"),
+        (lambda: sg.axes(12), "are no axes"),
+    ],
+)
 def test_mistakes(act: Callable[[], Any], words: str) -> None:
     with pytest.raises(sg.FieldError) as caught:
         act()
@@ -199,11 +217,18 @@ def test_gradients_of_another_shape_are_refused() -> None:
         sg.root.dense(sg.i, 4).place(x.grad)
 
 
-@pytest.mark.parametrize("act", [
-    lambda: sg.root.pointer(sg.i, 4), lambda: sg.root.dense(sg.i, 4).bitmasked(sg.i, 4),
-    lambda: sg.root.dynamic(sg.i, 4, chunk_size=2), lambda: sg.root.hash(sg.i, 4), lambda: sg.root.quant_array(sg.i, 4),
-    lambda: sg.root.bit_struct(32), lambda: sg.types.quant.int(8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: sg.root.pointer(sg.i, 4),
+        lambda: sg.root.dense(sg.i, 4).bitmasked(sg.i, 4),
+        lambda: sg.root.dynamic(sg.i, 4, chunk_size=2),
+        lambda: sg.root.hash(sg.i, 4),
+        lambda: sg.root.quant_array(sg.i, 4),
+        lambda: sg.root.bit_struct(32),
+        lambda: sg.types.quant.int(8),
+    ],
+)
 def test_refused_nodes_name_the_line(act: Callable[[], Any]) -> None:
     with pytest.raises(sg.Unsupported) as caught:
         act()

@@ -1,4 +1,5 @@
 """Struct types, struct values and struct fields at the host."""
+
 from __future__ import annotations
 
 import copy
@@ -153,29 +154,32 @@ def body() -> Any:
     return Body.field(shape=2, name="s")
 
 
-@pytest.mark.parametrize(("act", "kind", "words"), [
-    (lambda: Body(mas=1), sg.StructError, "no member 'mas'\n    cure: did you mean mass?"),
-    (lambda: Body(1, 2, 3, 4), sg.StructError, "members: pos, mass, id"),
-    (lambda: Body([1, 2], pos=[1, 2]), sg.StructError, "members: pos, mass, id"),
-    (lambda: Body(pos=[1, 2, 3]), sg.StructError, "'pos' is a vector of 2"),
-    (lambda: Body(mass=[1, 2]), sg.StructError, "'mass' is one number"),
-    (lambda: Body().mas, AttributeError, "did you mean mass?"),
-    (lambda: setattr(Body(), "mas", 1), sg.StructError, "did you mean mass?"),
-    (lambda: Body()["x"], sg.StructError, "no member 'x'"),
-    (lambda: body().mas, AttributeError, "did you mean mass?"),
-    (lambda: body()[0].mas, AttributeError, "did you mean mass?"),
-    (lambda: body()[2].mass, sg.OutOfBounds, "index 2 of axis 0 is outside field 's'"),
-    (lambda: body()[2], sg.OutOfBounds, "index 2 of axis 0"),
-    (lambda: body().__setitem__(0, {"x": 1}), sg.StructError, "no member 'x'"),
-    (lambda: body().__setitem__(0, 5), sg.StructError, "give pos, mass, id by name"),
-    (lambda: body().grad, sg.GradientError, "make it with needs_grad=True"),
-    (lambda: body().from_numpy({"x": 1}), sg.FieldError, "has no member 'x'"),
-    (lambda: body().copy_from(Pair.field(shape=2)), sg.FieldError, "the same members"),
-    (lambda: sg.types.struct().field(shape=1), sg.FieldError, "without members"),
-    (lambda: sg.types.struct(items=sg.f32), sg.StructError, "cannot be called 'items'"),
-    (lambda: sg.types.struct(a="text"), sg.StructError, "the member 'a': 'text' is not a scalar type"),
-    (lambda: sg.Struct(a="text"), sg.StructError, "'a' cannot be 'text'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (lambda: Body(mas=1), sg.StructError, "no member 'mas'\n    cure: did you mean mass?"),
+        (lambda: Body(1, 2, 3, 4), sg.StructError, "members: pos, mass, id"),
+        (lambda: Body([1, 2], pos=[1, 2]), sg.StructError, "members: pos, mass, id"),
+        (lambda: Body(pos=[1, 2, 3]), sg.StructError, "'pos' is a vector of 2"),
+        (lambda: Body(mass=[1, 2]), sg.StructError, "'mass' is one number"),
+        (lambda: Body().mas, AttributeError, "did you mean mass?"),
+        (lambda: setattr(Body(), "mas", 1), sg.StructError, "did you mean mass?"),
+        (lambda: Body()["x"], sg.StructError, "no member 'x'"),
+        (lambda: body().mas, AttributeError, "did you mean mass?"),
+        (lambda: body()[0].mas, AttributeError, "did you mean mass?"),
+        (lambda: body()[2].mass, sg.OutOfBounds, "index 2 of axis 0 is outside field 's'"),
+        (lambda: body()[2], sg.OutOfBounds, "index 2 of axis 0"),
+        (lambda: body().__setitem__(0, {"x": 1}), sg.StructError, "no member 'x'"),
+        (lambda: body().__setitem__(0, 5), sg.StructError, "give pos, mass, id by name"),
+        (lambda: body().grad, sg.GradientError, "make it with needs_grad=True"),
+        (lambda: body().from_numpy({"x": 1}), sg.FieldError, "has no member 'x'"),
+        (lambda: body().copy_from(Pair.field(shape=2)), sg.FieldError, "the same members"),
+        (lambda: sg.types.struct().field(shape=1), sg.FieldError, "without members"),
+        (lambda: sg.types.struct(items=sg.f32), sg.StructError, "cannot be called 'items'"),
+        (lambda: sg.types.struct(a="text"), sg.StructError, "the member 'a': 'text' is not a scalar type"),
+        (lambda: sg.Struct(a="text"), sg.StructError, "'a' cannot be 'text'"),
+    ],
+)
 def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> None:
     with pytest.raises(kind) as caught:
         act()

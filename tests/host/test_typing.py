@@ -1,4 +1,5 @@
 """What type checkers are told of the package: every public name, and nothing that is not there."""
+
 from __future__ import annotations
 
 import ast

@@ -1,4 +1,5 @@
 """Vectors and matrices of the host: construction, types, operators, linear algebra, access, errors."""
+
 from __future__ import annotations
 
 import copy
@@ -37,10 +38,20 @@ def test_makers() -> None:
 
 
 OPERATORS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -192,43 +203,46 @@ def test_values_are_constants_of_kernels() -> None:
     assert loss[None] == 48.0 and x.grad[2].entries == [4.0, 6.0]
 
 
-@pytest.mark.parametrize(("act", "kind", "words"), [
-    (lambda: sg.Vector(3), sg.MatrixError, "3 holds no rows"),
-    (lambda: sg.Vector([]), sg.MatrixError, "without entries"),
-    (lambda: sg.Vector("ab"), sg.MatrixError, "holds no rows"),
-    (lambda: sg.Vector(["a"]), sg.MatrixError, "holds numbers, not <U1"),
-    (lambda: sg.Vector([[1, 2]]), sg.MatrixError, "a vector of shape (1, 2)"),
-    (lambda: sg.Matrix([[1, 2], [3]]), sg.MatrixError, "rows of unequal length"),
-    (lambda: sg.Matrix([[[1]]]), sg.MatrixError, "a matrix of shape (1, 1, 1)"),
-    (lambda: sg.Vector([1], "text"), sg.FieldError, "'text' is not a scalar type"),
-    (lambda: sg.Vector([1, 2]) + sg.Vector([1, 2, 3]), sg.MatrixError, "+ of shapes (2,) and (3,)"),
-    (lambda: sg.Matrix([[1, 2]]) @ sg.Vector([1]), sg.MatrixError, "@ of shapes (1, 2) and (1,)"),
-    (lambda: sg.Matrix([[1, 2]]) @ 3, sg.MatrixError, "not numbers"),
-    (lambda: sg.Vector([1, 2]) + "x", TypeError, "unsupported operand"),
-    (lambda: sg.Vector([1, 2])[2], sg.OutOfBounds, "index 2 is outside a value of shape (2,)"),
-    (lambda: sg.Vector([1, 2])[-1], sg.OutOfBounds, "index -1"),
-    (lambda: sg.Vector([1, 2])[0, 0], sg.MatrixError, "2 indices"),
-    (lambda: sg.Vector([1, 2])[0.5], sg.MatrixError, "no integer"),
-    (lambda: sg.Vector([1, 2]).z, AttributeError, "no attribute 'z'"),
-    (lambda: setattr(sg.Vector([1, 2]), "xx", [1, 2]), AttributeError, "cannot be set"),
-    (lambda: setattr(sg.Vector([1, 2]), "xy", [1, 2, 3]), sg.MatrixError, "the entries have shape (2,)"),
-    (lambda: setattr(sg.Vector([1, 2]), "x", "a"), sg.MatrixError, "is no number"),
-    (lambda: bool(sg.Vector([1, 2]) == sg.Vector([1, 2])), sg.MatrixError, "use .all() or .any()"),
-    (lambda: hash(sg.Vector([1, 2])), TypeError, "unhashable"),
-    (lambda: sg.Matrix([[1, 2]]).determinant(), sg.MatrixError, "it takes a square matrix"),
-    (lambda: sg.Matrix(np.eye(5)).inverse(), sg.MatrixError, "it takes at most 4"),
-    (lambda: sg.Vector([1, 2]).trace(), sg.MatrixError, "trace of shape (2,)"),
-    (lambda: sg.Vector([1, 2, 3, 4]).cross([1, 2, 3, 4]), sg.MatrixError, "two vectors of 3, or of 2"),
-    (lambda: sg.Vector([1, 2]).cross("ab"), sg.MatrixError, "cross"),
-    (lambda: sg.Vector([1, 2]).dot("ab"), sg.MatrixError, "dot"),
-    (lambda: sg.Matrix([[1]]).outer_product([1]), sg.MatrixError, "no vector"),
-    (lambda: ~sg.Vector([1.5]), sg.MatrixError, "use it on integers"),
-    (lambda: sg.Vector.unit(3, 3), sg.MatrixError, "no unit vector 3"),
-    (lambda: sg.Vector.zero(sg.f32, 0), sg.MatrixError, "n cannot be 0"),
-    (lambda: sg.Matrix.rows([1, 2]), sg.MatrixError, "give vectors of one length"),
-    (lambda: sg.types.vector(3, sg.f32)(1, 2), sg.MatrixError, "2 entries for a vector of 3"),
-    (lambda: sg.types.vector(3, "text"), sg.FieldError, "not a scalar type"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (lambda: sg.Vector(3), sg.MatrixError, "3 holds no rows"),
+        (lambda: sg.Vector([]), sg.MatrixError, "without entries"),
+        (lambda: sg.Vector("ab"), sg.MatrixError, "holds no rows"),
+        (lambda: sg.Vector(["a"]), sg.MatrixError, "holds numbers, not <U1"),
+        (lambda: sg.Vector([[1, 2]]), sg.MatrixError, "a vector of shape (1, 2)"),
+        (lambda: sg.Matrix([[1, 2], [3]]), sg.MatrixError, "rows of unequal length"),
+        (lambda: sg.Matrix([[[1]]]), sg.MatrixError, "a matrix of shape (1, 1, 1)"),
+        (lambda: sg.Vector([1], "text"), sg.FieldError, "'text' is not a scalar type"),
+        (lambda: sg.Vector([1, 2]) + sg.Vector([1, 2, 3]), sg.MatrixError, "+ of shapes (2,) and (3,)"),
+        (lambda: sg.Matrix([[1, 2]]) @ sg.Vector([1]), sg.MatrixError, "@ of shapes (1, 2) and (1,)"),
+        (lambda: sg.Matrix([[1, 2]]) @ 3, sg.MatrixError, "not numbers"),
+        (lambda: sg.Vector([1, 2]) + "x", TypeError, "unsupported operand"),
+        (lambda: sg.Vector([1, 2])[2], sg.OutOfBounds, "index 2 is outside a value of shape (2,)"),
+        (lambda: sg.Vector([1, 2])[-1], sg.OutOfBounds, "index -1"),
+        (lambda: sg.Vector([1, 2])[0, 0], sg.MatrixError, "2 indices"),
+        (lambda: sg.Vector([1, 2])[0.5], sg.MatrixError, "no integer"),
+        (lambda: sg.Vector([1, 2]).z, AttributeError, "no attribute 'z'"),
+        (lambda: setattr(sg.Vector([1, 2]), "xx", [1, 2]), AttributeError, "cannot be set"),
+        (lambda: setattr(sg.Vector([1, 2]), "xy", [1, 2, 3]), sg.MatrixError, "the entries have shape (2,)"),
+        (lambda: setattr(sg.Vector([1, 2]), "x", "a"), sg.MatrixError, "is no number"),
+        (lambda: bool(sg.Vector([1, 2]) == sg.Vector([1, 2])), sg.MatrixError, "use .all() or .any()"),
+        (lambda: hash(sg.Vector([1, 2])), TypeError, "unhashable"),
+        (lambda: sg.Matrix([[1, 2]]).determinant(), sg.MatrixError, "it takes a square matrix"),
+        (lambda: sg.Matrix(np.eye(5)).inverse(), sg.MatrixError, "it takes at most 4"),
+        (lambda: sg.Vector([1, 2]).trace(), sg.MatrixError, "trace of shape (2,)"),
+        (lambda: sg.Vector([1, 2, 3, 4]).cross([1, 2, 3, 4]), sg.MatrixError, "two vectors of 3, or of 2"),
+        (lambda: sg.Vector([1, 2]).cross("ab"), sg.MatrixError, "cross"),
+        (lambda: sg.Vector([1, 2]).dot("ab"), sg.MatrixError, "dot"),
+        (lambda: sg.Matrix([[1]]).outer_product([1]), sg.MatrixError, "no vector"),
+        (lambda: ~sg.Vector([1.5]), sg.MatrixError, "use it on integers"),
+        (lambda: sg.Vector.unit(3, 3), sg.MatrixError, "no unit vector 3"),
+        (lambda: sg.Vector.zero(sg.f32, 0), sg.MatrixError, "n cannot be 0"),
+        (lambda: sg.Matrix.rows([1, 2]), sg.MatrixError, "give vectors of one length"),
+        (lambda: sg.types.vector(3, sg.f32)(1, 2), sg.MatrixError, "2 entries for a vector of 3"),
+        (lambda: sg.types.vector(3, "text"), sg.FieldError, "not a scalar type"),
+    ],
+)
 def test_mistakes(act: Callable[[], Any], kind: type[Exception], words: str) -> None:
     with pytest.raises(kind) as caught:
         act()

@@ -1,4 +1,5 @@
 """Effects of statements, and the walks that gather them."""
+
 from __future__ import annotations
 
 import pytest
@@ -15,17 +16,38 @@ PURE = {"Const", "Arg", "Shape", "Op", "Cast", "BitCast"}
 def sample(cls: type[Stmt]) -> Stmt:
     """Some statement of the class."""
     made = {
-        n.Const: n.Const(X, 1.0), n.Arg: n.Arg(X, "x"), n.Shape: n.Shape(Y, "a", 0), n.Op: n.Op(X, "sin", (X,)),
-        n.Cast: n.Cast(X, Y), n.BitCast: n.BitCast(X, Y), n.Random: n.Random(X), n.Load: n.Load(X, "a", (Y,)),
-        n.Store: n.Store("a", (Y,), X), n.Atomic: n.Atomic(X, "add", "a", (Y,), X), n.Local: n.Local("v", f32),
-        n.Get: n.Get(X, "v"), n.Set: n.Set("v", X), n.LocalArray: n.LocalArray("v", f32, 2),
-        n.GetElement: n.GetElement(X, "v", Y), n.SetElement: n.SetElement("v", Y, X), n.If: n.If(C, ()),
-        n.For: n.For(Y, Y, Y, (), stop="v"), n.While: n.While((), C, ()), n.Scope: n.Scope(()), n.Break: n.Break(),
-        n.Continue: n.Continue(), n.Return: n.Return(), n.Assert: n.Assert(C, "m"), n.Print: n.Print("", ()),
-        n.StackAlloca: n.StackAlloca("s", f32), n.StackPush: n.StackPush("s", X), n.StackPop: n.StackPop("s"),
-        n.StackTop: n.StackTop(X, "s"), n.StackTopAdjoint: n.StackTopAdjoint(X, "s"),
+        n.Const: n.Const(X, 1.0),
+        n.Arg: n.Arg(X, "x"),
+        n.Shape: n.Shape(Y, "a", 0),
+        n.Op: n.Op(X, "sin", (X,)),
+        n.Cast: n.Cast(X, Y),
+        n.BitCast: n.BitCast(X, Y),
+        n.Random: n.Random(X),
+        n.Load: n.Load(X, "a", (Y,)),
+        n.Store: n.Store("a", (Y,), X),
+        n.Atomic: n.Atomic(X, "add", "a", (Y,), X),
+        n.Local: n.Local("v", f32),
+        n.Get: n.Get(X, "v"),
+        n.Set: n.Set("v", X),
+        n.LocalArray: n.LocalArray("v", f32, 2),
+        n.GetElement: n.GetElement(X, "v", Y),
+        n.SetElement: n.SetElement("v", Y, X),
+        n.If: n.If(C, ()),
+        n.For: n.For(Y, Y, Y, (), stop="v"),
+        n.While: n.While((), C, ()),
+        n.Scope: n.Scope(()),
+        n.Break: n.Break(),
+        n.Continue: n.Continue(),
+        n.Return: n.Return(),
+        n.Assert: n.Assert(C, "m"),
+        n.Print: n.Print("", ()),
+        n.StackAlloca: n.StackAlloca("s", f32),
+        n.StackPush: n.StackPush("s", X),
+        n.StackPop: n.StackPop("s"),
+        n.StackTop: n.StackTop(X, "s"),
+        n.StackTopAdjoint: n.StackTopAdjoint(X, "s"),
         n.StackAccumulate: n.StackAccumulate("s", X),
-    }  # fmt: skip
+    }
     return made[cls]
 
 
@@ -41,15 +63,18 @@ def test_places_are_names_of_the_statement(name: str) -> None:
     assert {place for _, place in (*effects.reads(stmt), *effects.writes(stmt))} <= {"a", "v", "s"}
 
 
-@pytest.mark.parametrize(("stmt", "reads", "writes"), [
-    (n.Load(X, "a", (Y,)), {("array", "a")}, set()),
-    (n.Atomic(X, "add", "a", (Y,), X), {("array", "a")}, {("array", "a")}),
-    (n.For(Y, Y, Y, (), stop="v"), {("local", "v")}, set()),
-    (n.For(Y, Y, Y, ()), set(), set()),
-    (n.StackTop(X, "s"), {("stack", "s")}, set()),
-    (n.StackAccumulate("s", X), {("stack", "s"), ("adjoint", "s")}, {("adjoint", "s")}),
-    (n.StackPush("s", X), set(), {("stack", "s"), ("adjoint", "s")}),
-])
+@pytest.mark.parametrize(
+    ("stmt", "reads", "writes"),
+    [
+        (n.Load(X, "a", (Y,)), {("array", "a")}, set()),
+        (n.Atomic(X, "add", "a", (Y,), X), {("array", "a")}, {("array", "a")}),
+        (n.For(Y, Y, Y, (), stop="v"), {("local", "v")}, set()),
+        (n.For(Y, Y, Y, ()), set(), set()),
+        (n.StackTop(X, "s"), {("stack", "s")}, set()),
+        (n.StackAccumulate("s", X), {("stack", "s"), ("adjoint", "s")}, {("adjoint", "s")}),
+        (n.StackPush("s", X), set(), {("stack", "s"), ("adjoint", "s")}),
+    ],
+)
 def test_reads_and_writes(stmt: Stmt, reads: set[effects.Place], writes: set[effects.Place]) -> None:
     assert set(effects.reads(stmt)) == reads
     assert set(effects.writes(stmt)) == writes

@@ -1,4 +1,5 @@
 """Text form: printing and parsing are inverse, and renumbering gives equal programs equal texts."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """The verifier: every rule has a kernel that breaks it, and the message names it."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -92,9 +93,13 @@ BROKEN = {
     "test": ("while {\n} test %0 {\n}", "the test of a while is u1, but %0 is i32"),
     "while stop": ("while {\n} test %2 until v {\n}", "the stop of a loop is a u1 local, but v is f32"),
     "condition in the body": (
-        "while {\n %9: u1 = const true\n} test %9 {\nstore flags[%0], %9\n}", "%9 is not visible here"),
+        "while {\n %9: u1 = const true\n} test %9 {\nstore flags[%0], %9\n}",
+        "%9 is not visible here",
+    ),
     "condition behind": (
-        "while {\n %9: u1 = const true\n} test %9 {\n}\nstore flags[%0], %9", "%9 is not visible here"),
+        "while {\n %9: u1 = const true\n} test %9 {\n}\nstore flags[%0], %9",
+        "%9 is not visible here",
+    ),
     "break": ("break 1", "break 1 in 0 enclosing frames"),
     "break depth": ("scope {\n break 2\n}", "break 2 in 1 enclosing frames"),
     "if is no frame": ("if %2 {\n break 1\n}", "break 1 in 0 enclosing frames"),
@@ -102,7 +107,9 @@ BROKEN = {
     "continue": ("scope {\n continue 1\n}", "continue 1 aims at a scope, not at a loop"),
     "out of a condition": ("while {\n break 1\n} test %2 {\n}", "break 1 leaves the condition of a while"),
     "far out of a condition": (
-        "scope {\nwhile {\n scope {\n break 3\n}\n} test %2 {\n}\n}", "break 3 leaves the condition of a while"),
+        "scope {\nwhile {\n scope {\n break 3\n}\n} test %2 {\n}\n}",
+        "break 3 leaves the condition of a while",
+    ),
     "print": ('print "{} {}" %0', "the template has 2 places for 1 arguments"),
 }
 
@@ -125,7 +132,9 @@ STACKS = {
     "push": ("adstack_alloca s: f32\nadstack_push s, %0", "a slot of s is f32, but %0 is i32"),
     "top": ("adstack_alloca s: f32\n%9: i32 = adstack_load_top s", "a slot of s is f32, but %9 is i32"),
     "primal only": (
-        "adstack_alloca s: f32\n%9: f32 = adstack_load_top_adj s", "the adstack s is declared without adjoints"),
+        "adstack_alloca s: f32\n%9: f32 = adstack_load_top_adj s",
+        "the adstack s is declared without adjoints",
+    ),
     "accumulate": ("adstack_alloca s: f32\nadstack_acc_adj s, %1", "the adstack s is declared without adjoints"),
     "accumulated": ("adstack_alloca s: f32 adjoint\nadstack_acc_adj s, %0", "an adjoint of s is f32, but %0 is i32"),
     "adjoint of no parameter": ("%9: i32 = load m.grad[%0, %0]", "there is no array m.grad"),
@@ -149,22 +158,25 @@ def kernel_of(*stmts: Stmt) -> Kernel:
     return Kernel("k", (Param("a", ArrayType(f32, 0)),), (Task(stmts),))
 
 
-@pytest.mark.parametrize(("kernel", "message"), [
-    (kernel_of(n.Const(X, 1.0), n.Const(X, 2.0)), "%0 is defined twice"),
-    (kernel_of(n.If(Value(3, u1), (n.Const(X, 1.0),))), "%3 is used before it is defined"),
-    (kernel_of(n.Store("a", (), X), n.Const(X, 1.0)), "%0 is used before it is defined"),
-    (kernel_of(n.Const(X, 1.0), n.Op(I, "neg", (Value(0, i32),))), "%0 is defined as f32 and used as i32"),
-    (kernel_of(n.Const(X, 1)), "the constant 1 is no f32; its normal form is 1.0"),
-    (kernel_of(n.Const(I, 1 << 31)), "its normal form is -2147483648"),
-    (kernel_of(n.Const(I, True)), "the constant True is no i32"),
-    (kernel_of(n.Const(X, 0.1)), "the constant 0.1 is no f32"),
-    (kernel_of(n.Const(I, 1), n.Op(Value(2, i32), "plus", (I, I))), "there is no operation plus"),
-    (Kernel("k", (Param("a", f32), Param("a", i32)), ()), "the name a is given twice"),
-    (Kernel("k", (Param("a", f32),), (), (Temp("a", i32),)), "the name a is given twice"),
-    (Kernel("k", (Param("a", ArrayType(i32, 1, grad=True)),), ()), "a holds i32: it has no adjoint"),
-    (Kernel("k", (), (Task((), (), (n.Const(I, 1),)),)), "a serial task has no bounds"),
-    (Kernel("k", (), (Task((), (Value(2, i32),), (n.Const(I, 1),), (I,), ()),)), "one begin and one end"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (kernel_of(n.Const(X, 1.0), n.Const(X, 2.0)), "%0 is defined twice"),
+        (kernel_of(n.If(Value(3, u1), (n.Const(X, 1.0),))), "%3 is used before it is defined"),
+        (kernel_of(n.Store("a", (), X), n.Const(X, 1.0)), "%0 is used before it is defined"),
+        (kernel_of(n.Const(X, 1.0), n.Op(I, "neg", (Value(0, i32),))), "%0 is defined as f32 and used as i32"),
+        (kernel_of(n.Const(X, 1)), "the constant 1 is no f32; its normal form is 1.0"),
+        (kernel_of(n.Const(I, 1 << 31)), "its normal form is -2147483648"),
+        (kernel_of(n.Const(I, True)), "the constant True is no i32"),
+        (kernel_of(n.Const(X, 0.1)), "the constant 0.1 is no f32"),
+        (kernel_of(n.Const(I, 1), n.Op(Value(2, i32), "plus", (I, I))), "there is no operation plus"),
+        (Kernel("k", (Param("a", f32), Param("a", i32)), ()), "the name a is given twice"),
+        (Kernel("k", (Param("a", f32),), (), (Temp("a", i32),)), "the name a is given twice"),
+        (Kernel("k", (Param("a", ArrayType(i32, 1, grad=True)),), ()), "a holds i32: it has no adjoint"),
+        (Kernel("k", (), (Task((), (), (n.Const(I, 1),)),)), "a serial task has no bounds"),
+        (Kernel("k", (), (Task((), (Value(2, i32),), (n.Const(I, 1),), (I,), ()),)), "one begin and one end"),
+    ],
+)
 def test_broken_nodes(kernel: Kernel, message: str) -> None:
     with pytest.raises(VerifyError) as caught:
         verify(kernel, "tasks")
@@ -190,21 +202,25 @@ def parallel(bounds: str = "", index: str = "i32", body: str = "") -> Kernel:
     return parse_kernel(PARALLEL.format(bounds=bounds, index=index, body=body))
 
 
-@pytest.mark.parametrize(("kernel", "message"), [
-    (parallel(index="f32"), "the index of a range is an integer, but %2 is f32"),
-    (parallel(index="i64"), "the begin of the range is i64, but %0 is i32"),
-    (parallel(body="%9: i32 = neg %0"), "%0 is not visible here"),
-    (parallel(bounds="return"), "Return may not appear in bounds"),
-    (parallel(bounds="%9: f32 = random"), "Random may not appear in bounds"),
-    (parallel(bounds="%9: f32 = const 0.0\nstore a[%0], %9"), "Store may not appear in bounds"),
-])
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (parallel(index="f32"), "the index of a range is an integer, but %2 is f32"),
+        (parallel(index="i64"), "the begin of the range is i64, but %0 is i32"),
+        (parallel(body="%9: i32 = neg %0"), "%0 is not visible here"),
+        (parallel(bounds="return"), "Return may not appear in bounds"),
+        (parallel(bounds="%9: f32 = random"), "Random may not appear in bounds"),
+        (parallel(bounds="%9: f32 = const 0.0\nstore a[%0], %9"), "Store may not appear in bounds"),
+    ],
+)
 def test_broken_parallel_tasks(kernel: Kernel, message: str) -> None:
     with pytest.raises(VerifyError) as caught:
         verify(kernel, "tasks")
     assert message in str(caught.value)
 
 
-CROSSING = parse_kernel("""
+CROSSING = parse_kernel(
+    """
 kernel k(a: f32[1], n: i32) {
   serial {
     local v: f32
@@ -220,7 +236,8 @@ kernel k(a: f32[1], n: i32) {
     store a[%2], %3
   }
 }
-""".replace("    if %9", "    %9: u1 = const false\n    if %9"))
+""".replace("    if %9", "    %9: u1 = const false\n    if %9")
+)
 
 
 def test_values_and_locals_cross_tasks_at_stage_source_alone() -> None:

@@ -1,4 +1,5 @@
 """Kernels before and after a pass, as text."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

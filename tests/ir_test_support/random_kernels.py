@@ -4,6 +4,7 @@ A kernel works on `a: f32[1]` and `k: i32[1]` (both read and, in serial tasks, w
 `count: i32[1]` (each iteration of a parallel task writes its own element), the scalars `x: f32` and `m: i32`, and the
 temporary `$t`. Arrays have SIZE elements. Loops end after a few trips, indices are masked, divisors are odd.
 """
+
 from __future__ import annotations
 
 import random
@@ -24,9 +25,13 @@ FUEL = 200_000
 """Statements a launch may execute; a kernel that a pass broke may not end by itself."""
 TYPES = (f32, i32, u1)
 PARAMS = (
-    Param("a", ArrayType(f32, 1)), Param("k", ArrayType(i32, 1)), Param("out", ArrayType(f32, 1)),
-    Param("count", ArrayType(i32, 1)), Param("x", f32), Param("m", i32),
-)  # fmt: skip
+    Param("a", ArrayType(f32, 1)),
+    Param("k", ArrayType(i32, 1)),
+    Param("out", ArrayType(f32, 1)),
+    Param("count", ArrayType(i32, 1)),
+    Param("x", f32),
+    Param("m", i32),
+)
 EDGES = {
     f32: (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -1.5, 3.0, float("inf"), float("nan")),
     i32: (0, 1, -1, 2, 3, 7, -8, 100),
@@ -215,7 +220,7 @@ class Generator:
                 self._carry(0.0)
             if self.frames and self.random.random() < 0.35:
                 self._exit()
-        del self.values[known[0]:], self.locals[known[1]:], self.arrays[known[2]:]
+        del self.values[known[0] :], self.locals[known[1] :], self.arrays[known[2] :]
         self.frames = known[3]
         return tuple(body)
 

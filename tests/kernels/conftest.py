@@ -1,4 +1,5 @@
 """Each test of kernel arguments runs on the reference and on cpu."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

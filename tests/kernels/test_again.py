@@ -1,4 +1,5 @@
 """Calls on the same arrays again: by the short way they mean what they mean by the long one, and keep nothing alive."""
+
 from __future__ import annotations
 
 import gc

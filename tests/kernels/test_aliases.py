@@ -1,4 +1,5 @@
 """Whatever arrays a kernel is given, the same one twice, gradients, captured ones: it does what NumPy does."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Array arguments: what is taken, what a specialisation depends on, gradients, what a mistake says."""
+
 from __future__ import annotations
 
 import sys
@@ -135,8 +136,6 @@ def test_jax_arrays_are_read_and_never_written() -> None:
         scale(y, x, 1.0)
 
 
-
-
 class Tensor:
     """What the runtime asks of a torch tensor on the CPU."""
 
@@ -183,12 +182,15 @@ def test_torch_tensors_that_keep_no_gradient_have_none() -> None:
     assert x.grad is None and np.array_equal(y.data, [2, 2, 2])
 
 
-@pytest.mark.parametrize(("tensor", "words"), [
-    (Tensor(np.ones(3), device="cuda"), "the torch tensor is on"),
-    (Tensor(np.ones((3, 2))[:, 0]), "not contiguous"),
-    (Tensor(np.ones(3)), "does not require a gradient"),
-    (Tensor(np.ones(3), True, is_leaf=False), "keeps no gradient"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (Tensor(np.ones(3), device="cuda"), "the torch tensor is on"),
+        (Tensor(np.ones((3, 2))[:, 0]), "not contiguous"),
+        (Tensor(np.ones(3)), "does not require a gradient"),
+        (Tensor(np.ones(3), True, is_leaf=False), "keeps no gradient"),
+    ],
+)
 def test_torch_tensors_that_do_not_fit(tensor: Tensor, words: str) -> None:
     with pytest.raises(sg.KernelTypeError, match=words):
         wants_gradient(tensor)

@@ -1,4 +1,5 @@
 """Kernels and functions of classes: what they see of the object, when they are traced again, what lives how long."""
+
 from __future__ import annotations
 
 import gc
@@ -103,11 +104,14 @@ def test_functions_of_classes_are_python_outside_kernels() -> None:
     assert Base().force(3.0) == 4.5 and Base.twice(4) == 8
 
 
-@pytest.mark.parametrize(("change", "expected"), [
-    (lambda s: setattr(s, "n", 5), 2.5 + 2),
-    (lambda s: s.weights.__setitem__(1, 9.0), 1.5 + 9),
-    (lambda s: setattr(s, "weights", (0.0, 1.0)), 1.5 + 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda s: setattr(s, "n", 5), 2.5 + 2),
+        (lambda s: s.weights.__setitem__(1, 9.0), 1.5 + 9),
+        (lambda s: setattr(s, "weights", (0.0, 1.0)), 1.5 + 1),
+    ],
+)
 def test_a_change_of_the_object_is_seen(change: Any, expected: float) -> None:
     s = Base()
     assert s.halves() == 3.5

@@ -1,4 +1,5 @@
 """The gradient through every kind of argument at once, within its bounds, which hold complex steps too, in f64."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,5 @@
 """Results of kernels: types, several values, early returns, defaults and keywords; what is refused."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -174,14 +175,17 @@ def _annotation() -> Any:
     return k
 
 
-@pytest.mark.parametrize(("make", "words", "cure"), [
-    (_missing, "the kernel `k` can end without returning a value", "on every path"),
-    (_unannotated, "its signature does not say which", "-> sg.f32"),
-    (_empty, "returns no value here", "on every path"),
-    (_count, "its annotation promises 2 values", "annotation says"),
-    (_parallel, "`return` inside a parallel loop", "continue"),
-    (_annotation, "the annotation `-> list` is no type of a result", "scalar"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "words", "cure"),
+    [
+        (_missing, "the kernel `k` can end without returning a value", "on every path"),
+        (_unannotated, "its signature does not say which", "-> sg.f32"),
+        (_empty, "returns no value here", "on every path"),
+        (_count, "its annotation promises 2 values", "annotation says"),
+        (_parallel, "`return` inside a parallel loop", "continue"),
+        (_annotation, "the annotation `-> list` is no type of a result", "scalar"),
+    ],
+)
 def test_refused_returns_are_located(make: Any, words: str, cure: str) -> None:
     with pytest.raises(sg.StackgradError) as caught:
         make()(2)
@@ -194,11 +198,14 @@ def test_a_vector_that_does_not_fit_is_located() -> None:
         _vector()(2)
 
 
-@pytest.mark.parametrize(("args", "words"), [
-    (([1.0, 2.0], [[1, 2], [3, 4]]), "the parameter v: cannot take"),
-    ((vec3(1, 2, 3), 5), "the parameter m: cannot take"),
-    ((vec3(1, 2, 3), [[1, 2], [3, "a"]]), "the parameter m: cannot take"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (([1.0, 2.0], [[1, 2], [3, 4]]), "the parameter v: cannot take"),
+        ((vec3(1, 2, 3), 5), "the parameter m: cannot take"),
+        ((vec3(1, 2, 3), [[1, 2], [3, "a"]]), "the parameter m: cannot take"),
+    ],
+)
 def test_values_that_do_not_fit(args: tuple[Any, ...], words: str) -> None:
     with pytest.raises(sg.KernelTypeError, match=words):
         matrix(*args)

@@ -1,4 +1,5 @@
 """Templates, dataclasses and tensors as arguments: what is known when the kernel is traced, and what is not."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -6,6 +6,7 @@ speak about, all other directives below it. A directive goes on in following lin
 three spaces. `NAME[a b]: ...` restricts it to the types, backends or lowerings listed. The meaning of each directive
 is in run_kir.py.
 """
+
 from __future__ import annotations
 
 import json
@@ -185,7 +186,7 @@ class _Content:
         while at < len(text):
             match = _LEXEME.match(text, at)
             if not match:
-                raise ValueError(f"unexpected {text[at:at + 12]!r}")
+                raise ValueError(f"unexpected {text[at : at + 12]!r}")
             if match.lastgroup:
                 self.lexemes.append((match.lastgroup, match.group(0)))
             at = match.end()

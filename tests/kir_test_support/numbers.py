@@ -5,6 +5,7 @@ are doubles: the error of an f16 or f32 result counts against the correctly roun
 place of the result type (`ops.ulp`). With zero ulps the expected value must be representable and equal; the sign of a
 zero and NaN-ness always count. An f16 result may deviate by half a unit (its rounding) plus the ulps of f32.
 """
+
 from __future__ import annotations
 
 import math

@@ -5,6 +5,7 @@ A check runs in every *build* of an executor that it must hold in. `plain`: prec
 each) and with code that may contract. A kernel is parsed once per text, and compiled once per (text, backend, build)
 as long as its checks follow each other.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
 """One mathematical function on arrays, compiled alone by the inlined code: for tests and measurements of it."""
+
 from __future__ import annotations
 
 import ctypes
@@ -63,7 +64,7 @@ def module_text(name: str, double: bool, lanes: int, target: Target, reach: floa
 @cache
 def compiled(
     name: str, double: bool, lanes: int, fused: bool, short: bool = False, reach: float = math.inf
-) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:  # fmt: skip
+) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:
     """(engine, run): the code lives as long as the engine."""
     text = module_text(name, double, lanes, replace(host_target(), fused=fused, lean=short), reach)
     with LOCK:
@@ -78,7 +79,11 @@ def compiled(
 
 
 def evaluate(
-    name: str, *args: np.ndarray, lanes: int = 64, fused: bool | None = None, short: bool = False,
+    name: str,
+    *args: np.ndarray,
+    lanes: int = 64,
+    fused: bool | None = None,
+    short: bool = False,
     reach: float = math.inf,
 ) -> np.ndarray:
     """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None.

@@ -3,6 +3,7 @@
 A benchmark that fails is a hole in a graph that nobody sees until it is too late to fill. What is measured is right as
 well: the gradient of each workload on the CPU is that of the reference.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -154,7 +155,7 @@ def test_parameters_are_literals() -> None:
         "import benchmarks\n"
         "print({f'{m}.{c}': v.params for m, o in vars(benchmarks).items() if m.startswith('bench_')"
         " for c, v in vars(o).items() if hasattr(v, 'params')})"
-    )  # fmt: skip
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     here = {n: cls.params for n, cls in classes().items() if hasattr(cls, "params")}  # type: ignore[attr-defined]

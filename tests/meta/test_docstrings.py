@@ -1,4 +1,5 @@
 """Every module says what it decides; every public function and class of the package says what it gives."""
+
 from __future__ import annotations
 
 import ast
@@ -38,22 +39,23 @@ def test_modules() -> None:
 
 def test_public_names_of_the_package() -> None:
     wrong = [
-        f"{tree.relative(path)}:{name}"
-        for path in tree.modules().values()
-        for name in undocumented(tree.syntax(path))
+        f"{tree.relative(path)}:{name}" for path in tree.modules().values() for name in undocumented(tree.syntax(path))
     ]
     assert not wrong, "no docstring:\n" + "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("source", "names"), [
-    ("def f(): pass", ["1: f"]),
-    ("class A:\n    x = 1", ["1: A"]),
-    ("async def f(): pass", ["1: f"]),
-    ('def f():\n    """Gives x."""', []),
-    ("def _f(): pass", []),
-    ("@TABLE.row('sin')\ndef sin(x): return x", []),
-    ("@overload\ndef f(x: int) -> int: ...\n\ndef f(x): return x", ["4: f"]),
-    ("@cache\ndef f(x): return x", ["2: f"]),
-])
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(): pass", ["1: f"]),
+        ("class A:\n    x = 1", ["1: A"]),
+        ("async def f(): pass", ["1: f"]),
+        ('def f():\n    """Gives x."""', []),
+        ("def _f(): pass", []),
+        ("@TABLE.row('sin')\ndef sin(x): return x", []),
+        ("@overload\ndef f(x: int) -> int: ...\n\ndef f(x): return x", ["4: f"]),
+        ("@cache\ndef f(x): return x", ["2: f"]),
+    ],
+)
 def test_missing_docstrings_are_found(source: str, names: list[str]) -> None:
     assert list(undocumented(ast.parse(source))) == names

@@ -2,6 +2,7 @@
 
 `import compiler` from inside a checkout would load a second copy of every table beside `stackgrad.compiler`.
 """
+
 from __future__ import annotations
 
 import ast
@@ -45,14 +46,17 @@ def test_no_module_imports_the_root() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("source", [
-    "import compiler",
-    "import compiler.ir.walk as w",
-    "from reference import scalar",
-    "def f():\n    from backends.base import Options",
-    "if TYPE_CHECKING:\n    import harness",
-    "importlib.import_module('reference.scalar')",
-])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import compiler",
+        "import compiler.ir.walk as w",
+        "from reference import scalar",
+        "def f():\n    from backends.base import Options",
+        "if TYPE_CHECKING:\n    import harness",
+        "importlib.import_module('reference.scalar')",
+    ],
+)
 def test_bare_imports_are_found(source: str) -> None:
     assert len(bare_imports(ast.parse(source))) == 1
 

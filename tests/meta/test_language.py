@@ -1,4 +1,5 @@
 """The project speaks of itself alone: its files name no machine, no path of one, and no circumstances of its making."""
+
 from __future__ import annotations
 
 import re
@@ -44,28 +45,34 @@ def test_files_speak_of_the_project() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("line", [
-    "see /work/main/compiler",
-    'open("/tmp/x.json")',
-    "as DESIGN.md says",
-    "kernels of shared/cases",
-    "decided in an earlier session",
-    "another engineer writes this",
-    "# TODO: finish",
-    "written by a coding agent",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see /work/main/compiler",
+        'open("/tmp/x.json")',
+        "as DESIGN.md says",
+        "kernels of shared/cases",
+        "decided in an earlier session",
+        "another engineer writes this",
+        "# TODO: finish",
+        "written by a coding agent",
+    ],
+)
 def test_foreign_words_are_found(line: str) -> None:
     assert foreign_words(line)
 
 
-@pytest.mark.parametrize("line", [
-    '@pytest.fixture(scope="session")',
-    "tmp_path / 'x.json'",
-    "share the/work/evenly",
-    "https://example.org/home/page",
-    "a shared table; test/limits are data",
-    "agents of the simulation",
-    "shared memory, DESIGN",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '@pytest.fixture(scope="session")',
+        "tmp_path / 'x.json'",
+        "share the/work/evenly",
+        "https://example.org/home/page",
+        "a shared table; test/limits are data",
+        "agents of the simulation",
+        "shared memory, DESIGN",
+    ],
+)
 def test_ordinary_words_pass(line: str) -> None:
     assert foreign_words(line) == []

@@ -1,4 +1,5 @@
 """Imports between the modules of the package obey ci/layers.toml and run in no circle."""
+
 from __future__ import annotations
 
 import ast
@@ -44,7 +45,7 @@ def cycle(graph: Mapping[str, Sequence[str]]) -> list[str]:
 
     def visit(node: str) -> list[str]:
         if node in path:
-            return [*path[path.index(node):], node]
+            return [*path[path.index(node) :], node]
         if node in done:
             return []
         path.append(node)
@@ -92,28 +93,34 @@ def test_layers_name_what_exists() -> None:
 LAYERS: Layers = {"": ["low", "high"], "low": [], "low.part": [], "high": ["low.part"]}
 
 
-@pytest.mark.parametrize(("importer", "target", "allowed"), [
-    ("high.a", "high.b", True),
-    ("high.a", "low.part", True),
-    ("high.a", "low.part.inner", True),
-    ("high.a", "low.other", False),
-    ("high.a", "", False),
-    ("low.part", "low.other", False),
-    ("low.other", "low.part", False),
-    ("low.party", "low.part", False),
-    ("low.part", "high", False),
-    ("api", "high.a", True),
-    ("api", "", True),
-])
+@pytest.mark.parametrize(
+    ("importer", "target", "allowed"),
+    [
+        ("high.a", "high.b", True),
+        ("high.a", "low.part", True),
+        ("high.a", "low.part.inner", True),
+        ("high.a", "low.other", False),
+        ("high.a", "", False),
+        ("low.part", "low.other", False),
+        ("low.other", "low.part", False),
+        ("low.party", "low.part", False),
+        ("low.part", "high", False),
+        ("api", "high.a", True),
+        ("api", "", True),
+    ],
+)
 def test_rule_decides(importer: str, target: str, allowed: bool) -> None:
     assert may_import(importer, target, LAYERS) is allowed
 
 
-@pytest.mark.parametrize(("graph", "found"), [
-    ({"a": ["b"], "b": ["c"], "c": ["a"]}, ["a", "b", "c", "a"]),
-    ({"a": ["b", "c"], "b": ["c"], "c": []}, []),
-    ({"x": ["a"], "a": ["b"], "b": ["a"]}, ["a", "b", "a"]),
-])
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": ["b"], "b": ["c"], "c": ["a"]}, ["a", "b", "c", "a"]),
+        ({"a": ["b", "c"], "b": ["c"], "c": []}, []),
+        ({"x": ["a"], "a": ["b"], "b": ["a"]}, ["a", "b", "a"]),
+    ],
+)
 def test_circles_are_found(graph: dict[str, list[str]], found: list[str]) -> None:
     assert cycle(graph) == found
 
@@ -121,18 +128,21 @@ def test_circles_are_found(graph: dict[str, list[str]], found: list[str]) -> Non
 KNOWN = ("stackgrad", "stackgrad.a", "stackgrad.a.b", "stackgrad.a.c", "stackgrad.d")
 
 
-@pytest.mark.parametrize(("source", "targets"), [
-    ("from . import c", ["stackgrad.a.c"]),
-    ("from .c import name", ["stackgrad.a.c"]),
-    ("from .. import d", ["stackgrad.d"]),
-    ("from .. import name", ["stackgrad"]),
-    ("from ..d import name", ["stackgrad.d"]),
-    ("import stackgrad.d", ["stackgrad.d"]),
-    ("def f():\n    from ..d import name", ["stackgrad.d"]),
-    ("if TYPE_CHECKING:\n    from ..d import name", ["stackgrad.d"]),
-    ("import importlib\nimportlib.import_module('stackgrad.d')", ["importlib", "stackgrad.d"]),
-    ("import_module('..d', __package__)", ["stackgrad.d"]),
-])
+@pytest.mark.parametrize(
+    ("source", "targets"),
+    [
+        ("from . import c", ["stackgrad.a.c"]),
+        ("from .c import name", ["stackgrad.a.c"]),
+        ("from .. import d", ["stackgrad.d"]),
+        ("from .. import name", ["stackgrad"]),
+        ("from ..d import name", ["stackgrad.d"]),
+        ("import stackgrad.d", ["stackgrad.d"]),
+        ("def f():\n    from ..d import name", ["stackgrad.d"]),
+        ("if TYPE_CHECKING:\n    from ..d import name", ["stackgrad.d"]),
+        ("import importlib\nimportlib.import_module('stackgrad.d')", ["importlib", "stackgrad.d"]),
+        ("import_module('..d', __package__)", ["stackgrad.d"]),
+    ],
+)
 def test_imports_are_resolved(source: str, targets: list[str]) -> None:
     found = tree.imports(ast.parse(source), "stackgrad.a.b", is_package=False, known=KNOWN)
     assert [i.target for i in found] == targets
@@ -142,7 +152,10 @@ def test_imports_for_types_are_told_apart() -> None:
     source = "from . import c\nif TYPE_CHECKING:\n    from .. import d\nelse:\n    import stackgrad.a"
     found = tree.imports(ast.parse(source), "stackgrad.a.b", known=KNOWN)
     assert [(i.target, i.for_types) for i in found] == [
-        ("stackgrad.a.c", False), ("stackgrad.d", True), ("stackgrad.a", False)]
+        ("stackgrad.a.c", False),
+        ("stackgrad.d", True),
+        ("stackgrad.a", False),
+    ]
 
 
 def test_a_package_resolves_its_own_dots() -> None:
@@ -150,13 +163,16 @@ def test_a_package_resolves_its_own_dots() -> None:
     assert [i.target for i in found] == ["stackgrad.a.b"]
 
 
-@pytest.mark.parametrize(("path", "module"), [
-    ("src/stackgrad/__init__.py", "stackgrad"),
-    ("src/stackgrad/api.py", "stackgrad.api"),
-    ("compiler/ir/walk.py", "stackgrad.compiler.ir.walk"),
-    ("compiler/ir/__init__.py", "stackgrad.compiler.ir"),
-    ("tests/ir/test_walk.py", None),
-])
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [
+        ("src/stackgrad/__init__.py", "stackgrad"),
+        ("src/stackgrad/api.py", "stackgrad.api"),
+        ("compiler/ir/walk.py", "stackgrad.compiler.ir.walk"),
+        ("compiler/ir/__init__.py", "stackgrad.compiler.ir"),
+        ("tests/ir/test_walk.py", None),
+    ],
+)
 def test_modules_are_named(path: str, module: str | None) -> None:
     folders = tree.package_folders(tree.ROOT / "pyproject.toml")
     assert tree.module_name(path, folders) == module
@@ -165,7 +181,10 @@ def test_modules_are_named(path: str, module: str | None) -> None:
 def test_new_files_count_only_inside_the_project() -> None:
     tracked = ["pyproject.toml", "compiler/a.py"]
     assert tree.of_the_project(tracked, ["compiler/b.py", "notes/c.py", "d.py"]) == [
-        "compiler/a.py", "compiler/b.py", "pyproject.toml"]
+        "compiler/a.py",
+        "compiler/b.py",
+        "pyproject.toml",
+    ]
 
 
 def test_every_module_has_one_file() -> None:

@@ -1,4 +1,5 @@
 """The night: what runs, what decides, and a night of a few seconds."""
+
 from __future__ import annotations
 
 import json

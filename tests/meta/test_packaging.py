@@ -1,4 +1,5 @@
 """What is shipped is what is here: the package list equals the tree, and the wheel works away from the checkout."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """The runner of the matrix: what it reads, decides and reports. No environment is made here."""
+
 from __future__ import annotations
 
 import subprocess
@@ -31,13 +32,16 @@ def test_rows_are_read() -> None:
     assert matrix.parse_matrix(text) == [Row("a", "3.12", (), ("cpu",), may_skip=True)]
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    (HEAD, "row a: missing fields: required"),
-    (HEAD + "required = []\nskip = 1", "row a: unknown fields: skip"),
-    (HEAD + 'required = []\ntests = ["a"]\ncommand = ["b"]', "row a: both tests and a command"),
-    (HEAD + 'required = ["x"]\noptional = ["x"]', "both required and optional: x"),
-    ((HEAD + "required = []\n") * 2, "two rows named a"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD, "row a: missing fields: required"),
+        (HEAD + "required = []\nskip = 1", "row a: unknown fields: skip"),
+        (HEAD + 'required = []\ntests = ["a"]\ncommand = ["b"]', "row a: both tests and a command"),
+        (HEAD + 'required = ["x"]\noptional = ["x"]', "both required and optional: x"),
+        ((HEAD + "required = []\n") * 2, "two rows named a"),
+    ],
+)
 def test_bad_rows_are_refused(text: str, message: str) -> None:
     with pytest.raises(MatrixError, match=message):
         matrix.parse_matrix(text)
@@ -76,13 +80,16 @@ def test_an_interpreter_must_answer(status: int, output: str, works: bool, monke
     assert matrix.find_python("3.11", answer) == ("/programs/python3.11" if works else None)
 
 
-@pytest.mark.parametrize(("probes", "missing"), [
-    ({"reference": HERE, "cpu": HERE, "cuda": HERE}, ""),
-    ({"reference": HERE, "cpu": HERE, "cuda": GONE}, ""),
-    ({"reference": HERE, "cpu": GONE}, "required backends are absent: cpu (no driver)"),
-    ({"cpu": HERE}, "required backends are absent: reference (not in the registry)"),
-    ({"reference": HERE, "cpu": Presence(False)}, "required backends are absent: cpu (no reason given)"),
-])
+@pytest.mark.parametrize(
+    ("probes", "missing"),
+    [
+        ({"reference": HERE, "cpu": HERE, "cuda": HERE}, ""),
+        ({"reference": HERE, "cpu": HERE, "cuda": GONE}, ""),
+        ({"reference": HERE, "cpu": GONE}, "required backends are absent: cpu (no driver)"),
+        ({"cpu": HERE}, "required backends are absent: reference (not in the registry)"),
+        ({"reference": HERE, "cpu": Presence(False)}, "required backends are absent: cpu (no reason given)"),
+    ],
+)
 def test_required_backends(probes: dict[str, Presence], missing: str) -> None:
     assert matrix.absent(ROW, probes) == missing
 
@@ -110,13 +117,10 @@ def test_tests_are_told_the_required_backends() -> None:
     assert variables == {"HOME": "h", "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu"}
 
 
-@pytest.mark.parametrize(("outcomes", "status"), [
-    ([PASSED], 0),
-    ([PASSED, SKIPPED, UNASKED], 0),
-    ([PASSED, FAILED], 1),
-    ([SKIPPED], 1),
-    ([], 1),
-])
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [([PASSED], 0), ([PASSED, SKIPPED, UNASKED], 0), ([PASSED, FAILED], 1), ([SKIPPED], 1), ([], 1)],
+)
 def test_exit_status(outcomes: list[str], status: int) -> None:
     assert matrix.exit_status([Result("r", outcome) for outcome in outcomes]) == status
 
@@ -146,9 +150,7 @@ def test_a_row_with_a_command_runs_it_with_a_folder_for_what_it_leaves(tmp_path:
 
 
 @pytest.mark.parametrize(("program", "outcome"), [("pass", PASSED), ("raise SystemExit(1)", FAILED)])
-def test_a_command_decides_its_row(
-    program: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_decides_its_row(program: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "night.py"
     script.write_text(f"import sys, pathlib\npathlib.Path(sys.argv[1], 'page').touch()\n{program}\n")
     monkeypatch.setattr(matrix, "ENVIRONMENTS", tmp_path)

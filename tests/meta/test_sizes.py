@@ -2,6 +2,7 @@
 
 The few exceptions are listed here with their reason; a listed exception that is none any more fails too.
 """
+
 from __future__ import annotations
 
 import ast
@@ -16,7 +17,7 @@ FUNCTION_LINES = 40
 MEDIAN_LINES = 10
 
 WAIVED_FILES: dict[str, str] = {
-    "compiler/ir/nodes.py": "one class for each statement; in two files the language would no longer be one list",
+    "compiler/ir/nodes.py": "one class for each statement; in two files the language would no longer be one list"
 }
 WAIVED_FUNCTIONS: dict[str, str] = {}
 
@@ -68,13 +69,16 @@ def test_median_function_of_the_package() -> None:
     assert statistics.median(lengths) < MEDIAN_LINES
 
 
-@pytest.mark.parametrize(("lengths", "waived", "messages"), [
-    ({"a": 4}, {}, 0),
-    ({"a": 5}, {}, 1),
-    ({"a": 5}, {"a": "reason"}, 0),
-    ({"a": 4}, {"a": "reason"}, 1),
-    ({"a": 4}, {"gone": "reason"}, 1),
-])
+@pytest.mark.parametrize(
+    ("lengths", "waived", "messages"),
+    [
+        ({"a": 4}, {}, 0),
+        ({"a": 5}, {}, 1),
+        ({"a": 5}, {"a": "reason"}, 0),
+        ({"a": 4}, {"a": "reason"}, 1),
+        ({"a": 4}, {"gone": "reason"}, 1),
+    ],
+)
 def test_limit_and_waivers(lengths: dict[str, int], waived: dict[str, str], messages: int) -> None:
     assert len(too_long(lengths, 4, waived)) == messages
 

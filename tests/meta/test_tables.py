@@ -3,6 +3,7 @@
 Each missing row is a test of its own with an id such as `llvm-hypot`. The text tests are held to the same: one file
 for each operation, and no statement that no file shows.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -145,19 +146,24 @@ def test_weak_holes_are_found() -> None:
 
 def test_files_and_operations_are_compared() -> None:
     assert files_and_operations(["sin", "sinus"], {"sin": 0, "cos": 0}) == [
-        "tests/ops/cos.kir is missing", "tests/ops/sinus.kir names no operation"]
+        "tests/ops/cos.kir is missing",
+        "tests/ops/sinus.kir names no operation",
+    ]
 
 
-@pytest.mark.parametrize(("text", "names"), [
-    ("%1: f32 = get x", {"Get"}),
-    ("%1: f32 = get_element x[%0]", {"GetElement"}),
-    ("%1: f32 = adstack_load_top_adj s", {"StackTopAdjoint"}),
-    ("%1: f32 = sin %0 // get x", {"Op"}),
-    ("  if %1 {\n    return\n  }", {"If", "Return"}),
-    ("if %1 { break 1 }", {"If", "Break"}),
-    ("// return", set()),
-    ("set get, %1", {"Set"}),
-])
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("%1: f32 = get x", {"Get"}),
+        ("%1: f32 = get_element x[%0]", {"GetElement"}),
+        ("%1: f32 = adstack_load_top_adj s", {"StackTopAdjoint"}),
+        ("%1: f32 = sin %0 // get x", {"Op"}),
+        ("  if %1 {\n    return\n  }", {"If", "Return"}),
+        ("if %1 { break 1 }", {"If", "Break"}),
+        ("// return", set()),
+        ("set get, %1", {"Set"}),
+    ],
+)
 def test_statements_are_recognised(text: str, names: set[str]) -> None:
     assert statements_shown(text) == names
 

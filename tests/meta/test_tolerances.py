@@ -1,4 +1,5 @@
 """Tests of backends choose no tolerances: results are within error bounds (recorded_support.py), or equal."""
+
 from __future__ import annotations
 
 import ast
@@ -37,10 +38,17 @@ def test_no_tolerance_is_chosen() -> None:
     assert found.keys() == WAIVED.keys(), "waived, but chooses nothing"
 
 
-@pytest.mark.parametrize(("line", "count"), [
-    ("np.testing.assert_allclose(a, b, rtol=1e-6)", 1), ("assert a == pytest.approx(b)", 1), ("math.isclose(a, b)", 1),
-    ("from numpy import allclose as same\nsame(a, b)", 0), ("assert np.allclose(a, b)", 1),
-    ("near(known, name, a)", 0), ("np.testing.assert_array_equal(a, b)", 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("np.testing.assert_allclose(a, b, rtol=1e-6)", 1),
+        ("assert a == pytest.approx(b)", 1),
+        ("math.isclose(a, b)", 1),
+        ("from numpy import allclose as same\nsame(a, b)", 0),
+        ("assert np.allclose(a, b)", 1),
+        ("near(known, name, a)", 0),
+        ("np.testing.assert_array_equal(a, b)", 0),
+    ],
+)
 def test_choices_are_seen(line: str, count: int) -> None:
     assert len(list(chosen(ast.parse(line)))) == count

@@ -1,4 +1,5 @@
 """A translator that is there, or a reason to skip."""
+
 from __future__ import annotations
 
 import shutil

@@ -1,4 +1,5 @@
 """The table of arguments says what the text has, and a text that has something else is not taken."""
+
 from __future__ import annotations
 
 import re
@@ -43,14 +44,17 @@ def test_slots_do_not_overlap(make: Make) -> None:
         assert any(text in line for line in held), text
 
 
-@pytest.mark.parametrize(("before", "after", "reason"), [
-    ("[[buffer(0)]]", "[[buffer(1)]]", "is none that the host gives"),
-    ("uint3 gl_GlobalInvocationID", "uint2 gl_GlobalInvocationID", "is none that the host gives"),
-    ("[[thread_position_in_grid]]", "[[texture(0)]]", "is none that the host gives"),
-    ("kernel void task_0", "kernel void task_9", "0 entry points task_0"),
-    ("    ulong _m0;", "    uint _m0;", "is not one address"),
-    (", uint3 gl_NumWorkGroups", ", uint3 [2] gl_NumWorkGroups", "cannot be read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("[[buffer(0)]]", "[[buffer(1)]]", "is none that the host gives"),
+        ("uint3 gl_GlobalInvocationID", "uint2 gl_GlobalInvocationID", "is none that the host gives"),
+        ("[[thread_position_in_grid]]", "[[texture(0)]]", "is none that the host gives"),
+        ("kernel void task_0", "kernel void task_9", "0 entry points task_0"),
+        ("    ulong _m0;", "    uint _m0;", "is not one address"),
+        (", uint3 gl_NumWorkGroups", ", uint3 [2] gl_NumWorkGroups", "cannot be read"),
+    ],
+)
 def test_other_arguments_are_not_taken(make: Make, before: str, after: str, reason: str) -> None:
     made: Program = make(TEXT)
     text = made.entries[-1].text

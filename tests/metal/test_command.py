@@ -1,4 +1,5 @@
 """`stackgrad ir FILE --stage metal`, and what `stackgrad doctor` says of Metal."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,5 @@
 """What the texts mean: programs for Metal, run on the host, do what .kir files and the reference say."""
+
 from __future__ import annotations
 
 import re
@@ -137,9 +138,10 @@ WIDE = """kernel k(x: u64[1], y: u64[1]) {{
     %3: i32 = const 0 %4: u64 = load y[%2] %5: u64 = atomic {} x[%3], %4 }} }}"""
 
 
-@pytest.mark.parametrize(("op", "function"), [
-    ("add", np.add), ("bit_and", np.bitwise_and), ("bit_or", np.bitwise_or), ("bit_xor", np.bitwise_xor),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "function"),
+    [("add", np.add), ("bit_and", np.bitwise_and), ("bit_or", np.bitwise_or), ("bit_xor", np.bitwise_xor)],
+)
 def test_64_bits_by_halves(metal: EmulatedMetal, op: str, function: np.ufunc) -> None:
     """Carries from the lower half included, one of them out of the whole."""
     y = np.random.default_rng(0).integers(0, 1 << 64, 300, np.uint64, endpoint=False)
@@ -203,7 +205,6 @@ def test_a_variable_without_a_first_value_is_found(metal: EmulatedMetal) -> None
 SUM = """kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: i32 = shape x, 0 local v: f32
   for %2: i32 in %0 .. %1 { %3: f32 = get v %4: f32 = load x[%2] %5: f32 = add %3, %4 set v, %5 }
   %6: f32 = get v store x[%0], %6 } }"""
-
 
 
 # ---- programs -----------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 """What Metal does not have is refused with statement, line and cure; what can be had in another way is not."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -20,22 +21,32 @@ def atomic(statement: str, dtype: str = "i64") -> str:
         %9: i32 = const 0 %3: {dtype} = load y[%2] {statement} }} }}"""
 
 
-@pytest.mark.parametrize(("text", "statement", "reason"), [
-    ("kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = load x[%0] store x[%0], %1 } }",
-     "%1: f64 = load x[%0]", "Metal has no f64"),
-    ("kernel k() { serial { local_array a: f64[3] } }", "local_array a: f64[3]", "Metal has no f64"),
-    ('kernel k() { serial { print "hello" } }', 'print "hello"', "print is not available in GPU code"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "statement", "reason"),
+    [
+        (
+            "kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = load x[%0] store x[%0], %1 } }",
+            "%1: f64 = load x[%0]",
+            "Metal has no f64",
+        ),
+        ("kernel k() { serial { local_array a: f64[3] } }", "local_array a: f64[3]", "Metal has no f64"),
+        ('kernel k() { serial { print "hello" } }', 'print "hello"', "print is not available in GPU code"),
+    ],
+)
 def test_refused(text: str, statement: str, reason: str) -> None:
     with pytest.raises(Unsupported) as caught:
         check(parse_kernel(text), "metal")
     assert reason in str(caught.value) and f"`{statement}`" in str(caught.value) and "cure: " in str(caught.value)
 
 
-@pytest.mark.parametrize("statement", [
-    "%4: i64 = atomic add x[%9], %3", "%4: i64 = atomic bit_xor x[%9], %3",
-    "%4: i64 = atomic max y[%2], %3 store x[%9], %4",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "%4: i64 = atomic add x[%9], %3",
+        "%4: i64 = atomic bit_xor x[%9], %3",
+        "%4: i64 = atomic max y[%2], %3 store x[%9], %4",
+    ],
+)
 def test_64_bits_without_their_old_value(make: Make, statement: str) -> None:
     """Sums and bits fall into halves; an element of the iteration's own needs no atomic."""
     text = make(atomic(statement)).entries[-1].text

@@ -1,4 +1,5 @@
 """Kernels of the .kir files and of the examples become texts for Metal, or are refused as declared."""
+
 from __future__ import annotations
 
 import subprocess

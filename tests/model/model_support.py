@@ -1,4 +1,5 @@
 """Execution of programs three ways: the traced kernel, the kernel lowered from the model, and Python itself."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -41,9 +42,19 @@ def same_bits(a: Outcome, b: Outcome) -> bool:
 
 
 _NO_PYTHON = (
-    m.Random, m.BitCast, m.AtomicCall, m.Grouped, m.Vector, m.Matrix, m.Comprehension, m.Filled, m.Part, m.Method,
-    m.Make, m.Member,
-)  # fmt: skip
+    m.Random,
+    m.BitCast,
+    m.AtomicCall,
+    m.Grouped,
+    m.Vector,
+    m.Matrix,
+    m.Comprehension,
+    m.Filled,
+    m.Part,
+    m.Method,
+    m.Make,
+    m.Member,
+)
 
 
 def is_plain(program: Program) -> bool:

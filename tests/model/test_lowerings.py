@@ -1,4 +1,5 @@
 """The frontend and the model's own lowering agree on what programs mean, to the last bit; and Python agrees too."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -73,17 +74,38 @@ def test_a_difference_is_seen() -> None:
     np.testing.assert_array_equal(results[0]["y"], results[1]["y"])  # type: ignore[index]
 
 
-@pytest.mark.parametrize("program", [
-    one_lane(over_x(m.Assign((Y, X), (X, Y)))),
-    one_lane(over_x(m.For(("j",), m.Unrolled(0, 4), (
-        m.If(m.Compare(("==",), (m.Name("j"), m.Element("c", (I,)))), (m.Continue(),)),
-        m.If(m.Compare((">",), (Y, m.Number(2.5))), (m.Break(),)),
-        m.Augment(Y, "+", m.Binary("*", m.Name("j"), X)))))),
-    one_lane(m.For(("j", "k"), m.Box(((None, m.Number(3)), (m.Number(1), m.Number(3)))), (
-        m.If(m.Compare(("==",), (m.Name("k"), m.Number(2))), (m.Continue(),)),
-        m.If(m.Compare(("==",), (m.Name("j"), m.Number(2))), (m.Break(),)),
-        m.Augment(m.Element("y", (m.Name("j"),)), "-", m.Number(0.25))), serialize=True)),
-], ids=["swap of elements", "exits of an unrolled loop", "exits of a serial box"])  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [
+        one_lane(over_x(m.Assign((Y, X), (X, Y)))),
+        one_lane(
+            over_x(
+                m.For(
+                    ("j",),
+                    m.Unrolled(0, 4),
+                    (
+                        m.If(m.Compare(("==",), (m.Name("j"), m.Element("c", (I,)))), (m.Continue(),)),
+                        m.If(m.Compare((">",), (Y, m.Number(2.5))), (m.Break(),)),
+                        m.Augment(Y, "+", m.Binary("*", m.Name("j"), X)),
+                    ),
+                )
+            )
+        ),
+        one_lane(
+            m.For(
+                ("j", "k"),
+                m.Box(((None, m.Number(3)), (m.Number(1), m.Number(3)))),
+                (
+                    m.If(m.Compare(("==",), (m.Name("k"), m.Number(2))), (m.Continue(),)),
+                    m.If(m.Compare(("==",), (m.Name("j"), m.Number(2))), (m.Break(),)),
+                    m.Augment(m.Element("y", (m.Name("j"),)), "-", m.Number(0.25)),
+                ),
+                serialize=True,
+            )
+        ),
+    ],
+    ids=["swap of elements", "exits of an unrolled loop", "exits of a serial box"],
+)
 def test_corners(program: Program) -> None:
     assert agree(program)
     changed = execute(render_ir(program), program.arrays(), {})
@@ -93,9 +115,14 @@ def test_corners(program: Program) -> None:
 def test_early_returns_of_two_types() -> None:
     """The result has the common type of all returns."""
     u = m.Name("u")
-    function = m.Function("f", (m.Param("u"),), (
-        m.If(m.Compare((">",), (u, m.Number(1.0))), (m.Return((m.Cast(m.Number(1), i32),)),)),
-        m.Return((m.Binary("*", u, m.Number(0.5)),))))  # fmt: skip
+    function = m.Function(
+        "f",
+        (m.Param("u"),),
+        (
+            m.If(m.Compare((">",), (u, m.Number(1.0))), (m.Return((m.Cast(m.Number(1), i32),)),)),
+            m.Return((m.Binary("*", u, m.Number(0.5)),)),
+        ),
+    )
     program = one_lane(over_x(m.Assign((Y,), (m.Invoke("f", (X,)),))), functions=(function,))
     assert agree(program)
     assert execute(render_ir(program), program.arrays(), {})["y"].tolist() == [0.25, -0.0, 1.0]  # type: ignore[index]

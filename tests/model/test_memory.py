@@ -1,4 +1,5 @@
 """Structs, offsets, views, steps of the launch, atomics that exchange: both renderings agree, and with Python."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -40,14 +41,21 @@ PAIR = m.StructType("Pair", (m.Param("first", struct="Body"), m.Param("n", i32))
 def program(*body: m.Stmt, domain: m.Domain = m.Over("x"), functions: tuple[m.Function, ...] = ()) -> Program:  # noqa: B008
     """Over x, y, c of 3 lanes and a field P of pairs; an argument `step` of 2."""
     fields = (
-        m.Field("x", f32, (3,), True), m.Field("y", f32, (3,), True), m.Field("c", i32, (3,)),
+        m.Field("x", f32, (3,), True),
+        m.Field("y", f32, (3,), True),
+        m.Field("c", i32, (3,)),
         m.Field("P.first.pos", f32, (3,), True, (2,), struct="Pair"),
-        m.Field("P.first.mass", f32, (3,), True, struct="Pair"), m.Field("P.n", i32, (3,), struct="Pair"),
-    )  # fmt: skip
+        m.Field("P.first.mass", f32, (3,), True, struct="Pair"),
+        m.Field("P.n", i32, (3,), struct="Pair"),
+    )
     contents = (
-        ("x", (0.5, 1.5, 2.0)), ("y", (1.0, 2.0, 3.0)), ("c", (2, 0, 1)),
-        ("P.first.pos", (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)), ("P.first.mass", (2.0, 3.0, 4.0)), ("P.n", (1, 3, 2)),
-    )  # fmt: skip
+        ("x", (0.5, 1.5, 2.0)),
+        ("y", (1.0, 2.0, 3.0)),
+        ("c", (2, 0, 1)),
+        ("P.first.pos", (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)),
+        ("P.first.mass", (2.0, 3.0, 4.0)),
+        ("P.n", (1, 3, 2)),
+    )
     seeds = tuple((f.name, (1.0,) * int(np.prod(f.storage))) for f in fields if f.grad)
     inputs = m.Inputs(contents, (("step", 2),), seeds)
     kernel = m.Kernel("k", (m.For(("i",), domain, body),), functions)
@@ -55,40 +63,50 @@ def program(*body: m.Stmt, domain: m.Domain = m.Over("x"), functions: tuple[m.Fu
 
 
 MADE = m.Make("Body", (m.Vector((x, m.Number(0.25)), f32), y))
-HEAVIER = m.Function("heavier", (m.Param("s", struct="Body"), m.Param("a")), (
-    m.If(m.Compare((">",), (member(S, "mass"), A)), (m.Return((member(S, "pos"),)),)),
-    m.Augment(member(S, "mass"), "+", ONE),
-    m.Return((mul(member(S, "pos"), member(S, "mass")),)),
-))  # fmt: skip
+HEAVIER = m.Function(
+    "heavier",
+    (m.Param("s", struct="Body"), m.Param("a")),
+    (
+        m.If(m.Compare((">",), (member(S, "mass"), A)), (m.Return((member(S, "pos"),)),)),
+        m.Augment(member(S, "mass"), "+", ONE),
+        m.Return((mul(member(S, "pos"), member(S, "mass")),)),
+    ),
+)
 STRUCTS = program(
     m.Assign((S,), (m.Make("Pair", (MADE, c), named=True),)),
-    m.For(("j",), m.Range(None, m.Number(3)), (
-        m.Augment(member(S, "first", "mass"), "*", HALF),
-        m.Augment(m.Part(member(S, "first", "pos"), (m.Binary("%", J, TWO),)), "+", member(S, "first", "mass")),
-        m.Assign((G,), (member(S, "first"),)),
-        m.Assign((m.Swizzle(member(G, "pos"), "x"),), (m.Number(7.0),)),
-        m.If(m.Compare(("==",), (J, member(S, "n"))), (m.Assign((member(S, "first"),), (G,)),)),
-    )),
+    m.For(
+        ("j",),
+        m.Range(None, m.Number(3)),
+        (
+            m.Augment(member(S, "first", "mass"), "*", HALF),
+            m.Augment(m.Part(member(S, "first", "pos"), (m.Binary("%", J, TWO),)), "+", member(S, "first", "mass")),
+            m.Assign((G,), (member(S, "first"),)),
+            m.Assign((m.Swizzle(member(G, "pos"), "x"),), (m.Number(7.0),)),
+            m.If(m.Compare(("==",), (J, member(S, "n"))), (m.Assign((member(S, "first"),), (G,)),)),
+        ),
+    ),
     m.Assign((V,), (m.Choice(m.Compare((">",), (c, ONE)), member(S, "first"), member(P, "first")),)),
     m.Assign((y,), (m.Method(m.Invoke("heavier", (V, m.Number(1.0))), "sum"),)),
     m.Augment(member(P, "first", "pos"), "+", member(V, "pos")),
     m.Augment(m.Part(member(P, "first", "pos"), (m.Binary("%", c, TWO),)), "-", member(V, "mass")),
     m.Assign((member(P, "n"),), (m.Extent("P", 0),)),
-    functions=(HEAVIER,), domain=m.Over("P"),
-)  # fmt: skip
+    functions=(HEAVIER,),
+    domain=m.Over("P"),
+)
 """Members of members, read and written, in loops, by functions and in memory; structs assigned as wholes."""
 
-WHOLE = program(
-    m.Assign((S,), (P,)), m.Augment(member(S, "first", "mass"), "+", x), m.Assign((P,), (S,)),
-)  # fmt: skip
+WHOLE = program(m.Assign((S,), (P,)), m.Augment(member(S, "first", "mass"), "+", x), m.Assign((P,), (S,)))
 """Elements of a field of structs as wholes."""
 
 STEPS = program(
     m.For(("j",), m.Range(I, m.Number(5), 2, stride="step"), (m.Augment(y, "+", mul(x, J)),)),
-    m.For(("j",), m.Range(m.Number(0), m.Number(5), 2, True, "step"), (
-        m.If(m.Compare(("==",), (J, TWO)), (m.Continue(),)), m.Assign((y,), (mul(m.Binary("+", y, J), HALF),)))),
+    m.For(
+        ("j",),
+        m.Range(m.Number(0), m.Number(5), 2, True, "step"),
+        (m.If(m.Compare(("==",), (J, TWO)), (m.Continue(),)), m.Assign((y,), (mul(m.Binary("+", y, J), HALF),))),
+    ),
     domain=m.Range(m.Number(0), m.Number(3), 2, stride="step"),
-)  # fmt: skip
+)
 """Parallel and serial loops by a step of the launch, one of them from last to first."""
 
 ATOMICS = program(
@@ -96,11 +114,9 @@ ATOMICS = program(
     m.Assign((K,), (m.AtomicCall("cas", c, m.Number(9), ONE),)),
     m.Assign((A,), (m.AtomicCall("cas", y, V, y),)),
     m.Assign((x,), (m.Binary("+", m.Binary("+", V, A), K),)),
-)  # fmt: skip
+)
 
-ALL = pytest.mark.parametrize(
-    "given", [STRUCTS, WHOLE, STEPS, ATOMICS], ids=["structs", "wholes", "steps", "atomics"]
-)  # fmt: skip
+ALL = pytest.mark.parametrize("given", [STRUCTS, WHOLE, STEPS, ATOMICS], ids=["structs", "wholes", "steps", "atomics"])
 Outcomes = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
@@ -177,9 +193,7 @@ def test_atomics_by_hand() -> None:
 
 def test_one_number_is_all_entries_of_a_member() -> None:
     """As an edit of the reducer may leave it; the frontend spreads it."""
-    given = program(
-        m.Assign((G,), (m.Make("Body", (x, y)),)), m.Assign((y,), (m.Method(member(G, "pos"), "sum"),)),
-    )  # fmt: skip
+    given = program(m.Assign((G,), (m.Make("Body", (x, y)),)), m.Assign((y,), (m.Method(member(G, "pos"), "sum"),)))
     traced, lowered = both(given)
     assert same_bits(traced, lowered)
     assert traced["y"].tolist() == [1.0, 3.0, 4.0]
@@ -202,8 +216,9 @@ def test_another_origin_changes_nothing(given: Program, first: int) -> None:
 
 def with_views() -> Program:
     base = m.Field("B", f32, (9,), True, (), True, views=(m.View("y", 1, 3), m.View("x", 5, 3)))
-    inputs = m.Inputs((("B", (9.0, 1.0, 2.0, 3.0, 9.0, 0.5, 1.5, 2.0, 9.0)), ("c", (2, 0, 1))), (),
-                      (("B", (1.0,) * 9),))  # fmt: skip
+    inputs = m.Inputs(
+        (("B", (9.0, 1.0, 2.0, 3.0, 9.0, 0.5, 1.5, 2.0, 9.0)), ("c", (2, 0, 1))), (), (("B", (1.0,) * 9),)
+    )
     total = m.Binary("+", m.Element("x", (c,)), m.Extent("y", 0))
     kernel = m.Kernel("k", (m.For(("i",), m.Over("y"), (m.Assign((y,), (mul(y, total),)),)),))
     return Program(kernel, (base, m.Field("c", i32, (3,))), (), inputs, f32)
@@ -281,5 +296,7 @@ def test_offsets_and_views_change_no_result(monkeypatch: pytest.MonkeyPatch) -> 
     for seed in range(20):
         given = sample(seed, SMOOTH)
         there = alterations.with_offsets(RandomDraw(seed), given)
-        assert same_bits(execute(render_ir(given), given.arrays(), given.scalars()),
-                         execute(render_ir(there), there.arrays(), there.scalars())), seed  # fmt: skip
+        assert same_bits(
+            execute(render_ir(given), given.arrays(), given.scalars()),
+            execute(render_ir(there), there.arrays(), there.scalars()),
+        ), seed

@@ -1,4 +1,5 @@
 """Programs as text: files that run by themselves, in three dialects; and JSON that keeps every bit."""
+
 from __future__ import annotations
 
 import ast
@@ -49,8 +50,10 @@ def test_a_file_runs_by_itself(program: Program, tmp_path: Path) -> None:
 
 def test_an_exception_is_a_result(tmp_path: Path) -> None:
     """A failed assertion is reported in the same line of JSON."""
-    body = (m.Assign((m.Element("s"),), (m.Number(2.0),)),
-            m.Assert(m.Compare(("<",), (m.Element("s"), m.Number(1.0))), "too large"))  # fmt: skip
+    body = (
+        m.Assign((m.Element("s"),), (m.Number(2.0),)),
+        m.Assert(m.Compare(("<",), (m.Element("s"), m.Number(1.0))), "too large"),
+    )
     field = m.Field("s", f64, (), True)
     program = Program(m.Kernel("k", body), (field,), (), m.Inputs((("s", (0.0,)),), (), (("s", (1.0,)),)), f64)
     assert "KernelAssertionError" in run_file(program, tmp_path)["error"]
@@ -134,9 +137,11 @@ def test_operands_keep_their_tree() -> None:
     """Negative numbers, nested operators and chains are in parentheses."""
     a = m.Name("a")
     inner = m.Binary("-", a, m.Binary("-", m.Number(-2.0), a))
-    body = (m.Assign((m.Name("a"),), (m.Number(1.0),)),
-            m.Assign((m.Name("b"),), (m.Binary("**", m.Number(-1.5), inner),)),
-            m.Assign((m.Name("d"),), (m.Unary("not", m.Compare(("<", "<="), (a, m.Unary("-", a), a))),)))  # fmt: skip
+    body = (
+        m.Assign((m.Name("a"),), (m.Number(1.0),)),
+        m.Assign((m.Name("b"),), (m.Binary("**", m.Number(-1.5), inner),)),
+        m.Assign((m.Name("d"),), (m.Unary("not", m.Compare(("<", "<="), (a, m.Unary("-", a), a))),)),
+    )
     text = definitions(Program(m.Kernel("k", body), (), (), m.Inputs(())))
     assert "b = (-1.5) ** (a - ((-2.0) - a))" in text
     assert "d = not (a < (-a) <= a)" in text

@@ -1,4 +1,5 @@
 """Vectors, matrices, index vectors, array arguments and results: the model's lowering and the frontend agree."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -27,19 +28,28 @@ def part(base: m.Expr, *indices: m.Expr) -> m.Part:
 LANES = m.Over("x")
 
 
-def program(*body: m.Stmt, domain: m.Domain = LANES, functions: tuple[m.Function, ...] = (),
-            result: bool = False) -> Program:  # fmt: skip
+def program(
+    *body: m.Stmt, domain: m.Domain = LANES, functions: tuple[m.Function, ...] = (), result: bool = False
+) -> Program:
     """Over scalars x, y, vectors X, Y, matrices G of 3 lanes; c are indices; x and G are given at the call."""
     end = (m.Return((m.Element("x", (ONE,)),)),) if result else ()
     kernel = m.Kernel("k", (m.For(("i",), domain, body), *end), functions, f32 if result else None)
     fields = (
-        m.Field("x", f32, (3,), True, (), True), m.Field("X", f32, (3,), True, (3,)), m.Field("y", f32, (3,), True),
-        m.Field("Y", f32, (3,), True, (3,)), m.Field("G", f32, (3, 2), True, (2, 2), True), m.Field("c", i32, (3,)),
-    )  # fmt: skip
+        m.Field("x", f32, (3,), True, (), True),
+        m.Field("X", f32, (3,), True, (3,)),
+        m.Field("y", f32, (3,), True),
+        m.Field("Y", f32, (3,), True, (3,)),
+        m.Field("G", f32, (3, 2), True, (2, 2), True),
+        m.Field("c", i32, (3,)),
+    )
     contents = (
-        ("x", (0.5, 1.5, 2.0)), ("X", tuple(0.1 * k for k in range(9))), ("y", (1.0, 2.0, 3.0)),
-        ("Y", tuple(0.2 * k for k in range(9))), ("G", tuple(0.07 * k for k in range(24))), ("c", (2, 0, 1)),
-    )  # fmt: skip
+        ("x", (0.5, 1.5, 2.0)),
+        ("X", tuple(0.1 * k for k in range(9))),
+        ("y", (1.0, 2.0, 3.0)),
+        ("Y", tuple(0.2 * k for k in range(9))),
+        ("G", tuple(0.07 * k for k in range(24))),
+        ("c", (2, 0, 1)),
+    )
     seeds = tuple((f.name, (1.0,) * int(np.prod(f.storage))) for f in fields if f.grad)
     beta = m.Param("beta", f32, (3,))
     scalars = (("beta.0", 0.5), ("beta.1", 0.25), ("beta.2", -1.0))
@@ -49,36 +59,56 @@ def program(*body: m.Stmt, domain: m.Domain = LANES, functions: tuple[m.Function
 LOCALS = program(
     m.Assign((V,), (X,)),
     m.Assign((W,), (m.Vector((m.Number(1.0), x, TWO)),)),
-    m.For(("j",), m.Range(None, C), (
-        m.Augment(V, "*", W),
-        m.Augment(part(V, m.Binary("%", J, m.Number(3))), "+", x),
-        m.Assign((m.Swizzle(V, "xy"),), (m.Swizzle(V, "yx"),)),
-        m.Augment(m.Slice(V, 0, 2), "*", m.Number(0.5)),
-        m.Assign((part(V, ZERO), part(V, TWO)), (part(V, TWO), part(V, C))),
-    )),
+    m.For(
+        ("j",),
+        m.Range(None, C),
+        (
+            m.Augment(V, "*", W),
+            m.Augment(part(V, m.Binary("%", J, m.Number(3))), "+", x),
+            m.Assign((m.Swizzle(V, "xy"),), (m.Swizzle(V, "yx"),)),
+            m.Augment(m.Slice(V, 0, 2), "*", m.Number(0.5)),
+            m.Assign((part(V, ZERO), part(V, TWO)), (part(V, TWO), part(V, C))),
+        ),
+    ),
     m.Assign((W,), (m.Method(V, "cross", (W,)),)),
     m.Augment(Y, "+", m.Method(W, "normalized", (m.Number(0.5),))),
     m.Augment(m.Swizzle(Y, "zx"), "-", m.Slice(V, None, None, -2)),
     m.Augment(part(Y, C), "-", m.Method(V, "norm")),
-    m.Assign((y,), (m.Choice(m.Method(m.Compare((">",), (V, m.Number(0.0))), "any"),
-                             m.Method(m.Binary("+", V, m.Filled("one", (3,), f32)), "max"),
-                             m.Comprehension("sum", "k", 3, m.Binary("*", part(W, K), K))),)),
-)  # fmt: skip
+    m.Assign(
+        (y,),
+        (
+            m.Choice(
+                m.Method(m.Compare((">",), (V, m.Number(0.0))), "any"),
+                m.Method(m.Binary("+", V, m.Filled("one", (3,), f32)), "max"),
+                m.Comprehension("sum", "k", 3, m.Binary("*", part(W, K), K)),
+            ),
+        ),
+    ),
+)
 """Parts read and written, by known and by dynamic indices; loops that carry vectors."""
 
-EARLY = m.Function("f", (m.Param("a"), m.Param("b", f32, (3,))), (
-    m.If(m.Compare((">",), (part(A, ZERO), m.Number(0.3))), (m.Return((m.Binary("*", A, m.Name("b")),)),)),
-    m.Augment(part(A, ONE), "+", ONE),
-    m.Return((m.Call("sin", (A,)),)),
-))  # fmt: skip
-CHOSEN = m.Function("g", (m.Param("a"),), (
-    m.Return((m.Choice(m.Compare((">",), (part(A, ZERO), m.Number(0.1))), m.Binary("*", A, TWO), A),)),
-), f32, (3,))  # fmt: skip
+EARLY = m.Function(
+    "f",
+    (m.Param("a"), m.Param("b", f32, (3,))),
+    (
+        m.If(m.Compare((">",), (part(A, ZERO), m.Number(0.3))), (m.Return((m.Binary("*", A, m.Name("b")),)),)),
+        m.Augment(part(A, ONE), "+", ONE),
+        m.Return((m.Call("sin", (A,)),)),
+    ),
+)
+CHOSEN = m.Function(
+    "g",
+    (m.Param("a"),),
+    (m.Return((m.Choice(m.Compare((">",), (part(A, ZERO), m.Number(0.1))), m.Binary("*", A, TWO), A),)),),
+    f32,
+    (3,),
+)
 FUNCTIONS = program(
     m.Assign((V,), (m.Invoke("f", (X, m.Comprehension("Vector", "k", 3, m.Binary("+", K, x)))),)),
     m.Assign((Y,), (m.Binary("+", m.Invoke("g", (V,)), m.Name("beta")),)),
-    functions=(EARLY, CHOSEN), result=True,
-)  # fmt: skip
+    functions=(EARLY, CHOSEN),
+    result=True,
+)
 """Vectors into and out of functions, with early returns; one as argument of the kernel; a result."""
 
 S = m.Binary("+", m.Call("sin", (V,)), m.Binary("*", m.Filled("identity", (2, 2), f32), m.Number(2.5)))
@@ -88,13 +118,28 @@ MATRICES = program(
     m.Assign((part(V, m.Binary("%", part(I, ZERO), TWO), part(I, ONE)),), (m.Method(S, "determinant"),)),
     m.Assign((W,), (m.Binary("@", m.Method(m.Method(S, "inverse"), "transpose"), m.Vector((ONE, TWO), f32)),)),
     m.Augment(m.Element("y", (ZERO,)), "+", m.Method(m.Method(W, "outer_product", (W,)), "trace")),
-    m.Augment(part(m.Element("G", (m.Binary("%", m.Binary("+", I, m.Vector((ONE, ZERO))),
-                                            m.Vector((m.Number(3), TWO))),)), ONE, ZERO),
-              "+", m.Binary("*", m.Random(None, "randn"), m.Method(m.Call("zero", (W,)), "sum"))),
-    m.Augment(m.Element("y", (ONE,)), "+", m.Method(m.Call("math.mix", (
-        m.Call("math.clamp", (V, m.Number(-1.0), m.Number(0.5))), m.Call("stop_grad", (V,)), m.Number(0.25))), "min")),
+    m.Augment(
+        part(
+            m.Element("G", (m.Binary("%", m.Binary("+", I, m.Vector((ONE, ZERO))), m.Vector((m.Number(3), TWO))),)),
+            ONE,
+            ZERO,
+        ),
+        "+",
+        m.Binary("*", m.Random(None, "randn"), m.Method(m.Call("zero", (W,)), "sum")),
+    ),
+    m.Augment(
+        m.Element("y", (ONE,)),
+        "+",
+        m.Method(
+            m.Call(
+                "math.mix",
+                (m.Call("math.clamp", (V, m.Number(-1.0), m.Number(0.5))), m.Call("stop_grad", (V,)), m.Number(0.25)),
+            ),
+            "min",
+        ),
+    ),
     domain=m.Grouped(m.Box(((None, m.Number(3)), (ZERO, TWO)))),
-)  # fmt: skip
+)
 """Products and inverses; a loop with an index vector; functions of `math`."""
 
 ALL = pytest.mark.parametrize("given", [LOCALS, FUNCTIONS, MATRICES], ids=["locals", "functions", "matrices"])

@@ -1,4 +1,5 @@
 """Kernels for the mutants about memory, draws and what only raw IR shows; entered as in `mutant_witnesses`."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace

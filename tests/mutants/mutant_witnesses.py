@@ -2,6 +2,7 @@
 
 Every kernel is over f64 fields x, w, y, z of four elements with gradients and an i32 field c, and runs once.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -78,9 +79,18 @@ def _constant_store(f):
     return k
 
 
-@witness("local-keeps-adjoint", "for-misses-first", "variable-reread", "last-iteration-read",
-         "expression-one-short", "slot-adjoint-not-zeroed", "tangent-local-stale", "gate-of-other-slab",
-         "slots-overlap", "wrong-coefficient")
+@witness(
+    "local-keeps-adjoint",
+    "for-misses-first",
+    "variable-reread",
+    "last-iteration-read",
+    "expression-one-short",
+    "slot-adjoint-not-zeroed",
+    "tangent-local-stale",
+    "gate-of-other-slab",
+    "slots-overlap",
+    "wrong-coefficient",
+)
 def _recurrence(f):
     x, y = f.x, f.y
 

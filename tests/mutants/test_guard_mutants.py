@@ -1,4 +1,5 @@
 """Mistakes in what a kernel notices of Python objects: each makes a launch use a number that is no longer true."""
+
 from __future__ import annotations
 
 import sys
@@ -63,9 +64,13 @@ def test_a_source_shows_the_mutant(name: str) -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_drawn_programs_find_the_mutant(name: str) -> None:
     options = settings(
-        max_examples=120, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=120,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     with MUTANTS[name][0]():
         try:
             sources, steps = find(programs(), lambda drawn: run(*drawn) != "", settings=options)

@@ -1,4 +1,5 @@
 """Mutants of index checks lead outside, and the relation of stray indices sees it."""
+
 from __future__ import annotations
 
 import numpy as np

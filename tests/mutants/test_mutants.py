@@ -1,4 +1,5 @@
 """Every mutant changes what some kernel computes, and leaves nothing behind."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -208,9 +209,32 @@ def state() -> list[object]:
     from stackgrad.compiler.passes.promote_elements import _Promotion
     from stackgrad.compiler.sizing import count, flows
 
-    owners = (TaskReverser, Sources, Requirements, RiskAnalysis, ForwardSweep, TangentSweep, _Merger, _Liveness,
-              Marking, _Lowering, _Promotion, count, count._Counter, driver, Elements, pipeline,
-              tangent_statements, stacks, slices.Slice, adstack, atomics, masked_loops, evaluate, flows)  # fmt: skip
+    owners = (
+        TaskReverser,
+        Sources,
+        Requirements,
+        RiskAnalysis,
+        ForwardSweep,
+        TangentSweep,
+        _Merger,
+        _Liveness,
+        Marking,
+        _Lowering,
+        _Promotion,
+        count,
+        count._Counter,
+        driver,
+        Elements,
+        pipeline,
+        tangent_statements,
+        stacks,
+        slices.Slice,
+        adstack,
+        atomics,
+        masked_loops,
+        evaluate,
+        flows,
+    )
     tables = (LLVM, LOWER, MASKED_CONTROL, rules.VJP, statements.REVERSE, tangent_statements.TANGENT)
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 

@@ -1,4 +1,5 @@
 """Mistakes in what a tape keeps: each makes a small program's gradient, or the content it leaves, wrong."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -183,28 +184,28 @@ def _restored_as_it_is(self: Kept) -> np.ndarray:
 Plant = Callable[[], AbstractContextManager[None]]
 MISTAKES: dict[str, tuple[Callable[[], tuple[Found, Found]], Plant]] = {
     "nothing is saved where boxes meet": (
-        overwritten_between, lambda: patched(Watched, "endangered", lambda self, writes: ([], None)),
+        overwritten_between,
+        lambda: patched(Watched, "endangered", lambda self, writes: ([], None)),
     ),
-    "boxes of elements never meet": (
-        partly_overwritten, lambda: patched(tape_state, "meet", lambda a, b: None),
-    ),
+    "boxes of elements never meet": (partly_overwritten, lambda: patched(tape_state, "meet", lambda a, b: None)),
     "the box that is saved is too small": (partly_overwritten, _narrowed),
     "saved content is not swapped in": (overwritten_between, lambda: patched(Kept, "swap", lambda self: None)),
     "the swap is not undone": (overwritten_between, lambda: patched(Saved, "redo", lambda self: None)),
-    "the state before the launch is that after it": (
-        in_place, lambda: patched(Kept, "restored", _restored_as_it_is),
-    ),
+    "the state before the launch is that after it": (in_place, lambda: patched(Kept, "restored", _restored_as_it_is)),
     "what the host writes keeps the adjoints of what it replaced": (
-        replaced_by_the_host, lambda: patched(overwrites.HostWrite, "run", lambda self: None),
+        replaced_by_the_host,
+        lambda: patched(overwrites.HostWrite, "run", lambda self: None),
     ),
     "the host ends adjoints of nothing": (
-        replaced_by_the_host, lambda: patched(StateLog, "host_write", lambda self, array, box: None),
+        replaced_by_the_host,
+        lambda: patched(StateLog, "host_write", lambda self, array, box: None),
     ),
     "a constant launch keeps the adjoints of what it replaced": (
-        replaced_by_a_constant_launch, lambda: patched(overwrites.ConstantLaunch, "run", lambda self: None),
+        replaced_by_a_constant_launch,
+        lambda: patched(overwrites.ConstantLaunch, "run", lambda self: None),
     ),
     "the gradient draws the numbers of the next launch": (drawn, lambda: patched(Record, "run", _other_draws)),
-}  # fmt: skip
+}
 
 
 def agree(found: Found, exact: Found) -> bool:

@@ -1,4 +1,5 @@
 """What the oracles' tests share: the three-way comparison of JAX, dual numbers and the Taylor remainder."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -2,6 +2,7 @@
 
 Every case is compared three ways (see conftest.py); where the gradient has a short closed form, with that too.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

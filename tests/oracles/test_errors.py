@@ -1,4 +1,5 @@
 """What the oracles refuse, what traps in them, and that lanes which do not run cannot trap."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ TRAPS: list[tuple[str, type[StackgradError], str]] = [
     ("%4: f64 = const 1.0  store x[%3], %4", OutOfBounds, "outside x"),
     ("local_array h: f64[5]  %4: f64 = get_element h[%3]", OutOfBounds, "outside h"),
     ("%4: i32 = const 7  %5: i32 = sub %4, %3  %6: i32 = floordiv %4, %5", DivisionByZero, "floordiv of integers"),
-    ("%4: i32 = const 7  %5: u1 = cmp_ne %4, %3  assert %5, \"never seven\"", KernelAssertionError, "never seven"),
+    ('%4: i32 = const 7  %5: u1 = cmp_ne %4, %3  assert %5, "never seven"', KernelAssertionError, "never seven"),
 ]
 
 
@@ -38,10 +39,7 @@ def test_traps(oracle: Run, body: str, error: type[StackgradError], message: str
     oracle(parallel(X, f"{load} %8: i32 = const 4  %9: u1 = cmp_lt %3, %8  if %9 {{ {body} }}"), arrays)
 
 
-ADJOINT = [
-    "adstack_alloca s: f64 capacity 3",
-    "%3: f64 = load x.grad[%2]",
-]
+ADJOINT = ["adstack_alloca s: f64 capacity 3", "%3: f64 = load x.grad[%2]"]
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=("run", "vjp", "jvp"))
@@ -55,12 +53,15 @@ SCALAR = parse_kernel("kernel k(x: f64[1] grad, a: f64, m: i32[1]) { serial { } 
 GOOD = {"x": np.zeros(2), "m": np.zeros(2, np.int32)}
 
 
-@pytest.mark.parametrize(("arrays", "scalars", "message"), [
-    ({"x": np.zeros(2)}, {"a": 1.0}, "no array for parameter m"),
-    (GOOD, {}, "no value for scalar a"),
-    (GOOD | {"x": np.zeros((2, 2))}, {"a": 1.0}, r"array x: expected f64\[1\] grad, got float64 with 2 axes"),
-    (GOOD | {"m": np.zeros(2, np.int64)}, {"a": 1.0}, r"array m: expected i32\[1\], got int64"),
-])
+@pytest.mark.parametrize(
+    ("arrays", "scalars", "message"),
+    [
+        ({"x": np.zeros(2)}, {"a": 1.0}, "no array for parameter m"),
+        (GOOD, {}, "no value for scalar a"),
+        (GOOD | {"x": np.zeros((2, 2))}, {"a": 1.0}, r"array x: expected f64\[1\] grad, got float64 with 2 axes"),
+        (GOOD | {"m": np.zeros(2, np.int64)}, {"a": 1.0}, r"array m: expected i32\[1\], got int64"),
+    ],
+)
 def test_arguments_that_do_not_fit(arrays: dict[str, np.ndarray], scalars: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         jax_oracle.run(SCALAR, arrays, scalars)

@@ -1,4 +1,5 @@
 """Memory under both oracles: order between lanes, atomics, local arrays, temporaries, arrays without an adjoint."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -119,7 +120,9 @@ def test_adjoints_of_a_product(parallel: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(got["y"], 0.0)
 
 
-TWO_TASKS = {"temps": "temp $sum: f64 temp $count: i32", "after": """
+TWO_TASKS = {
+    "temps": "temp $sum: f64 temp $count: i32",
+    "after": """
     serial {
       %10: f64 = load $sum[]
       %11: i32 = load $count[]
@@ -127,7 +130,8 @@ TWO_TASKS = {"temps": "temp $sum: f64 temp $count: i32", "after": """
       %13: f64 = div %10, %12
       %14: i32 = const 0
       store y[%14], %13
-    }"""}
+    }""",
+}
 
 
 def test_temporaries_carry_derivatives(parallel: Callable[..., Any], compare: Callable[..., Any]) -> None:
@@ -172,9 +176,12 @@ def test_philox_matches_published_vectors() -> None:
     vectors = [
         ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
         ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-        ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
-         (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
-    ]  # fmt: skip
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ]
     for counter, key, expected in vectors:
         words = common.philox(np.array(counter, np.uint64)[:, None], key)
         assert tuple(words[:, 0].tolist()) == expected

@@ -1,4 +1,5 @@
 """Every operation and every cast: two tables written apart must agree on values, and on derivatives with Taylor."""
+
 from __future__ import annotations
 
 import itertools
@@ -60,6 +61,7 @@ def test_derivative(name: str) -> None:
     if row.kind == "flat":
         assert not moved["z"].any()
     for lane in range(8):
+
         def at(step: np.ndarray, lane: int = lane) -> float:
             there = arrays | {a: arrays[a] + step * tangents[a] for a in names}
             return float(jax_oracle.run(kernel, there, {})["z"][lane])
@@ -73,8 +75,19 @@ def edges(dtype: Scalar) -> list[float | int | bool]:
     if dtype.is_real:
         return [0.0, -0.0, 1.0, -1.5, 2.5, -0.3, 1e-310, 1e300, -7e18, 1e10, math.inf, -math.inf, math.nan]
     limits = np.iinfo(dtype.dtype)
-    return sorted({int(limits.min), int(limits.max), int(limits.max) // 3, 0, 1, 2, 5, int(limits.min) // 2 - 1 if
-                   dtype.is_signed else 6, -1 if dtype.is_signed else 7})
+    return sorted(
+        {
+            int(limits.min),
+            int(limits.max),
+            int(limits.max) // 3,
+            0,
+            1,
+            2,
+            5,
+            int(limits.min) // 2 - 1 if dtype.is_signed else 6,
+            -1 if dtype.is_signed else 7,
+        }
+    )
 
 
 def accepted(row: Op) -> list[tuple[Scalar, ...]]:
@@ -103,8 +116,12 @@ def test_values_at_edges(name: str) -> None:
         columns = [np.array(c, t.dtype) for c, t in zip(zip(*points), types)]
         with np.errstate(all="ignore"):
             got = JAX[name].concrete(*columns).astype(result.dtype)
-            one = [apply(name, types, result, [(t(x) if not t.is_real else np.float64(x), 0.0)
-                                               for x, t in zip(p, types)])[0] for p in points]
+            one = [
+                apply(name, types, result, [(t(x) if not t.is_real else np.float64(x), 0.0) for x, t in zip(p, types)])[
+                    0
+                ]
+                for p in points
+            ]
         assert_identical(got, np.array(one, result.dtype), row.ulps if result.is_real else 0)
 
 
@@ -118,8 +135,10 @@ def test_casts() -> None:
         assert_identical(got, one)
 
 
-@pytest.mark.parametrize(("source", "target"), [
-    ("f32", "i32"), ("f32", "u32"), ("f64", "i64"), ("f16", "u16"), ("i32", "f32"), ("u64", "f64"), ("i8", "u8")])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("f32", "i32"), ("f32", "u32"), ("f64", "i64"), ("f16", "u16"), ("i32", "f32"), ("u64", "f64"), ("i8", "u8")],
+)
 def test_bit_casts(source: str, target: str) -> None:
     a, b = SCALARS[source], SCALARS[target]
     values = [0.0, -0.0, 1.5, -2.25, 0.1] if a.is_real else [0, 1, 5, 100]
@@ -130,8 +149,9 @@ def test_bit_casts(source: str, target: str) -> None:
 
 
 def test_narrow_reals_round_to_their_type() -> None:
-    kernel = parse_kernel("kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: f32 = load x[%0] "
-                          "%2: f32 = inv %1 store x[%0], %2 } }")
+    kernel = parse_kernel(
+        "kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: f32 = load x[%0] %2: f32 = inv %1 store x[%0], %2 } }"
+    )
     x = np.array([3.0], np.float32)
     assert jax_oracle.run(kernel, {"x": x}, {}, widen=False)["x"][0] == np.float32(1) / np.float32(3)
     assert jax_oracle.run(kernel, {"x": x}, {})["x"][0] == 1 / 3

@@ -4,6 +4,7 @@ The generator nests loops, branches and exits to a depth of three over two mutab
 arithmetic is tame (sin, tanh, products with a factor below one), so that any program stays away from singular points;
 only the decisions are taken on data, and a point so near a decision that a Taylor step crosses it is unlikely.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,8 +33,16 @@ class Generator:
 
     def body(self) -> str:
         """Loads, a random block, and a store that depends on all state."""
-        lines = ["local a: f64", "local b: f64", "local_array h: f64[3]", "%3: f64 = load x[%2]",
-                 "%4: i32 = load n[%2]", "set a, %3", "%5: f64 = const 0.7", "set b, %5"]
+        lines = [
+            "local a: f64",
+            "local b: f64",
+            "local_array h: f64[3]",
+            "%3: f64 = load x[%2]",
+            "%4: i32 = load n[%2]",
+            "set a, %3",
+            "%5: f64 = const 0.7",
+            "set b, %5",
+        ]
         lines += self.block(["%3"], ["%0", "%4", "%2"], depth=0, loops=0)
         a, get_a = self.value("f64", "get a")
         b, get_b = self.value("f64", "get b")

@@ -3,6 +3,7 @@
 Each row is an operation, its operands, and the derivative in each of them. JAX is asked wherever it has no convention
 of its own; where it has, that is pinned too, so that a change of JAX is noticed here and not by the fuzzer.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -22,26 +23,63 @@ from stackgrad.reference.launch import run
 INF, NAN = math.inf, math.nan
 
 DOCUMENTED = [
-    ("abs", (0.0,), (0.0,)), ("abs", (-0.0,), (0.0,)), ("sqrt", (0.0,), (INF,)), ("frexp_mantissa", (0.0,), (1.0,)),
-    ("rsqrt", (0.0,), (-INF,)), ("inv", (0.0,), (-INF,)), ("rcp", (0.0,), (-INF,)), ("log", (0.0,), (INF,)),
-    ("log", (-0.0,), (-INF,)), ("asin", (1.0,), (INF,)), ("asin", (-1.0,), (INF,)), ("acos", (1.0,), (-INF,)),
-    ("acos", (-1.0,), (-INF,)), ("tanh", (INF,), (0.0,)), ("tanh", (1000.0,), (0.0,)), ("exp", (-INF,), (0.0,)),
-    ("exp", (INF,), (INF,)), ("sin", (INF,), (NAN,)), ("cos", (INF,), (NAN,)), ("sqrt", (-1.0,), (NAN,)),
-    ("div", (1.0, 0.0), (INF, -INF)), ("div", (0.0, 0.0), (INF, NAN)), ("div", (1.0, INF), (0.0, 0.0)),
-    ("atan2", (0.0, 0.0), (NAN, NAN)), ("atan2", (0.0, -1.0), (-1.0, 0.0)),
-    ("pow", (0.0, 2.0), (0.0, 0.0)), ("pow", (0.0, 1.0), (1.0, 0.0)), ("pow", (0.0, 0.5), (INF, 0.0)),
-    ("pow", (0.0, 0.0), (0.0, 0.0)), ("pow", (2.0, 0.0), (0.0, math.log(2.0))), ("pow", (-2.0, 0.0), (0.0, NAN)),
-    ("pow", (0.0, -1.0), (-INF, 0.0)), ("pow", (1.0, 0.0), (0.0, 0.0)), ("pow", (INF, 0.0), (0.0, INF)),
-    ("pow", (-2.0, 3.0), (12.0, NAN)), ("pow", (-2.0, 0.5), (NAN, NAN)), ("pow", (-0.0, 2.0), (0.0, 0.0)),
-    ("min", (1.0, 1.0), (0.0, 1.0)), ("max", (1.0, 1.0), (0.0, 1.0)), ("min", (0.0, -0.0), (0.0, 1.0)),
-    ("max", (-0.0, 0.0), (0.0, 1.0)), ("min", (NAN, 1.0), (0.0, 1.0)), ("max", (1.0, NAN), (0.0, 1.0)),
-    ("mod", (6.0, 3.0), (1.0, -2.0)), ("mod", (0.0, 3.0), (1.0, 0.0)), ("mod", (-1.0, 3.0), (1.0, 1.0)),
-    ("mod", (1.0, 0.0), (1.0, -INF)), ("mod", (-6.0, 3.0), (1.0, 2.0)),
-]  # fmt: skip
+    ("abs", (0.0,), (0.0,)),
+    ("abs", (-0.0,), (0.0,)),
+    ("sqrt", (0.0,), (INF,)),
+    ("frexp_mantissa", (0.0,), (1.0,)),
+    ("rsqrt", (0.0,), (-INF,)),
+    ("inv", (0.0,), (-INF,)),
+    ("rcp", (0.0,), (-INF,)),
+    ("log", (0.0,), (INF,)),
+    ("log", (-0.0,), (-INF,)),
+    ("asin", (1.0,), (INF,)),
+    ("asin", (-1.0,), (INF,)),
+    ("acos", (1.0,), (-INF,)),
+    ("acos", (-1.0,), (-INF,)),
+    ("tanh", (INF,), (0.0,)),
+    ("tanh", (1000.0,), (0.0,)),
+    ("exp", (-INF,), (0.0,)),
+    ("exp", (INF,), (INF,)),
+    ("sin", (INF,), (NAN,)),
+    ("cos", (INF,), (NAN,)),
+    ("sqrt", (-1.0,), (NAN,)),
+    ("div", (1.0, 0.0), (INF, -INF)),
+    ("div", (0.0, 0.0), (INF, NAN)),
+    ("div", (1.0, INF), (0.0, 0.0)),
+    ("atan2", (0.0, 0.0), (NAN, NAN)),
+    ("atan2", (0.0, -1.0), (-1.0, 0.0)),
+    ("pow", (0.0, 2.0), (0.0, 0.0)),
+    ("pow", (0.0, 1.0), (1.0, 0.0)),
+    ("pow", (0.0, 0.5), (INF, 0.0)),
+    ("pow", (0.0, 0.0), (0.0, 0.0)),
+    ("pow", (2.0, 0.0), (0.0, math.log(2.0))),
+    ("pow", (-2.0, 0.0), (0.0, NAN)),
+    ("pow", (0.0, -1.0), (-INF, 0.0)),
+    ("pow", (1.0, 0.0), (0.0, 0.0)),
+    ("pow", (INF, 0.0), (0.0, INF)),
+    ("pow", (-2.0, 3.0), (12.0, NAN)),
+    ("pow", (-2.0, 0.5), (NAN, NAN)),
+    ("pow", (-0.0, 2.0), (0.0, 0.0)),
+    ("min", (1.0, 1.0), (0.0, 1.0)),
+    ("max", (1.0, 1.0), (0.0, 1.0)),
+    ("min", (0.0, -0.0), (0.0, 1.0)),
+    ("max", (-0.0, 0.0), (0.0, 1.0)),
+    ("min", (NAN, 1.0), (0.0, 1.0)),
+    ("max", (1.0, NAN), (0.0, 1.0)),
+    ("mod", (6.0, 3.0), (1.0, -2.0)),
+    ("mod", (0.0, 3.0), (1.0, 0.0)),
+    ("mod", (-1.0, 3.0), (1.0, 1.0)),
+    ("mod", (1.0, 0.0), (1.0, -INF)),
+    ("mod", (-6.0, 3.0), (1.0, 2.0)),
+]
 
 JAX_OWN = {
-    ("min", (1.0, 1.0)): "halves a tie", ("max", (1.0, 1.0)): "halves a tie", ("min", (0.0, -0.0)): "halves a tie",
-    ("max", (-0.0, 0.0)): "halves a tie", ("min", (NAN, 1.0)): "drops it", ("max", (1.0, NAN)): "drops it",
+    ("min", (1.0, 1.0)): "halves a tie",
+    ("max", (1.0, 1.0)): "halves a tie",
+    ("min", (0.0, -0.0)): "halves a tie",
+    ("max", (-0.0, 0.0)): "halves a tie",
+    ("min", (NAN, 1.0)): "drops it",
+    ("max", (1.0, NAN)): "drops it",
 }
 """Where JAX has a convention of its own."""
 

@@ -1,4 +1,5 @@
 """The Taylor order tells right derivatives from wrong ones, also near kinks, noise and the edge of a domain."""
+
 from __future__ import annotations
 
 import math

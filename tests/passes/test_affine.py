@@ -1,4 +1,5 @@
 """Forms of integer values: real numbers that an index comes from are symbols, whatever they are."""
+
 from __future__ import annotations
 
 import pytest
@@ -33,8 +34,13 @@ def test_a_multiple_that_wraps_comes_again() -> None:
     """i · 2^31 is one of two numbers of 32 bits, so iterations share elements; of a short box they do not."""
     text = """kernel k(x: f64[1]) {{ bounds {{ %0: i32 = const 0 %1: i32 = {end} }} parallel %2: i32 in %0 .. %1 {{
         %3: i32 = const {factor} %4: i32 = mul %2, %3 %5: f64 = const 1.0 %6: f64 = atomic add x[%4], %5 }} }}"""
-    for end, factor, own in (("shape x, 0", -(2**31), False), ("shape x, 0", 65536, False), ("const 100", 65536, True),
-                             ("shape x, 0", 8, True), ("shape x, 0", 3, True)):  # fmt: skip
+    for end, factor, own in (
+        ("shape x, 0", -(2**31), False),
+        ("shape x, 0", 65536, False),
+        ("const 100", 65536, True),
+        ("shape x, 0", 8, True),
+        ("shape x, 0", 3, True),
+    ):
         task = parse_kernel(text.format(end=end, factor=factor)).tasks[0]
         forms = IndexForms(task)
         update = next(s for s in task.body if isinstance(s, n.Atomic))

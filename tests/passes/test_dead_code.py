@@ -1,4 +1,5 @@
 """Dead code: what is removed, what must stay, and that kernels mean the same afterwards."""
+
 from __future__ import annotations
 
 import time
@@ -33,36 +34,41 @@ def keeps(text: str) -> None:
 # ---- what goes ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [
-    "%9: f32 = sin %1",
-    "%9: f32 = load a[%0]; %10: f32 = sin %9",
-    "%9: i32 = floordiv %0, %0",
-    "local v: f32",
-    "local v: f32; set v, %1",
-    "local v: f32; %9: f32 = get v",
-    "local v: f32; %9: f32 = get v; %10: f32 = sin %9; set v, %10",
-    "local_array w: f32[4]; set_element w[%0], %1; %9: f32 = get_element w[%0]",
-    "if %2 { }",
-    "if %2 { %9: f32 = sin %1 } else { %10: f32 = cos %1 }",
-    "scope { }",
-    "scope { if %2 { break 1 } }",
-    "for %9: i32 in %0 .. %0 trips %10: i32 { }",
-    "for %9: i32 in %0 .. %0 { if %2 { continue 1 } break 1 }",
-    "for %9: i32 in %0 .. %0 { for %10: i32 in %0 .. %0 { continue 2 } }",
-    "local go: u1; while { %9: u1 = get go } test %9 until go { set go, %2 }",
-    "adstack_alloca s: f32 adjoint; for %9: i32 in %0 .. %0 { adstack_push s, %1 } adstack_pop s",
-    "adstack_alloca s: f32 adjoint; adstack_push s, %1; %9: f32 = adstack_load_top s; adstack_acc_adj s, %9; "
-    "adstack_pop s",
-    # a loop that carries a value to itself alone
-    "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; %11: f32 = sin %10; set v, %11 }",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%9: f32 = sin %1",
+        "%9: f32 = load a[%0]; %10: f32 = sin %9",
+        "%9: i32 = floordiv %0, %0",
+        "local v: f32",
+        "local v: f32; set v, %1",
+        "local v: f32; %9: f32 = get v",
+        "local v: f32; %9: f32 = get v; %10: f32 = sin %9; set v, %10",
+        "local_array w: f32[4]; set_element w[%0], %1; %9: f32 = get_element w[%0]",
+        "if %2 { }",
+        "if %2 { %9: f32 = sin %1 } else { %10: f32 = cos %1 }",
+        "scope { }",
+        "scope { if %2 { break 1 } }",
+        "for %9: i32 in %0 .. %0 trips %10: i32 { }",
+        "for %9: i32 in %0 .. %0 { if %2 { continue 1 } break 1 }",
+        "for %9: i32 in %0 .. %0 { for %10: i32 in %0 .. %0 { continue 2 } }",
+        "local go: u1; while { %9: u1 = get go } test %9 until go { set go, %2 }",
+        "adstack_alloca s: f32 adjoint; for %9: i32 in %0 .. %0 { adstack_push s, %1 } adstack_pop s",
+        "adstack_alloca s: f32 adjoint; adstack_push s, %1; %9: f32 = adstack_load_top s; adstack_acc_adj s, %9; "
+        "adstack_pop s",
+        # a loop that carries a value to itself alone
+        "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; %11: f32 = sin %10; set v, %11 }",
+    ],
+)
 def test_vanishes(text: str) -> None:
     removes(text)
 
 
 def test_overwritten_set() -> None:
-    removes("local v: f32; set v, %1; %9: f32 = sin %1; set v, %9; %10: f32 = get v; store a[%0], %10",
-            "local v: f32; %9: f32 = sin %1; set v, %9; %10: f32 = get v; store a[%0], %10")  # fmt: skip
+    removes(
+        "local v: f32; set v, %1; %9: f32 = sin %1; set v, %9; %10: f32 = get v; store a[%0], %10",
+        "local v: f32; %9: f32 = sin %1; set v, %9; %10: f32 = get v; store a[%0], %10",
+    )
 
 
 def test_set_before_both_arms_overwrite() -> None:
@@ -82,14 +88,17 @@ def test_set_at_the_end_of_a_body_that_starts_with_another() -> None:
 
 
 def test_set_before_break_that_nothing_reads_behind() -> None:
-    loop = ("local v: f32; set v, %1; for %9: i32 in %0 .. %0 {{ %10: f32 = get v; store a[%9], %10; if %2 {{ "
-            "store m[%9], %9; {}break 1 }} }}")  # fmt: skip
+    loop = (
+        "local v: f32; set v, %1; for %9: i32 in %0 .. %0 {{ %10: f32 = get v; store a[%9], %10; if %2 {{ "
+        "store m[%9], %9; {}break 1 }} }}"
+    )
     removes(loop.format("%11: f32 = sin %10; set v, %11; "), loop.format(""))
 
 
 def test_unreachable_statements() -> None:
-    removes("scope { if %2 { break 1; store a[%0], %1 } store m[%0], %0 }",
-            "scope { if %2 { break 1 } store m[%0], %0 }")  # fmt: skip
+    removes(
+        "scope { if %2 { break 1; store a[%0], %1 } store m[%0], %0 }", "scope { if %2 { break 1 } store m[%0], %0 }"
+    )
 
 
 def test_unused_trip_counts() -> None:
@@ -102,47 +111,52 @@ def test_empty_arm_stays_empty() -> None:
 
 
 def test_primals_without_adjoints() -> None:
-    stack = ("adstack_alloca s: f32 adjoint; adstack_push s, %1; %9: f32 = adstack_load_top s; store a[%0], %9; {}"
-             "adstack_pop s")  # fmt: skip
+    stack = (
+        "adstack_alloca s: f32 adjoint; adstack_push s, %1; %9: f32 = adstack_load_top s; store a[%0], %9; {}"
+        "adstack_pop s"
+    )
     removes(stack.format("adstack_acc_adj s, %1; "), stack.format(""))
 
 
 # ---- what stays ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [
-    "%9: f32 = random",
-    "%9: f32 = atomic add a[%0], %1",
-    'assert %2, "m"',
-    'print "{}" %1',
-    "if %2 { return }",
-    "store a.grad[%0], %1",
-    # the flag ends the loop
-    "local go: u1; for %9: i32 in %0 .. %0 until go { store m[%9], %9; set go, %2 }",
-    # the trip count of an empty loop
-    "for %9: i32 in %0 .. %0 trips %10: i32 { if %2 { break 1 } } store m[%0], %10",
-    # read in the next iteration
-    "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; store a[%9], %10; set v, %1 }",
-    # read in the condition
-    "local go: u1; set go, %2; while { %9: u1 = get go } test %9 { set go, %2; store m[%0], %0 }",
-    # read behind the loop, and the loop may not run
-    "local v: f32; set v, %1; for %9: i32 in %0 .. %0 { %10: f32 = sin %1; set v, %10 } "
-    "%11: f32 = get v; store a[%0], %11",
-    # read behind the frame that the jump leaves, not where the block goes on
-    "local v: f32; scope { if %2 { set v, %1; break 1 } %9: f32 = sin %1; set v, %9 } "
-    "%10: f32 = get v; store a[%0], %10",
-    # the same over two frames, with a loop whose own successor overwrites
-    "local v: f32; scope { for %9: i32 in %0 .. %0 { set v, %1; if %2 { break 2 } } %10: f32 = sin %1; set v, %10 } "
-    "%11: f32 = get v; store a[%0], %11",
-    # read after continue, in the next iteration
-    "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; store a[%9], %10; if %2 { set v, %1; continue 1 } "
-    "%11: f32 = sin %1; set v, %11 }",
-    # one arm alone overwrites
-    "local v: f32; set v, %1; if %2 { %9: f32 = sin %1; set v, %9 } %10: f32 = get v; store a[%0], %10",
-    # both ends of a stack
-    "adstack_alloca s: f32 adjoint; adstack_push s, %1; adstack_acc_adj s, %1; %9: f32 = adstack_load_top_adj s; "
-    "adstack_pop s; store a[%0], %9",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%9: f32 = random",
+        "%9: f32 = atomic add a[%0], %1",
+        'assert %2, "m"',
+        'print "{}" %1',
+        "if %2 { return }",
+        "store a.grad[%0], %1",
+        # the flag ends the loop
+        "local go: u1; for %9: i32 in %0 .. %0 until go { store m[%9], %9; set go, %2 }",
+        # the trip count of an empty loop
+        "for %9: i32 in %0 .. %0 trips %10: i32 { if %2 { break 1 } } store m[%0], %10",
+        # read in the next iteration
+        "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; store a[%9], %10; set v, %1 }",
+        # read in the condition
+        "local go: u1; set go, %2; while { %9: u1 = get go } test %9 { set go, %2; store m[%0], %0 }",
+        # read behind the loop, and the loop may not run
+        "local v: f32; set v, %1; for %9: i32 in %0 .. %0 { %10: f32 = sin %1; set v, %10 } "
+        "%11: f32 = get v; store a[%0], %11",
+        # read behind the frame that the jump leaves, not where the block goes on
+        "local v: f32; scope { if %2 { set v, %1; break 1 } %9: f32 = sin %1; set v, %9 } "
+        "%10: f32 = get v; store a[%0], %10",
+        # the same over two frames, with a loop whose own successor overwrites
+        "local v: f32; scope { for %9: i32 in %0 .. %0 { set v, %1; if %2 { break 2 } } %10: f32 = sin %1; set v, %10 } "
+        "%11: f32 = get v; store a[%0], %11",
+        # read after continue, in the next iteration
+        "local v: f32; for %9: i32 in %0 .. %0 { %10: f32 = get v; store a[%9], %10; if %2 { set v, %1; continue 1 } "
+        "%11: f32 = sin %1; set v, %11 }",
+        # one arm alone overwrites
+        "local v: f32; set v, %1; if %2 { %9: f32 = sin %1; set v, %9 } %10: f32 = get v; store a[%0], %10",
+        # both ends of a stack
+        "adstack_alloca s: f32 adjoint; adstack_push s, %1; adstack_acc_adj s, %1; %9: f32 = adstack_load_top_adj s; "
+        "adstack_pop s; store a[%0], %9",
+    ],
+)
 def test_stays(text: str) -> None:
     keeps(text)
 
@@ -231,7 +245,9 @@ kernel k(a: f32[0]) {
 
 # ---- blocks -------------------------------------------------------------------------------------------------
 
-BLOCK = serial("""\
+BLOCK = (
+    serial(
+        """\
 %9: f32 = sin %1
 %10: f32 = cos %1
 local v: f32
@@ -242,7 +258,11 @@ store $t[], %10
 for %11: i32 in %0 .. %0 trips %12: i32 {
   %13: f32 = sin %1
 }
-""".replace("set elsewhere", "set v")).tasks[0].body
+""".replace("set elsewhere", "set v")
+    )
+    .tasks[0]
+    .body
+)
 
 
 def texts(block: tuple[Stmt, ...]) -> list[str]:
@@ -286,14 +306,16 @@ def test_random_kernels_do_the_same(seed: int) -> None:
 
 def test_time_grows_with_size_not_with_its_square() -> None:
     """20,000 statements, in loops nested 8 deep, each read by the next; the last one is dead, so all are."""
+
     def nest(depth: int, first: int) -> str:
         lines = [f"%{first + i}: f32 = sin %{first + i - 1 if i else 1} set v, %{first + i}" for i in range(1200)]
         inner = nest(depth - 1, first + 1300) if depth else ""
         return f"for %{first + 1290}: i32 in %0 .. %0 {{ " + "; ".join(lines) + "; " + inner + "} "
 
     """A chain through one local is as bad: each set is dead once the get after it is."""
-    chain = "local z: f32; " + "".join(f"%{i}: f32 = get z; %{i + 1}: f32 = sin %{i}; set z, %{i + 1}; "
-                                       for i in range(50_000, 52_000, 2))
+    chain = "local z: f32; " + "".join(
+        f"%{i}: f32 = get z; %{i + 1}: f32 = sin %{i}; set z, %{i + 1}; " for i in range(50_000, 52_000, 2)
+    )
     start = time.process_time()
     made = clean(serial(USE + chain + "set z, %1; %9: f32 = get z; store b[%0], %9"))
     assert time.process_time() - start < 2

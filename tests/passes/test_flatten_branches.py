@@ -1,4 +1,5 @@
 """Branches that are laid out one behind the other compute what they computed within each other."""
+
 from __future__ import annotations
 
 import random
@@ -43,8 +44,10 @@ class Text:
         if depth % 5 == 0 and self.rng.random() < 0.5:
             trips, number, index = self.fresh(), self.fresh(), self.fresh()
             body = self.block(depth - 1, values)
-            return (f"for %{index}: i32 in %0 .. %9 trips %{trips}: i32 {{\n{body}}}\n"
-                    f"%{number}: f32 = cast %{trips}\nset v, %{number}\n")  # fmt: skip
+            return (
+                f"for %{index}: i32 in %0 .. %9 trips %{trips}: i32 {{\n{body}}}\n"
+                f"%{number}: f32 = cast %{trips}\nset v, %{number}\n"
+            )
         test, bound, rest = self.fresh(), self.fresh(), self.fresh()
         head = f"%{bound}: i32 = const {self.rng.randrange(N)}\n%{test}: u1 = cmp_ne %7, %{bound}\n"
         text = f"{head}if %{test} {{\n{self.block(depth - 1, values)}}}"

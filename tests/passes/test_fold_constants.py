@@ -1,4 +1,5 @@
 """Constant folding: by the scalar table, with the traps left where they are."""
+
 from __future__ import annotations
 
 import math
@@ -21,31 +22,43 @@ def folds(before: str, after: str) -> None:
     check(fold_constants, before, after)
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    ("%10: i32 = mul %9, %9", "%10: i32 = const 81"),
-    ("%10: i32 = neg %9; %11: i32 = mod %10, %9; %12: i32 = add %11, %9",
-     "%10: i32 = const -9; %11: i32 = const 0; %12: i32 = const 9"),
-    ("%10: u8 = cast %9; %11: u8 = bit_not %10", "%10: u8 = const 9; %11: u8 = const 246"),
-    ("%10: f32 = cast %9; %11: i32 = bit_cast %10", "%10: f32 = const 9.0; %11: i32 = const 1091567616"),
-    ("%10: u1 = cmp_lt %8, %9; %11: i32 = select %10, %0, %9; store m[%0], %11",
-     "%10: u1 = const true; store m[%0], %0"),
-    ("%10: u1 = cmp_gt %8, %9; %11: i32 = select %10, %0, %9; store m[%0], %11",
-     "%10: u1 = const false; store m[%0], %9"),
-    ("%10: f32 = cast %8; %11: f32 = div %10, %10", "%10: f32 = const 0.0; %11: f32 = const nan"),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("%10: i32 = mul %9, %9", "%10: i32 = const 81"),
+        (
+            "%10: i32 = neg %9; %11: i32 = mod %10, %9; %12: i32 = add %11, %9",
+            "%10: i32 = const -9; %11: i32 = const 0; %12: i32 = const 9",
+        ),
+        ("%10: u8 = cast %9; %11: u8 = bit_not %10", "%10: u8 = const 9; %11: u8 = const 246"),
+        ("%10: f32 = cast %9; %11: i32 = bit_cast %10", "%10: f32 = const 9.0; %11: i32 = const 1091567616"),
+        (
+            "%10: u1 = cmp_lt %8, %9; %11: i32 = select %10, %0, %9; store m[%0], %11",
+            "%10: u1 = const true; store m[%0], %0",
+        ),
+        (
+            "%10: u1 = cmp_gt %8, %9; %11: i32 = select %10, %0, %9; store m[%0], %11",
+            "%10: u1 = const false; store m[%0], %9",
+        ),
+        ("%10: f32 = cast %8; %11: f32 = div %10, %10", "%10: f32 = const 0.0; %11: f32 = const nan"),
+    ],
+)
 def test_operations(before: str, after: str) -> None:
     folds(ZERO + before, ZERO + after)
 
 
-@pytest.mark.parametrize("text", [
-    "%10: i32 = floordiv %9, %8",  # traps
-    "%10: i32 = mod %9, %8",
-    "%10: i32 = add %9, %0",
-    "if %2 { store m[%0], %9 }",
-    "for %10: i32 in %8 .. %9 { store m[%10], %9 }",
-    "for %10: i32 in %9 .. %8 step -1 { store m[%10], %9 }",
-    "for %10: i32 in %9 .. %0 { store m[%10], %9 }",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%10: i32 = floordiv %9, %8",  # traps
+        "%10: i32 = mod %9, %8",
+        "%10: i32 = add %9, %0",
+        "if %2 { store m[%0], %9 }",
+        "for %10: i32 in %8 .. %9 { store m[%10], %9 }",
+        "for %10: i32 in %9 .. %8 step -1 { store m[%10], %9 }",
+        "for %10: i32 in %9 .. %0 { store m[%10], %9 }",
+    ],
+)
 def test_stays(text: str) -> None:
     check_unchanged(fold_constants, ZERO + text)
 
@@ -59,21 +72,26 @@ def test_branches_are_chosen() -> None:
 
 
 def test_a_folded_condition_chooses_nested_branches() -> None:
-    folds(ZERO + "%10: u1 = cmp_lt %9, %8; if %2 { %11: u1 = logic_not %10; if %11 { scope { if %10 { break 1 } } } }",
-          ZERO + "%10: u1 = const false; if %2 { %11: u1 = const true; scope { } }")  # fmt: skip
+    folds(
+        ZERO + "%10: u1 = cmp_lt %9, %8; if %2 { %11: u1 = logic_not %10; if %11 { scope { if %10 { break 1 } } } }",
+        ZERO + "%10: u1 = const false; if %2 { %11: u1 = const true; scope { } }",
+    )
 
 
 @pytest.mark.parametrize("header", ["%9 .. %8", "%8 .. %8", "%8 .. %9 step -1", "%9 .. %8 descending"])
 def test_empty_ranges(header: str) -> None:
-    folds(ZERO + f"for %10: i32 in {header} trips %11: i64 {{ store m[%10], %9 }} "
-          "%12: i32 = cast %11; store m[%0], %12",
-          ZERO + "%11: i64 = const 0; %12: i32 = const 0; store m[%0], %12")  # fmt: skip
+    folds(
+        ZERO + f"for %10: i32 in {header} trips %11: i64 {{ store m[%10], %9 }} %12: i32 = cast %11; store m[%0], %12",
+        ZERO + "%11: i64 = const 0; %12: i32 = const 0; store m[%0], %12",
+    )
 
 
 def test_a_while_that_never_runs() -> None:
-    folds(ZERO + "while { store m[%0], %0; %10: u1 = cmp_lt %9, %8 } test %10 trips %11: i32 { store m[%0], %9 } "
-          "store m[%0], %11",
-          ZERO + "store m[%0], %0; %10: u1 = const false; %11: i32 = const 0; store m[%0], %11")  # fmt: skip
+    folds(
+        ZERO + "while { store m[%0], %0; %10: u1 = cmp_lt %9, %8 } test %10 trips %11: i32 { store m[%0], %9 } "
+        "store m[%0], %11",
+        ZERO + "store m[%0], %0; %10: u1 = const false; %11: i32 = const 0; store m[%0], %11",
+    )
 
 
 def test_constants_cross_tasks_at_stage_source() -> None:

@@ -1,4 +1,5 @@
 """Which indices are proved to be inside, and which are compared where: rules of the analysis, one kernel each."""
+
 from __future__ import annotations
 
 import pytest
@@ -29,12 +30,15 @@ def compared(body: str, hoist: bool = True) -> tuple[list[str], list[str]]:
     found = index_checks(task, hoist)
     here = [
         f"{type(s).__name__.lower()} {s.array} {sorted(found.of(s))}"
-        for s in walk_task(task) if isinstance(s, (n.Load, n.Store, n.Atomic)) and found.of(s)
-    ]  # fmt: skip
+        for s in walk_task(task)
+        if isinstance(s, (n.Load, n.Store, n.Atomic)) and found.of(s)
+    ]
     before = [
         f"{c.stmt.array} {c.axis}: {c.coefficient}"
-        for s in walk_task(task) if isinstance(s, n.For) for c in found.before(s)
-    ]  # fmt: skip
+        for s in walk_task(task)
+        if isinstance(s, n.For)
+        for c in found.before(s)
+    ]
     return here, before
 
 
@@ -74,21 +78,33 @@ COMPARED = {
     "an index from memory": ("%6: i32 = load idx[%2] %7: f64 = load x[%6]", ["load idx [0]", "load x [0]"]),
     "an argument": ("%6: f64 = load x[%5]", ["load x [0]"]),
     "a condition that is too weak": (
-        "%6: u1 = cmp_ge %2, %1 if %6 { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }", ["load x [0]"]),
+        "%6: u1 = cmp_ge %2, %1 if %6 { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }",
+        ["load x [0]"],
+    ),
     "a condition of the other arm": (
-        "%6: u1 = cmp_gt %2, %1 if %6 { } else { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }", ["load x [0]"]),
-    "a sum that may wrap": ("%6: i32 = add %5, %3 %7: u1 = cmp_gt %6, %1 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
-        "%10: u1 = logical_and %7, %9 if %10 { %11: f64 = load x[%5] }", ["load x [0]"]),
+        "%6: u1 = cmp_gt %2, %1 if %6 { } else { %7: i32 = sub %2, %3 %8: f64 = load x[%7] }",
+        ["load x [0]"],
+    ),
+    "a sum that may wrap": (
+        "%6: i32 = add %5, %3 %7: u1 = cmp_gt %6, %1 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
+        "%10: u1 = logical_and %7, %9 if %10 { %11: f64 = load x[%5] }",
+        ["load x [0]"],
+    ),
     "a remainder by an argument": ("%6: i32 = mod %2, %5 %7: f64 = load x[%6]", ["load x [0]"]),
     "behind a loop that looked": (
-        "for %6: i32 in %1 .. %5 { %7: i32 = load idx[%2] } %8: i32 = load idx[%2]", ["load idx [0]"]),
+        "for %6: i32 in %1 .. %5 { %7: i32 = load idx[%2] } %8: i32 = load idx[%2]",
+        ["load idx [0]"],
+    ),
     "a wrapped index that is widened": (
         "%6: i32 = sub %5, %3 %7: i64 = cast %6 %8: i32 = shape x, 0 %9: u1 = cmp_lt %6, %8 "
         "if %9 { %10: f64 = load x[%7] }",
-        ["load x [0]"]),
+        ["load x [0]"],
+    ),
     "one axis of two": (
-        "%6: i32 = shape a, 0 %7: u1 = cmp_lt %2, %6 if %7 { %8: f64 = load a[%2, %2] }", ["load a [1]"]),
-}  # fmt: skip
+        "%6: i32 = shape a, 0 %7: u1 = cmp_lt %2, %6 if %7 { %8: f64 = load a[%2, %2] }",
+        ["load a [1]"],
+    ),
+}
 
 
 @pytest.mark.parametrize(("body", "wanted"), COMPARED.values(), ids=COMPARED)
@@ -120,8 +136,9 @@ LOOPS = {
     "twice the index, minus one": (
         "%6: i32 = const 1000 for %7: i32 in %1 .. %6 "
         "{ %8: i32 = add %7, %7 %9: i32 = sub %8, %3 %10: f64 = load y[%9] }",
-        ["y 0: 2"]),
-}  # fmt: skip
+        ["y 0: 2"],
+    ),
+}
 
 
 @pytest.mark.parametrize(("body", "before"), LOOPS.values(), ids=LOOPS)
@@ -184,8 +201,7 @@ WRAPPED = {
         %9: i64 = cast %8 %10: i64 = const 0 %11: u1 = cmp_ge %9, %10 %12: i64 = shape y, 0 %13: u1 = cmp_lt %9, %12
         %14: u1 = logical_and %11, %13
         if %14 { %15: i64 = cast %6 %16: i64 = const 65536 %17: i64 = mul %15, %16 %18: f64 = load y[%17] }""",
-    "an argument near the end of 64 bits":
-        "%6: i64 = cast %2 %7: i64 = arg w %8: i64 = add %6, %7 %9: f64 = load y[%8]",
+    "an argument near the end of 64 bits": "%6: i64 = cast %2 %7: i64 = arg w %8: i64 = add %6, %7 %9: f64 = load y[%8]",
 }
 
 

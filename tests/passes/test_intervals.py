@@ -1,4 +1,5 @@
 """Intervals are sound: what the reference computes lies inside, for random integer expressions over a loop index."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,8 +9,21 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.intervals import ALL, Intervals
 from stackgrad.reference.launch import run
 
-BINARY = ("add", "sub", "mul", "min", "max", "mod", "floordiv", "bit_and", "bit_or", "bit_xor", "bit_shl", "bit_shr",
-          "bit_sar")  # fmt: skip
+BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "min",
+    "max",
+    "mod",
+    "floordiv",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bit_shl",
+    "bit_shr",
+    "bit_sar",
+)
 UNARY = ("neg", "abs")
 EDGES = (0, 1, 2, 3, 5, 7, 31, 127, -1, -2, -128, 100)
 LINE = st.tuples(st.sampled_from(BINARY + UNARY), st.integers(0, 20), st.integers(0, 20))
@@ -29,9 +43,10 @@ def kernel(dtype, constants, lines):
     text = [line.replace("%2", "%90") if "%2," in line or line.endswith("%2") else line for line in text]
     return parse_kernel(
         f"kernel k(out: {dtype}[1]) {{\n  bounds {{\n    %0: i32 = const 0\n    %1: i32 = const 9\n"
-        f"  }} parallel %2: i32 in %0 .. %1 {{\n    %90: {dtype} = cast %2\n" + "\n".join(text)
+        f"  }} parallel %2: i32 in %0 .. %1 {{\n    %90: {dtype} = cast %2\n"
+        + "\n".join(text)
         + f"\n    %{last}: i32 = const 0\n    store out[%2], %{names[-1]}\n  }}\n}}\n"
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
@@ -50,8 +65,12 @@ def test_values_lie_inside(dtype, constants, lines):
 
 def test_what_is_known():
     """Masks, shifts and absolute values bound an index; a wrapped number is bounded by nothing."""
-    cases = {"bit_and": ("bit_and", 7, (0, 7)), "bit_shl": ("bit_shl", 2, (0, 32)), "bit_sar": ("bit_sar", 1, (0, 4)),
-             "bit_xor": ("bit_xor", 3, (0, 15))}  # fmt: skip
+    cases = {
+        "bit_and": ("bit_and", 7, (0, 7)),
+        "bit_shl": ("bit_shl", 2, (0, 32)),
+        "bit_sar": ("bit_sar", 1, (0, 4)),
+        "bit_xor": ("bit_xor", 3, (0, 15)),
+    }
     for op, constant, found in cases.values():
         made = kernel("i32", [constant], [(op, 0, 1)])
         assert Intervals(made.tasks[0], {}, {"out": (9,)}).of(made.tasks[0].body[-1].value) == found

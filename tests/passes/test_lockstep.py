@@ -1,4 +1,5 @@
 """Stacks of one depth: which they are, and that code that keeps their depth once does what the reference does."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """Exits lowered to flags: what every place of a kernel may hold them."""
+
 from __future__ import annotations
 
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -1,4 +1,5 @@
 """Intervals of reals: rules hold at random points, and an analysis of a task knows what each of its trips may see."""
+
 from __future__ import annotations
 
 import math
@@ -147,10 +148,14 @@ LEAVING = {
 }
 
 
-@pytest.mark.parametrize("kind, within, behind, behind_all", [
-    ("break", 1, math.inf, math.inf), ("continue", math.inf, math.inf, math.inf),
-    ("break of the outer loop", 1, 1, math.inf),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, within, behind, behind_all",
+    [
+        ("break", 1, math.inf, math.inf),
+        ("continue", math.inf, math.inf, math.inf),
+        ("break of the outer loop", 1, 1, math.inf),
+    ],
+)
 def test_jumps_carry_the_state(kind: str, within: float, behind: float, behind_all: float) -> None:
     loop = f"""%9: u1 = cmp_lt %3, %6
     for %12: i32 in %5 .. %4 {{ set v, %6 for %10: i32 in %5 .. %4 {{ {LEAVING[kind]} {STEP} }} %30: f32 = get v }}

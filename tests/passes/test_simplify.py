@@ -1,4 +1,5 @@
 """Algebraic laws: each equation holds bit by bit on edge values; each is applied; kernels mean the same afterwards."""
+
 from __future__ import annotations
 
 import itertools
@@ -94,19 +95,22 @@ def test_equation_holds(law: Equation) -> None:
     assert [str(t) for t in types if broken_for(law, t)] == []
 
 
-@pytest.mark.parametrize(("text", "kinds"), [
-    ("add(x, 0) = x", "f"),
-    ("sub(-0.0, x) = sub(0.0, x)", "f"),
-    ("neg(sub(x, y)) = sub(y, x)", "f"),
-    ("sub(x, x) = 0", "f"),
-    ("mul(x, 0) = 0", "f"),
-    ("cmp_eq(x, x) = True", "f"),
-    ("logic_not(cmp_lt(x, y)) = cmp_ge(x, y)", "f"),
-    ("abs(neg(x)) = abs(x)", "u"),
-    ("floordiv(x, -1) = neg(x)", "u"),
-    ("add(sub(x, y), y) = x", "f"),
-    ("pow(x, 2) = add(x, x)", "i"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("add(x, 0) = x", "f"),
+        ("sub(-0.0, x) = sub(0.0, x)", "f"),
+        ("neg(sub(x, y)) = sub(y, x)", "f"),
+        ("sub(x, x) = 0", "f"),
+        ("mul(x, 0) = 0", "f"),
+        ("cmp_eq(x, x) = True", "f"),
+        ("logic_not(cmp_lt(x, y)) = cmp_ge(x, y)", "f"),
+        ("abs(neg(x)) = abs(x)", "u"),
+        ("floordiv(x, -1) = neg(x)", "u"),
+        ("add(sub(x, y), y) = x", "f"),
+        ("pow(x, 2) = add(x, x)", "i"),
+    ],
+)
 def test_false_equations_are_found(text: str, kinds: str) -> None:
     """The judge above rejects the laws that one would write by mistake."""
     law = equation(text, kinds)
@@ -176,50 +180,76 @@ def test_equations_are_written_in_operations_of_the_table() -> None:
 # ---- calculated laws ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    # constants stand right, chains of them merge
-    ("%9: i32 = const 3; %10: i32 = add %9, %0; store m[%0], %10",
-     "%9: i32 = const 3; %10: i32 = add %0, %9; store m[%0], %10"),
-    ("%9: i32 = const 3; %10: i32 = const 4; %11: i32 = add %9, %0; %12: i32 = add %11, %10; store m[%0], %12",
-     "%9: i32 = const 3; %10: i32 = const 4; %11: i32 = add %0, %9; %12: i32 = const 7; %13: i32 = add %0, %12; "
-     "store m[%0], %13"),
-    ("%9: i32 = const 65536; %10: i32 = mul %0, %9; %11: i32 = mul %10, %9; store m[%0], %11",
-     "%9: i32 = const 65536; %10: i32 = mul %0, %9; %11: i32 = const 0; %12: i32 = const 0; store m[%0], %12"),
-    # division by a power of two
-    ("%9: f32 = const -8.0; %10: f32 = div %1, %9; store a[%0], %10",
-     "%9: f32 = const -8.0; %10: f32 = const -0.125; %11: f32 = mul %1, %10; store a[%0], %11"),
-    # truth of a cast boolean
-    ("%9: i32 = cast %2; %10: i32 = const 0; %11: u1 = cmp_ne %9, %10; store flags[%0], %11",
-     "%9: i32 = cast %2; %10: i32 = const 0; store flags[%0], %2"),
-    ("%9: f32 = cast %2; %10: f32 = const -0.0; %11: u1 = cmp_eq %9, %10; store flags[%0], %11",
-     "%9: f32 = cast %2; %10: f32 = const -0.0; %11: u1 = logic_not %2; store flags[%0], %11"),
-    # what a law makes is simplified in its turn
-    ("%9: i32 = neg %0; %10: i32 = add %0, %9; store m[%0], %10",
-     "%9: i32 = neg %0; %10: i32 = const 0; store m[%0], %10"),
-    # a bit_cast of a real there and back still ends its derivative
-    ("%9: i32 = bit_cast %1; %10: f32 = bit_cast %9; store a[%0], %10",
-     "%9: i32 = bit_cast %1; %10: f32 = bit_cast %1; store a[%0], %10"),
-    # in nested blocks, with conditions and bounds renamed
-    ("%9: u1 = logic_not %2; %10: u1 = logic_not %9; if %10 { %11: i32 = neg %0; %12: i32 = neg %11; "
-     "for %13: i32 in %12 .. %12 { store m[%13], %12 } }",
-     "%9: u1 = logic_not %2; if %2 { %11: i32 = neg %0; for %13: i32 in %0 .. %0 { store m[%13], %0 } }"),
-    ("while { %9: u1 = logic_not %2; %10: u1 = logic_not %9 } test %10 { store m[%0], %0 }",
-     "while { %9: u1 = logic_not %2 } test %2 { store m[%0], %0 }"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # constants stand right, chains of them merge
+        (
+            "%9: i32 = const 3; %10: i32 = add %9, %0; store m[%0], %10",
+            "%9: i32 = const 3; %10: i32 = add %0, %9; store m[%0], %10",
+        ),
+        (
+            "%9: i32 = const 3; %10: i32 = const 4; %11: i32 = add %9, %0; %12: i32 = add %11, %10; store m[%0], %12",
+            "%9: i32 = const 3; %10: i32 = const 4; %11: i32 = add %0, %9; %12: i32 = const 7; %13: i32 = add %0, %12; "
+            "store m[%0], %13",
+        ),
+        (
+            "%9: i32 = const 65536; %10: i32 = mul %0, %9; %11: i32 = mul %10, %9; store m[%0], %11",
+            "%9: i32 = const 65536; %10: i32 = mul %0, %9; %11: i32 = const 0; %12: i32 = const 0; store m[%0], %12",
+        ),
+        # division by a power of two
+        (
+            "%9: f32 = const -8.0; %10: f32 = div %1, %9; store a[%0], %10",
+            "%9: f32 = const -8.0; %10: f32 = const -0.125; %11: f32 = mul %1, %10; store a[%0], %11",
+        ),
+        # truth of a cast boolean
+        (
+            "%9: i32 = cast %2; %10: i32 = const 0; %11: u1 = cmp_ne %9, %10; store flags[%0], %11",
+            "%9: i32 = cast %2; %10: i32 = const 0; store flags[%0], %2",
+        ),
+        (
+            "%9: f32 = cast %2; %10: f32 = const -0.0; %11: u1 = cmp_eq %9, %10; store flags[%0], %11",
+            "%9: f32 = cast %2; %10: f32 = const -0.0; %11: u1 = logic_not %2; store flags[%0], %11",
+        ),
+        # what a law makes is simplified in its turn
+        (
+            "%9: i32 = neg %0; %10: i32 = add %0, %9; store m[%0], %10",
+            "%9: i32 = neg %0; %10: i32 = const 0; store m[%0], %10",
+        ),
+        # a bit_cast of a real there and back still ends its derivative
+        (
+            "%9: i32 = bit_cast %1; %10: f32 = bit_cast %9; store a[%0], %10",
+            "%9: i32 = bit_cast %1; %10: f32 = bit_cast %1; store a[%0], %10",
+        ),
+        # in nested blocks, with conditions and bounds renamed
+        (
+            "%9: u1 = logic_not %2; %10: u1 = logic_not %9; if %10 { %11: i32 = neg %0; %12: i32 = neg %11; "
+            "for %13: i32 in %12 .. %12 { store m[%13], %12 } }",
+            "%9: u1 = logic_not %2; if %2 { %11: i32 = neg %0; for %13: i32 in %0 .. %0 { store m[%13], %0 } }",
+        ),
+        (
+            "while { %9: u1 = logic_not %2; %10: u1 = logic_not %9 } test %10 { store m[%0], %0 }",
+            "while { %9: u1 = logic_not %2 } test %2 { store m[%0], %0 }",
+        ),
+    ],
+)
 def test_calculated(before: str, after: str) -> None:
     check(simplify, before, after)
 
 
-@pytest.mark.parametrize("text", [
-    "%9: f32 = const 0.0; %10: f32 = add %1, %9; store a[%0], %10",
-    "%9: f32 = const 3.0; %10: f32 = div %1, %9; store a[%0], %10",
-    "%9: f32 = const 0.0; %10: f32 = div %1, %9; store a[%0], %10",
-    "%9: f32 = const inf; %10: f32 = div %1, %9; store a[%0], %10",
-    "%9: f32 = const 1.7014118346046923e+38; %10: f32 = div %1, %9; store a[%0], %10",  # 2^127: 1/c is subnormal
-    "%9: f32 = const 0.1; %10: f32 = add %1, %9; %11: f32 = add %10, %9; store a[%0], %11",
-    "%9: f32 = const 2.0; %10: f32 = pow %1, %9; store a[%0], %10",
-    "%9: i32 = const 8; %10: i32 = floordiv %0, %9; %11: i32 = mod %0, %9; store m[%10], %11",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%9: f32 = const 0.0; %10: f32 = add %1, %9; store a[%0], %10",
+        "%9: f32 = const 3.0; %10: f32 = div %1, %9; store a[%0], %10",
+        "%9: f32 = const 0.0; %10: f32 = div %1, %9; store a[%0], %10",
+        "%9: f32 = const inf; %10: f32 = div %1, %9; store a[%0], %10",
+        "%9: f32 = const 1.7014118346046923e+38; %10: f32 = div %1, %9; store a[%0], %10",  # 2^127: 1/c is subnormal
+        "%9: f32 = const 0.1; %10: f32 = add %1, %9; %11: f32 = add %10, %9; store a[%0], %11",
+        "%9: f32 = const 2.0; %10: f32 = pow %1, %9; store a[%0], %10",
+        "%9: i32 = const 8; %10: i32 = floordiv %0, %9; %11: i32 = mod %0, %9; store m[%10], %11",
+    ],
+)
 def test_stays(text: str) -> None:
     check_unchanged(simplify, text)
 
@@ -233,8 +263,10 @@ def test_division_by_powers_of_two_is_exact(dtype: Scalar) -> None:
         with np.errstate(all="ignore"):
             if float(dtype.dtype.type(c)) != c or not math.isfinite(c) or c == 0:
                 continue
-        kernel = serial(f"%9: {dtype} = cast %1; %10: {dtype} = const {c!r}; %11: {dtype} = div %9, %10; "
-                        "%12: f32 = cast %11; store a[%0], %12")  # fmt: skip
+        kernel = serial(
+            f"%9: {dtype} = cast %1; %10: {dtype} = const {c!r}; %11: {dtype} = div %9, %10; "
+            "%12: f32 = cast %11; store a[%0], %12"
+        )
         constants = [s.value for s in simplify(kernel).tasks[0].body if isinstance(s, n.Const)]
         if len(constants) == 2 and c != 1:
             divided = NUMPY["div"](x, dtype.dtype.type(c))
@@ -265,11 +297,25 @@ def test_casts_of_casts(a: Scalar) -> None:
             assert np.array_equal(bits(there), bits(cast(x, a, c))), (a, b, c)
 
 
-@pytest.mark.parametrize(("a", "b", "c", "casts"), [
-    (i32, f64, i32, 0), (i32, i64, i32, 0), (u8, f16, u8, 0), (u1, f32, u1, 0), (f32, f64, f32, 0),
-    (i64, i32, i8, 1), (i32, u64, i8, 1), (f16, f64, i32, 1), (u8, f32, u32, 1),
-    (i32, f32, i32, 2), (f64, f32, f64, 2), (i32, f64, i8, 2), (i32, u8, i64, 2), (f32, i32, f32, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a", "b", "c", "casts"),
+    [
+        (i32, f64, i32, 0),
+        (i32, i64, i32, 0),
+        (u8, f16, u8, 0),
+        (u1, f32, u1, 0),
+        (f32, f64, f32, 0),
+        (i64, i32, i8, 1),
+        (i32, u64, i8, 1),
+        (f16, f64, i32, 1),
+        (u8, f32, u32, 1),
+        (i32, f32, i32, 2),
+        (f64, f32, f64, 2),
+        (i32, f64, i8, 2),
+        (i32, u8, i64, 2),
+        (f32, i32, f32, 2),
+    ],
+)
 def test_how_many_casts_stay(a: Scalar, b: Scalar, c: Scalar, casts: int) -> None:
     assert sum(isinstance(s, n.Cast) for s in chain(a, b, c).tasks[0].body) == casts
 

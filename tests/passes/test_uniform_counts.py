@@ -1,4 +1,5 @@
 """Counting kernels whose iterations all count the same run one of them, and find what all of them would."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -24,8 +25,12 @@ LOOP = """kernel run(x: f64[1] grad, y: f64[1] grad, n: i32[1], first: i32, m: i
     %9: f64 = get v  store y[%2], %9
   }}
 }}"""
-BOUNDS = {"an argument": ("arg m", True), "a shape": ("shape n, 0", True), "one element": ("load n[%4]", True),
-          "an element each": ("load n[%2]", False)}  # fmt: skip
+BOUNDS = {
+    "an argument": ("arg m", True),
+    "a shape": ("shape n, 0", True),
+    "one element": ("load n[%4]", True),
+    "an element each": ("load n[%2]", False),
+}
 
 
 def measured(kernel: Any, arrays: Any, scalars: Any) -> Sizes:
@@ -51,8 +56,12 @@ def test_depths_and_rows(bound: str, n: int, first: int) -> None:
     arrays["n"] = np.arange(7, dtype=np.int32)[::-1].copy()
     sizes = measured(kernel, arrays, {"first": first, "m": 4})
     points = range(first, n)
-    depth = {"an argument": [4] * len(points), "a shape": [7] * len(points), "one element": [6] * len(points),
-             "an element each": [6 - i for i in points]}[bound]  # fmt: skip
+    depth = {
+        "an argument": [4] * len(points),
+        "a shape": [7] * len(points),
+        "one element": [6] * len(points),
+        "an element each": [6 - i for i in points],
+    }[bound]
     assert list(sizes.capacities.values()) == [max(depth, default=0)]
     assert sizes.rows[0, "real"] == sum(d > 0 for d in depth)
     assert list(sizes.totals.values()) == [sum(depth)]

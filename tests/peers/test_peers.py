@@ -2,6 +2,7 @@
 
 A peer is any package of a dialect; here this package plays one, so that the tests need no other.
 """
+
 from __future__ import annotations
 
 import json
@@ -100,13 +101,16 @@ def test_an_exception_is_told(peer: Peer) -> None:
     assert peer.ask("1 / 0") == {"error": "ZeroDivisionError: division by zero"}
 
 
-@pytest.mark.parametrize(("error", "outcome"), [
-    ("QuadrantsSyntaxError: no", Unsupported("QuadrantsSyntaxError: no")),
-    ("TaichiCompilationError: no\nmore", Unsupported("TaichiCompilationError: no")),
-    ("RuntimeError: out of memory", Trap("RuntimeError", "out of memory")),
-    ("RuntimeError: [ad.cpp@1] Not supported.", Unsupported("RuntimeError: [ad.cpp@1] Not supported.")),
-    ("RuntimeError: Adstack overflow in k", Trap(OVERFLOW, "Adstack overflow in k")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        ("QuadrantsSyntaxError: no", Unsupported("QuadrantsSyntaxError: no")),
+        ("TaichiCompilationError: no\nmore", Unsupported("TaichiCompilationError: no")),
+        ("RuntimeError: out of memory", Trap("RuntimeError", "out of memory")),
+        ("RuntimeError: [ad.cpp@1] Not supported.", Unsupported("RuntimeError: [ad.cpp@1] Not supported.")),
+        ("RuntimeError: Adstack overflow in k", Trap(OVERFLOW, "Adstack overflow in k")),
+    ],
+)
 def test_errors_are_classified(error: str, outcome: object) -> None:
     answer = read_answer(program(), {"error": error})
     assert answer.forward == answer.gradient == outcome

@@ -1,4 +1,5 @@
 """A program with views: what it prints is the same here and on every peer that is installed."""
+
 from __future__ import annotations
 
 from importlib.util import find_spec
@@ -6,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 from stackgrad.harness.peers import Peer
 
-PROGRAM = '''
+PROGRAM = """
 import json
 import numpy as np
 import {package} as ti
@@ -65,7 +66,7 @@ for make in (lambda: ti.BufferView(x, 8, 2), lambda: ti.BufferView(x, -1, 2), la
     except (TypeError, ValueError) as error:
         errors.append("Type or Value")
 print(json.dumps([x.to_numpy().tolist(), y.to_numpy().tolist(), z.to_numpy().tolist(), found, ends, errors]))
-'''
+"""
 
 EXPECTED = [
     [0, 1, 204, 2226, 4048, 4230, 2106, 1007, 1008],

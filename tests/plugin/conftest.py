@@ -1,4 +1,5 @@
 """Makes the example executor of this folder importable, and has it compared like a backend."""
+
 from __future__ import annotations
 
 import sys

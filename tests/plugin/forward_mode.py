@@ -7,6 +7,7 @@ of the initial content, with the cotangents s of the final content,
 
 so that it shares nothing with a reverse mode. It costs a run of the kernel for each element: small kernels only.
 """
+
 from __future__ import annotations
 
 import time

@@ -1,4 +1,5 @@
 """`differential` and `gradcheck` pass what is right, and say what is wrong with the rest."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What docs/harness.md shows is what happens."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -48,7 +49,7 @@ def test_the_failure_reads_as_shown(example, backend, differential, gradcheck):
 def test_the_executor_is_the_one_that_is_tested():
     source = inspect.getsource(forward_mode)
     assert len(source.splitlines()) < 100
-    assert source[source.index("import time"):].strip() in TEXT
+    assert source[source.index("import time") :].strip() in TEXT
 
 
 def test_the_mutants_are_listed():

@@ -1,4 +1,5 @@
 """An executor of one's own takes part in both checks."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """The plugin in a test run of its own: markers, options, required backends, the matrix."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -62,20 +63,24 @@ def inner(pytester, monkeypatch):
 def test_one_test_for_each_backend_and_a_matrix_of_them(inner):
     result = inner(TESTS, "-v", "-rs")
     result.assert_outcomes(passed=4, failed=1, skipped=1)
-    result.stdout.fnmatch_lines([
-        "*::test_both?reference? PASSED*",
-        "*::test_both?cpu? PASSED*",
-        "*::test_optional?away? SKIPPED*",
-        "*::test_plain PASSED*",
-    ])
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_both?reference? PASSED*",
+            "*::test_both?cpu? PASSED*",
+            "*::test_optional?away? SKIPPED*",
+            "*::test_plain PASSED*",
+        ]
+    )
     result.stdout.fnmatch_lines(["*backend away cannot run here: no such machine. buy one*"])
-    result.stdout.fnmatch_lines([
-        "*- backends -*",
-        "*passed*failed*skipped",
-        "reference*2*0*0",
-        "cpu*1*1*0",
-        "away*0*0*1*absent: no such machine",
-    ])
+    result.stdout.fnmatch_lines(
+        [
+            "*- backends -*",
+            "*passed*failed*skipped",
+            "reference*2*0*0",
+            "cpu*1*1*0",
+            "away*0*0*1*absent: no such machine",
+        ]
+    )
 
 
 def test_the_option_leaves_backends_out(inner):
@@ -100,11 +105,14 @@ def test_the_policy_of_gradients_is_that_of_the_run_alone(inner):
     result.stderr.fnmatch_lines(["*there is no policy 'other' for gradients; known: lean, classic, *"])
 
 
-@pytest.mark.parametrize(("args", "required", "message"), [
-    (["--backend", "away"], "", "*backend away cannot run here: no such machine. buy one"),
-    (["--backend", "gpu9"], "", "*backend gpu9: there is none of this name; known: reference, cpu, *"),
-    ([], "reference, away", "*backend away cannot run here: no such machine. buy one"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "required", "message"),
+    [
+        (["--backend", "away"], "", "*backend away cannot run here: no such machine. buy one"),
+        (["--backend", "gpu9"], "", "*backend gpu9: there is none of this name; known: reference, cpu, *"),
+        ([], "reference, away", "*backend away cannot run here: no such machine. buy one"),
+    ],
+)
 def test_backends_that_are_asked_for_must_be_here(inner, monkeypatch, args, required, message):
     monkeypatch.setenv("STACKGRAD_REQUIRED_BACKENDS", required)
     result = inner(TESTS, *args)
@@ -112,12 +120,18 @@ def test_backends_that_are_asked_for_must_be_here(inner, monkeypatch, args, requ
     result.stderr.fnmatch_lines([message])
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("@pytest.mark.backends('away')\ndef test(backend): pass", "*backend away cannot run here: no such machine*"),
-    ("@pytest.mark.backends('gpu9')\ndef test(backend): pass", "*backends: there is none of the name 'gpu9'*"),
-    ("@pytest.mark.backends('cpu')\ndef test(): pass", "*test is marked with backends, but does not take `backend`"),
-    ("def test(backend): pass", "*`backend` needs @pytest.mark.backends(...) on the test"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@pytest.mark.backends('away')\ndef test(backend): pass", "*backend away cannot run here: no such machine*"),
+        ("@pytest.mark.backends('gpu9')\ndef test(backend): pass", "*backends: there is none of the name 'gpu9'*"),
+        (
+            "@pytest.mark.backends('cpu')\ndef test(): pass",
+            "*test is marked with backends, but does not take `backend`",
+        ),
+        ("def test(backend): pass", "*`backend` needs @pytest.mark.backends(...) on the test"),
+    ],
+)
 def test_misuse_is_an_error(inner, text, message):
     result = inner(f"import pytest\n{text}")
     result.assert_outcomes(errors=1)
@@ -150,4 +164,6 @@ def test_reports_of_other_processes_are_counted():
     counts = count(stats)
     assert counts == {"cpu": Counter(passed=1, failed=2)}
     assert lines(counts, {"cpu": Probe(True), "there": Probe(True), "away": Probe(False, reason="none")})[1:] == [
-        "cpu                  1         2         0", "away            absent: none"]
+        "cpu                  1         2         0",
+        "away            absent: none",
+    ]

@@ -1,4 +1,5 @@
 """Random programs contain the whole language: every handler of the frontend and every function, but for NOT_DRAWN."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

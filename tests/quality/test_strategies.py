@@ -1,4 +1,5 @@
 """Strategies of raw kernels end as they say they end; Hypothesis draws and shrinks all of them."""
+
 from __future__ import annotations
 
 from collections import Counter

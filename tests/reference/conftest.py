@@ -1,4 +1,5 @@
 """Fixtures for kernels given as IR text."""
+
 from __future__ import annotations
 
 import warnings

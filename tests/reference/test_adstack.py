@@ -1,4 +1,5 @@
 """Adstacks: slots, adjoints, tops by lane, capacities, growth, and the bytes they take."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,9 +31,9 @@ def order(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.mark.parametrize(("declared", "capacities"), [
-    ("capacity 4", {}), ("", {"s": 4}), ("", {}), ("capacity 4 of v", {"s": 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("declared", "capacities"), [("capacity 4", {}), ("", {"s": 4}), ("", {}), ("capacity 4 of v", {"s": 1})]
+)
 def test_gradient_of_a_loop(launch: Launch, each: Each, order: str, declared: str, capacities: dict[str, int]) -> None:
     """A capacity in the kernel counts more than one of the launch; without any the stack grows."""
     n = np.array([0, 1, 2, 4, 3, 1], np.int32)
@@ -48,7 +49,10 @@ def test_gradient_of_a_loop(launch: Launch, each: Each, order: str, declared: st
 def test_slots_have_adjoints(launch: Launch, each: Each, order: str) -> None:
     """Odd lanes push once more; adjoints stay with their slot, and a new slot starts at zero."""
     x = np.zeros((6, 4), np.float32)
-    launch(each("x: f32[2]", """
+    launch(
+        each(
+            "x: f32[2]",
+            """
         %1: i32 = const 1 %2: i32 = bit_and %0, %1 %3: u1 = cast %2
         %4: i32 = const 0 %5: i32 = const 2 %6: i32 = const 3
         adstack_alloca s: f32 capacity 2 adjoint
@@ -59,7 +63,11 @@ def test_slots_have_adjoints(launch: Launch, each: Each, order: str) -> None:
           %13: f32 = adstack_load_top_adj s  %14: f32 = add %12, %13  store x[%0, %1], %14  adstack_pop s }
         adstack_acc_adj s, %8
         %15: f32 = adstack_load_top s  store x[%0, %5], %15
-        %16: f32 = adstack_load_top_adj s  store x[%0, %6], %16"""), x=x, _order=order)
+        %16: f32 = adstack_load_top_adj s  store x[%0, %6], %16""",
+        ),
+        x=x,
+        _order=order,
+    )
     lane = np.arange(6)
     assert x[:, 2].tolist() == lane.tolist()
     assert x[:, 3].tolist() == [1.0] * 6
@@ -70,29 +78,49 @@ def test_slots_have_adjoints(launch: Launch, each: Each, order: str) -> None:
 def test_alloca_empties_the_stack(launch: Launch, each: Each, order: str) -> None:
     """Each round of the outer loop starts anew, though nothing is popped; capacity 3 suffices."""
     x, n = np.zeros(5, np.int32), np.arange(5, dtype=np.int32) % 4
-    report = launch(each("x: i32[1], n: i32[1]", """%1: i32 = const 0 %2: i32 = load n[%0] %3: i32 = const 4
+    report = launch(
+        each(
+            "x: i32[1], n: i32[1]",
+            """%1: i32 = const 0 %2: i32 = load n[%0] %3: i32 = const 4
         for %4: i32 in %1 .. %3 { adstack_alloca s: i32 capacity 3
           for %5: i32 in %1 .. %2 { %6: i32 = add %5, %4  adstack_push s, %6 }
-          %7: u1 = cmp_gt %2, %1  if %7 { %8: i32 = adstack_load_top s  store x[%0], %8 } }"""),
-        x=x, n=n, _order=order)  # fmt: skip
+          %7: u1 = cmp_gt %2, %1  if %7 { %8: i32 = adstack_load_top s  store x[%0], %8 } }""",
+        ),
+        x=x,
+        n=n,
+        _order=order,
+    )
     assert x.tolist() == [0, 3, 4, 5, 0]
     assert report.deepest == {"s": 3}
 
 
 def test_iterations_have_stacks_of_their_own(launch: Launch, each: Each, order: str) -> None:
     x = np.zeros(4, np.int32)
-    launch(each("x: i32[1]", """adstack_alloca s: i32 capacity 1  adstack_push s, %0
-        %1: i32 = adstack_load_top s  store x[%0], %1"""),
-        x=x, _order=order)  # fmt: skip
+    launch(
+        each(
+            "x: i32[1]",
+            """adstack_alloca s: i32 capacity 1  adstack_push s, %0
+        %1: i32 = adstack_load_top s  store x[%0], %1""",
+        ),
+        x=x,
+        _order=order,
+    )
     assert x.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i8", "u64", "f16", "f64"])
 def test_types_of_slots(launch: Launch, each: Each, order: str, dtype: str) -> None:
     x = np.zeros(3, np.float64)
-    launch(each("x: f64[1]", f"""adstack_alloca s: {dtype} capacity 2  %1: {dtype} = cast %0  adstack_push s, %1
-        %2: {dtype} = const {'true' if dtype == 'u1' else 1}  adstack_push s, %2  adstack_pop s
-        %3: {dtype} = adstack_load_top s  %4: f64 = cast %3  store x[%0], %4"""), x=x, _order=order)
+    launch(
+        each(
+            "x: f64[1]",
+            f"""adstack_alloca s: {dtype} capacity 2  %1: {dtype} = cast %0  adstack_push s, %1
+        %2: {dtype} = const {"true" if dtype == "u1" else 1}  adstack_push s, %2  adstack_pop s
+        %3: {dtype} = adstack_load_top s  %4: f64 = cast %3  store x[%0], %4""",
+        ),
+        x=x,
+        _order=order,
+    )
     assert x.tolist() == ([0, 1, 1] if dtype == "u1" else [0, 1, 2])
 
 
@@ -112,10 +140,16 @@ def test_overflow_writes_nothing_and_names_variable_and_capacity(launch: Launch,
 def test_growth_stops_at_the_capacity(launch: Launch, each: Each) -> None:
     """1000 lanes, 5 slots of f32 with adjoints, 5 of u8, none of u1: growth in doublings would take 8."""
     heap = Heap()
-    launch(each("x: f32[1]", """%1: i32 = const 0 %2: i32 = const 5
+    launch(
+        each(
+            "x: f32[1]",
+            """%1: i32 = const 0 %2: i32 = const 5
         adstack_alloca s: f32 capacity 5 adjoint  adstack_alloca t: u8 capacity 5
-        for %3: i32 in %1 .. %2 { %4: f32 = cast %3  adstack_push s, %4  %5: u8 = cast %3  adstack_push t, %5 }"""),
-        x=np.zeros(1000, np.float32), _heap=heap)  # fmt: skip
+        for %3: i32 in %1 .. %2 { %4: f32 = cast %3  adstack_push s, %4  %5: u8 = cast %3  adstack_push t, %5 }""",
+        ),
+        x=np.zeros(1000, np.float32),
+        _heap=heap,
+    )
     assert heap.report() == {
         "real": {"current": 0, "peak": 1000 * 5 * 4 * 2},
         "integer": {"current": 0, "peak": 1000 * 5},
@@ -127,8 +161,14 @@ def test_deep_stacks_take_narrow_chunks(launch: Launch, each: Each, monkeypatch:
     """100 lanes of 16 slots would be 6400 bytes at once; 63 lanes fit."""
     monkeypatch.setattr("stackgrad.reference.launch.CHUNK_BYTES", 4096)
     heap, x = Heap(), np.zeros(100, np.int32)
-    launch(each("x: i32[1]", """%1: i32 = const 0  %2: i32 = const 16  adstack_alloca s: i32 capacity 16
-        for %3: i32 in %1 .. %2 { adstack_push s, %0 }  %4: i32 = adstack_load_top s  store x[%0], %4"""),
-        x=x, _heap=heap)  # fmt: skip
+    launch(
+        each(
+            "x: i32[1]",
+            """%1: i32 = const 0  %2: i32 = const 16  adstack_alloca s: i32 capacity 16
+        for %3: i32 in %1 .. %2 { adstack_push s, %0 }  %4: i32 = adstack_load_top s  store x[%0], %4""",
+        ),
+        x=x,
+        _heap=heap,
+    )
     assert x.tolist() == list(range(100))
     assert heap.peak["integer"] == 63 * 16 * 4

@@ -1,4 +1,5 @@
 """Atomics over many lanes are one application of the scalar row after the other, in lane order."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -96,10 +97,13 @@ def test_one_address_with_old_values_is_quick() -> None:
 @pytest.mark.parametrize("order", ["vector", "forward", "reverse"])
 def test_statement(launch: Callable[..., Any], each: Callable[[str, str], str], order: str) -> None:
     """Tickets for odd lanes alone; the sum without its old value."""
-    text = each("x: i32[1], n: i32[1], s: f32[1]", """
+    text = each(
+        "x: i32[1], n: i32[1], s: f32[1]",
+        """
         %1: i32 = const 0  %2: i32 = const 1  %3: i32 = bit_and %0, %2  %4: u1 = cast %3
         if %4 { %5: i32 = atomic add n[%1], %2  store x[%0], %5 }
-        %6: f32 = cast %0  %7: f32 = atomic add s[%1], %6""")
+        %6: f32 = cast %0  %7: f32 = atomic add s[%1], %6""",
+    )
     x, n, s = np.full(101, -1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.float32)
     launch(text, x=x, n=n, s=s, _order=order)
     tickets = np.arange(50)[::-1] if order == "reverse" else np.arange(50)

@@ -1,4 +1,5 @@
 """Conversions between types, and the evaluation of constants."""
+
 from __future__ import annotations
 
 import math
@@ -46,11 +47,14 @@ def test_real_to_integer_saturates(source: Scalar, target: Scalar) -> None:
     assert [int(cast(v, source, target)) for v in x] == expected
 
 
-@pytest.mark.parametrize(("source", "values", "expected"), [
-    (f32, [0.0, -0.0, NAN, 1e-40, INF, 0.5], [0, 0, 1, 1, 1, 1]),
-    (i8, [0, -1, 2], [0, 1, 1]),
-    (u64, [0, 1 << 63], [0, 1]),
-])
+@pytest.mark.parametrize(
+    ("source", "values", "expected"),
+    [
+        (f32, [0.0, -0.0, NAN, 1e-40, INF, 0.5], [0, 0, 1, 1, 1, 1]),
+        (i8, [0, -1, 2], [0, 1, 1]),
+        (u64, [0, 1 << 63], [0, 1]),
+    ],
+)
 def test_to_boolean(source: Scalar, values: list[float], expected: list[int]) -> None:
     assert cast(np.array(values, source.dtype), source, u1).tolist() == [bool(b) for b in expected]
 
@@ -84,13 +88,25 @@ def test_bit_cast() -> None:
 # ---- constants ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("op", "args", "t", "expected"), [
-    ("add", (2**31 - 1, 1), i32, -(2**31)), ("add", (0.1, 0.2), f32, 0.30000001192092896), ("add", (255, 2), u8, 1),
-    ("sin", (0.5,), f32, 0.4794255495071411), ("floordiv", (-(2**31), -1), i32, -(2**31)), ("mod", (-7, 3), i64, 2),
-    ("cmp_lt", (1, 2), i32, True), ("sqrt", (-1.0,), f64, NAN), ("add", (6e4, 6e4), f16, INF),
-    ("inv", (0.0,), f32, INF), ("bit_not", (True,), u1, False), ("min", (0.0, -0.0), f32, -0.0), ("clz", (1,), u64, 63),
-    ("mul", (2**63, 3), u64, 2**63),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "args", "t", "expected"),
+    [
+        ("add", (2**31 - 1, 1), i32, -(2**31)),
+        ("add", (0.1, 0.2), f32, 0.30000001192092896),
+        ("add", (255, 2), u8, 1),
+        ("sin", (0.5,), f32, 0.4794255495071411),
+        ("floordiv", (-(2**31), -1), i32, -(2**31)),
+        ("mod", (-7, 3), i64, 2),
+        ("cmp_lt", (1, 2), i32, True),
+        ("sqrt", (-1.0,), f64, NAN),
+        ("add", (6e4, 6e4), f16, INF),
+        ("inv", (0.0,), f32, INF),
+        ("bit_not", (True,), u1, False),
+        ("min", (0.0, -0.0), f32, -0.0),
+        ("clz", (1,), u64, 63),
+        ("mul", (2**63, 3), u64, 2**63),
+    ],
+)
 def test_evaluate(op: str, args: tuple[Any, ...], t: Scalar, expected: Any) -> None:
     got = evaluate(op, *args, types=(t,) * len(args))
     assert type(got) is type(expected)

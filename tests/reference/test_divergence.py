@@ -2,6 +2,7 @@
 
 Each is run by the machine in several orders and by a translation to Python, one lane and one statement at a time.
 """
+
 from __future__ import annotations
 
 import random
@@ -44,7 +45,9 @@ class Program:
             f"%{a}: i32 = get h %{b}: i32 = const {k} %{c}: i32 = mul %{a}, %{b}"
             f" %{d}: i32 = const {m} %{d + 50_000}: i32 = add %{c}, %{d}"
             f" set h, %{d + 50_000} store y[%0], %{d + 50_000}",
-            f"h = y[lane] = wrap(h * {k} + {m})", depth)  # fmt: skip
+            f"h = y[lane] = wrap(h * {k} + {m})",
+            depth,
+        )
 
     def condition(self) -> tuple[str, str, str]:
         """IR, the name of its value, Python."""
@@ -105,7 +108,9 @@ class Program:
         self.both(
             f"%{a}: i32 = const {k} %{b}: i32 = mod %0, %{a} %{c}: i32 = const -1"
             f" for %{i}: i32 in %{c} .. %{b} trips %{t}: i32 {{",
-            f"trips{t} = 0", depth)  # fmt: skip
+            f"trips{t} = 0",
+            depth,
+        )
         self.py.append("    " * depth + f"for i{i} in range(-1, lane % {k}):")
         self.py.append("    " * (depth + 1) + f"trips{t} += 1")
         n, m = next(self.ids), next(self.ids)
@@ -122,11 +127,15 @@ class Program:
         self.both(
             f"while {{ {text} %{a}: i32 = get n{n} %{b}: i32 = const 3 %{c}: u1 = cmp_lt %{a}, %{b}"
             f" %{d}: u1 = logical_and {name}, %{c} }} test %{d} {{",
-            f"while ({py}) and n{n} < 3:", depth)  # fmt: skip
+            f"while ({py}) and n{n} < 3:",
+            depth,
+        )
         f = next(self.ids)
         self.both(
             f"%{e}: i32 = get n{n} %{f}: i32 = const 1 %{f + 50_000}: i32 = add %{e}, %{f} set n{n}, %{f + 50_000}",
-            f"n{n} += 1", depth + 1)  # fmt: skip
+            f"n{n} += 1",
+            depth + 1,
+        )
         self.framed("loop", depth + 1, level)
         self.both("}", "pass", depth)
 
@@ -156,7 +165,8 @@ def as_kernel(program: Program) -> str:
     """h is stored where the program ends; y traces it all the way, so that what a lane did before a return shows."""
     return (
         "kernel f(x: i32[1], y: i32[1]) { bounds { %98: i32 = const 0 %99: i32 = shape x, 0 }"
-        " parallel %0: i32 in %98 .. %99 { local h: i32 " + "\n".join(program.ir)
+        " parallel %0: i32 in %98 .. %99 { local h: i32 "
+        + "\n".join(program.ir)
         + " %97: i32 = get h store x[%0], %97 } }"
     )
 

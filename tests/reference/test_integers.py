@@ -1,4 +1,5 @@
 """Integer and boolean operations against Python's unbounded integers: 8-bit types exhaustively, others at the edges."""
+
 from __future__ import annotations
 
 import itertools
@@ -117,10 +118,19 @@ def test_only_declared_operations_trap() -> None:
     assert {name for name in NUMPY if NUMPY[name].traps} == {name for name, row in OPS.items() if row.traps}
 
 
-@pytest.mark.parametrize(("name", "table"), [
-    ("bit_and", [0, 0, 0, 1]), ("bit_or", [0, 1, 1, 1]), ("bit_xor", [0, 1, 1, 0]), ("logical_and", [0, 0, 0, 1]),
-    ("logical_or", [0, 1, 1, 1]), ("cmp_lt", [0, 1, 0, 0]), ("cmp_eq", [1, 0, 0, 1]), ("cmp_ge", [1, 0, 1, 1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("bit_and", [0, 0, 0, 1]),
+        ("bit_or", [0, 1, 1, 1]),
+        ("bit_xor", [0, 1, 1, 0]),
+        ("logical_and", [0, 0, 0, 1]),
+        ("logical_or", [0, 1, 1, 1]),
+        ("cmp_lt", [0, 1, 0, 0]),
+        ("cmp_eq", [1, 0, 0, 1]),
+        ("cmp_ge", [1, 0, 1, 1]),
+    ],
+)
 def test_booleans(name: str, table: list[int]) -> None:
     x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
     assert NUMPY[name](x, y).tolist() == [bool(b) for b in table]

@@ -1,4 +1,5 @@
 """Launches: binding, orders, the backend, and sizes that matter in practice."""
+
 from __future__ import annotations
 
 import tracemalloc
@@ -33,15 +34,18 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"x": None}, "needs the array `x`"),
-    ({"x.grad": None}, "needs the array `x.grad`"),
-    ({"n": None}, "needs the scalar `n`"),
-    ({"x": np.zeros((2, 3))}, r"takes `x` as f32\[2\], not float64\[2\]"),
-    ({"x": np.zeros(6, np.float32)}, r"not float32\[1\]"),
-    ({"x": np.zeros((3, 2), np.float32).T}, "`x` is not C-contiguous"),
-    ({"x.grad": read_only(np.zeros((2, 3), np.float32))}, "writes to `x.grad`, which is read-only"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": None}, "needs the array `x`"),
+        ({"x.grad": None}, "needs the array `x.grad`"),
+        ({"n": None}, "needs the scalar `n`"),
+        ({"x": np.zeros((2, 3))}, r"takes `x` as f32\[2\], not float64\[2\]"),
+        ({"x": np.zeros(6, np.float32)}, r"not float32\[1\]"),
+        ({"x": np.zeros((3, 2), np.float32).T}, "`x` is not C-contiguous"),
+        ({"x.grad": read_only(np.zeros((2, 3), np.float32))}, "writes to `x.grad`, which is read-only"),
+    ],
+)
 def test_arguments_that_do_not_fit(launch: Launch, change: dict[str, Any], message: str) -> None:
     given = {name: value for name, value in (good() | change).items() if value is not None}
     with pytest.raises(KernelTypeError, match=message) as caught:
@@ -95,8 +99,11 @@ def test_orders_by_name() -> None:
 
 def test_orders_expose_a_race(launch: Launch, each: Each) -> None:
     """Each iteration adds to the element before it what it finds there and in its own."""
-    text = each("x: i32[1]", """%1: i32 = const 1  %2: u1 = cmp_ge %0, %1  if %2 { %3: i32 = sub %0, %1
-        %4: i32 = load x[%3]  %5: i32 = load x[%0]  %6: i32 = add %4, %5  store x[%0], %6 }""")
+    text = each(
+        "x: i32[1]",
+        """%1: i32 = const 1  %2: u1 = cmp_ge %0, %1  if %2 { %3: i32 = sub %0, %1
+        %4: i32 = load x[%3]  %5: i32 = load x[%0]  %6: i32 = add %4, %5  store x[%0], %6 }""",
+    )
     found = {}
     for order in ("vector", "forward", "reverse", "shuffled:2"):
         x = np.ones(9, np.int32)
@@ -146,10 +153,13 @@ def test_backend_in_another_order() -> None:
 
 def test_sine_recurrence_of_many_lanes(launch: Launch, each: Each) -> None:
     """10^5 lanes, 64 steps, exact in every lane."""
-    text = each("x: f32[1]", """local v: f32  %1: f32 = load x[%0]  set v, %1  %2: i32 = const 0  %3: i32 = const 64
+    text = each(
+        "x: f32[1]",
+        """local v: f32  %1: f32 = load x[%0]  set v, %1  %2: i32 = const 0  %3: i32 = const 64
         for %4: i32 in %2 .. %3 { %5: f32 = get v  %6: f32 = sin %5  %7: f32 = const 0.95  %8: f32 = mul %6, %7
           %9: f32 = const 0.01  %10: f32 = add %8, %9  set v, %10 }
-        %11: f32 = get v  store x[%0], %11""")
+        %11: f32 = get v  store x[%0], %11""",
+    )
     x = np.random.default_rng(0).random(100_000).astype(np.float32)
     v = x.copy()
     for _ in range(64):
@@ -178,9 +188,16 @@ def test_skewed_trip_counts(launch: Launch, each: Each) -> None:
     n, x = np.ones(20_000, np.int32), np.zeros(20_000, np.int32)
     n[777] = 20_000
     start = perf_counter()
-    launch(each("x: i32[1], n: i32[1]", """%1: i32 = const 0  %2: i32 = load n[%0]  local s: i32
+    launch(
+        each(
+            "x: i32[1], n: i32[1]",
+            """%1: i32 = const 0  %2: i32 = load n[%0]  local s: i32
         for %3: i32 in %1 .. %2 { %4: i32 = get s  %5: i32 = add %4, %3  set s, %5 }
-        %6: i32 = get s  store x[%0], %6"""), n=n, x=x)
+        %6: i32 = get s  store x[%0], %6""",
+        ),
+        n=n,
+        x=x,
+    )
     assert perf_counter() - start < 5
     assert x[777] == 19_999 * 10_000
     assert x.sum() == x[777]

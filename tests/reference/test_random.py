@@ -1,4 +1,5 @@
 """The generator against published answers; the conversion of its words; draws of kernels."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,10 +15,11 @@ ANSWERS = [  # counter, key, output: kat_vectors of Random123, philox4x32 with 1
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
     (
-        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
         (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("counter", "key", "output"), ANSWERS)
@@ -63,11 +65,14 @@ def test_reals_fill_the_unit_interval(dtype: Scalar) -> None:
 
 def test_kernel_counts_draws_of_each_iteration(launch: Callable[..., Any], each: Callable[[str, str], str]) -> None:
     """Odd iterations draw once more in between: their third number is what the even ones have as their second."""
-    text = each("x: f32[1], y: f32[1]", """
+    text = each(
+        "x: f32[1], y: f32[1]",
+        """
         %1: f32 = random  store x[%0], %1
         %2: i32 = const 1  %3: i32 = bit_and %0, %2  %4: u1 = cast %3
         if %4 { %5: f32 = random }
-        %6: f32 = random  store y[%0], %6""")
+        %6: f32 = random  store y[%0], %6""",
+    )
     for order in ("vector", "reverse"):
         x, y = np.zeros((2, 50), np.float32)
         launch(text, x=x, y=y, _draws=Draws(11, 4), _order=order)
@@ -78,9 +83,13 @@ def test_kernel_counts_draws_of_each_iteration(launch: Callable[..., Any], each:
 
 def test_iteration_is_the_row_major_number_in_the_box(launch: Callable[..., Any]) -> None:
     x = np.zeros((3, 4), np.int32)
-    launch("""kernel f(x: i32[2]) {
+    launch(
+        """kernel f(x: i32[2]) {
         serial { %9: i32 = random  %10: i32 = const 0  store x[%10, %10], %9 }
         bounds { %0: i32 = const 1 %1: i32 = const 3 %2: i32 = const 4 } parallel %3: i32, %4: i32 in %0 .. %1, %0 .. %2
-        { %5: i32 = random  store x[%3, %4], %5 } }""", x=x, _draws=Draws(1, 2))
+        { %5: i32 = random  store x[%3, %4], %5 } }""",
+        x=x,
+        _draws=Draws(1, 2),
+    )
     assert x[0, 0] == uniform(SCALARS["i32"], (1, 2), 0, np.int64(0), 0)
     assert np.array_equal(x[1:, 1:].ravel(), uniform(SCALARS["i32"], (1, 2), 1, np.arange(6), 0))

@@ -1,4 +1,5 @@
 """Every trap: its class, the lane it names, and that memory holds what was written before."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,28 +20,49 @@ Each = Callable[[str, str], str]
 ORDERS = ("vector", "forward", "shuffled:1")
 
 CASES: list[tuple[str, type[StackgradError], str]] = [
-    ("%1: i32 = const 4  %2: i32 = add %0, %1  %3: f32 = load x[%2]", errors.OutOfBounds,
-     "index 6 of axis 0 is outside `x`, whose extent there is 6"),
+    (
+        "%1: i32 = const 4  %2: i32 = add %0, %1  %3: f32 = load x[%2]",
+        errors.OutOfBounds,
+        "index 6 of axis 0 is outside `x`, whose extent there is 6",
+    ),
     ("%1: i32 = const -2  %2: i32 = add %0, %1  %3: f32 = const 1.0  store x[%2], %3", errors.OutOfBounds, "index -2"),
     ("%1: f32 = const 1.0  %2: i32 = const 6  %3: f32 = atomic add x[%2], %1", errors.OutOfBounds, "index 6"),
-    ("%1: i32 = const 1  %2: f32 = load m[%0, %1]  %3: f32 = load m[%1, %0]", errors.OutOfBounds,
-     "index 2 of axis 1 is outside `m`, whose extent there is 2"),
-    ("local_array a: f32[2]  %1: f32 = get_element a[%0]", errors.OutOfBounds,
-     "index 2 is outside `a`, whose extent there is 2"),
-    ("local_array a: f32[2]  %1: f32 = const 0.0  %2: i32 = neg %0  set_element a[%2], %1", errors.OutOfBounds,
-     "index -1"),
+    (
+        "%1: i32 = const 1  %2: f32 = load m[%0, %1]  %3: f32 = load m[%1, %0]",
+        errors.OutOfBounds,
+        "index 2 of axis 1 is outside `m`, whose extent there is 2",
+    ),
+    (
+        "local_array a: f32[2]  %1: f32 = get_element a[%0]",
+        errors.OutOfBounds,
+        "index 2 is outside `a`, whose extent there is 2",
+    ),
+    (
+        "local_array a: f32[2]  %1: f32 = const 0.0  %2: i32 = neg %0  set_element a[%2], %1",
+        errors.OutOfBounds,
+        "index -1",
+    ),
     ("%1: i32 = const 7  %2: i32 = floordiv %1, %0", errors.DivisionByZero, "floordiv of 7 by zero"),
-    ("%1: u8 = cast %0  %2: u8 = const 2  %3: u8 = sub %2, %1  %4: u8 = mod %2, %3", errors.DivisionByZero,
-     "mod of 2 by zero"),
-    ('%1: i32 = const 3  %2: u1 = cmp_lt %0, %1  assert %2, "lane is small"', errors.KernelAssertionError,
-     "lane is small"),
+    (
+        "%1: u8 = cast %0  %2: u8 = const 2  %3: u8 = sub %2, %1  %4: u8 = mod %2, %3",
+        errors.DivisionByZero,
+        "mod of 2 by zero",
+    ),
+    (
+        '%1: i32 = const 3  %2: u1 = cmp_lt %0, %1  assert %2, "lane is small"',
+        errors.KernelAssertionError,
+        "lane is small",
+    ),
     ("adstack_alloca s: f32 capacity 2 of v  adstack_pop s", EmptyStack, "adstack `s` (history of `v`) is empty"),
     ("adstack_alloca s: f32 capacity 2  %1: f32 = adstack_load_top s", EmptyStack, "adstack `s` is empty"),
     ("adstack_alloca s: f32 capacity 2 adjoint  %1: f32 = adstack_load_top_adj s", EmptyStack, "is empty"),
     ("adstack_alloca s: f32 capacity 2 adjoint  %1: f32 = const 1.0  adstack_acc_adj s, %1", EmptyStack, "is empty"),
-    ("adstack_alloca s: f32 capacity 0  %1: f32 = const 1.0  adstack_push s, %1", errors.AdstackOverflow,
-     "0 of 0 slots"),
-]  # fmt: skip
+    (
+        "adstack_alloca s: f32 capacity 0  %1: f32 = const 1.0  adstack_push s, %1",
+        errors.AdstackOverflow,
+        "0 of 0 slots",
+    ),
+]
 
 
 def arrays() -> dict[str, np.ndarray]:
@@ -74,33 +96,44 @@ def test_no_trap_in_lanes_that_do_not_get_there(
 def test_the_lane_of_a_trap_in_a_divergent_loop(launch: Launch) -> None:
     """Point (1, 3) alone reaches the fourth round, in which it leaves the array."""
     with pytest.raises(errors.OutOfBounds, match=r"index 3 .*\n.*iteration \(1, 3\)"):
-        launch("""kernel f(x: f32[1]) { bounds { %0: i32 = const 0 %1: i32 = const 2 %2: i32 = const 4 }
+        launch(
+            """kernel f(x: f32[1]) { bounds { %0: i32 = const 0 %1: i32 = const 2 %2: i32 = const 4 }
             parallel %3: i32, %4: i32 in %0 .. %1, %0 .. %2 { %5: i32 = mul %3, %4  %6: i32 = const 1
             %7: i32 = add %5, %6  %8: i32 = const 0  for %9: i32 in %8 .. %7 { %10: f32 = load x[%9] } } }""",
-            x=np.zeros(3, np.float32))  # fmt: skip
+            x=np.zeros(3, np.float32),
+        )
 
 
 def test_memory_holds_what_was_written_before(launch: Launch) -> None:
     x = np.zeros(3, np.int32)
     with pytest.raises(errors.KernelAssertionError):
-        launch("""kernel f(x: i32[1]) {
+        launch(
+            """kernel f(x: i32[1]) {
             bounds { %0: i32 = const 0 %1: i32 = const 3 } parallel %2: i32 in %0 .. %1 { store x[%2], %2 }
             serial { %3: u1 = const false  %4: i32 = const 0  %5: i32 = const 8  store x[%4], %5
-                     assert %3, "stop"  %6: i32 = const 1  store x[%6], %5 } }""", x=x)
+                     assert %3, "stop"  %6: i32 = const 1  store x[%6], %5 } }""",
+            x=x,
+        )
     assert x.tolist() == [8, 1, 2]
 
 
 def test_a_trap_in_the_bounds(launch: Launch) -> None:
     with pytest.raises(errors.OutOfBounds, match="of kernel f, task 0"):
-        launch("""kernel f(x: i32[1]) { bounds { %0: i32 = const 9 %1: i32 = load x[%0] } parallel %2: i32 in %0 .. %1
-            { } }""", x=np.zeros(3, np.int32))
+        launch(
+            """kernel f(x: i32[1]) { bounds { %0: i32 = const 9 %1: i32 = load x[%0] } parallel %2: i32 in %0 .. %1
+            { } }""",
+            x=np.zeros(3, np.int32),
+        )
 
 
-@pytest.mark.parametrize("body", [
-    "while { %1: u1 = const true } test %1 { }",
-    "local s: u1  while { %1: u1 = const true  %2: u1 = get s } test %1 until s { continue 1 }",
-    "%1: i64 = const 0  %2: i64 = const 4611686018427387904  for %3: i64 in %1 .. %2 { }",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while { %1: u1 = const true } test %1 { }",
+        "local s: u1  while { %1: u1 = const true  %2: u1 = get s } test %1 until s { continue 1 }",
+        "%1: i64 = const 0  %2: i64 = const 4611686018427387904  for %3: i64 in %1 .. %2 { }",
+    ],
+)
 @pytest.mark.parametrize("order", ORDERS)
 def test_endless_loops_run_out_of_fuel(launch: Launch, each: Each, body: str, order: str) -> None:
     with pytest.raises(OutOfFuel, match="used up its fuel"):

@@ -1,4 +1,5 @@
 """Makes the support modules of this folder importable by its tests."""
+
 from __future__ import annotations
 
 import sys

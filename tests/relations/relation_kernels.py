@@ -2,6 +2,7 @@
 
 Every kernel is over fields x, w, y, z of four reals with gradients, an i32 field c of trips and the 0-d total s.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,18 +12,20 @@ import numpy as np
 import stackgrad as sg
 
 CONTENT = {
-    "x": [0.5, -0.3, 0.8, 0.25], "w": [1.25, 0.75, -0.5, 0.4], "y": [0.1, 0.2, 0.3, 0.4],
-    "z": [-0.4, -0.6, -0.2, 0.3], "c": [3, 1, 2, 0], "s": 0.75,
-}  # fmt: skip
+    "x": [0.5, -0.3, 0.8, 0.25],
+    "w": [1.25, 0.75, -0.5, 0.4],
+    "y": [0.1, 0.2, 0.3, 0.4],
+    "z": [-0.4, -0.6, -0.2, 0.3],
+    "c": [3, 1, 2, 0],
+    "s": 0.75,
+}
 KERNELS: dict[str, Callable[[SimpleNamespace], sg.Kernel]] = {}
 
 
 def fields(real: object) -> SimpleNamespace:
     """Fields for the kernels; only their shapes count."""
     reals = {name: sg.field(real, shape=(4,), needs_grad=True) for name in "xwyz"}
-    return SimpleNamespace(
-        **reals, s=sg.field(real, shape=(), needs_grad=True), c=sg.field(sg.i32, shape=(4,))
-    )  # fmt: skip
+    return SimpleNamespace(**reals, s=sg.field(real, shape=(), needs_grad=True), c=sg.field(sg.i32, shape=(4,)))
 
 
 def content(name: str, real: type) -> np.ndarray:

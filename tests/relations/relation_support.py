@@ -1,4 +1,5 @@
 """Chains of the kernels, and what every relation says of them."""
+
 from __future__ import annotations
 
 from functools import cache

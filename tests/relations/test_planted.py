@@ -1,4 +1,5 @@
 """Each relation alone finds mistakes planted in the compiler: no oracle, no second lowering, one executor."""
+
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
@@ -24,20 +25,26 @@ from stackgrad.harness.relations.table import TABLE
 
 FINDS = {
     "loop-split": [
-        ("for-misses-first", "loop"), ("rest-inside-loop", "nested"), ("siblings-forward", "nested"),
-        ("last-iteration-read", "descending"), ("adjoints-outlive-iterations", "branch"),
+        ("for-misses-first", "loop"),
+        ("rest-inside-loop", "nested"),
+        ("siblings-forward", "nested"),
+        ("last-iteration-read", "descending"),
+        ("adjoints-outlive-iterations", "branch"),
     ],
     "permuted": [("shared-element-plain-add", "sums"), ("shared-element-plain-add", "box")],
     "kernel-split": [
-        ("tasks-forward", "tasks"), ("prelude-missing", "temporaries"), ("earlier-tasks-not-repeated", "overwriting"),
+        ("tasks-forward", "tasks"),
+        ("prelude-missing", "temporaries"),
+        ("earlier-tasks-not-repeated", "overwriting"),
     ],
-}  # fmt: skip
+}
 """Mutants by the relation that must fail, with a kernel on which it does."""
 
 
-@pytest.mark.parametrize(("relation", "mutant", "kernel"), [
-    (relation, mutant, kernel) for relation, rows in FINDS.items() for mutant, kernel in rows
-])
+@pytest.mark.parametrize(
+    ("relation", "mutant", "kernel"),
+    [(relation, mutant, kernel) for relation, rows in FINDS.items() for mutant, kernel in rows],
+)
 def test_finds_a_mutant(relation: str, mutant: str, kernel: str) -> None:
     ir = traced(kernel, sg.f64)
     with MUTANTS[mutant].planted():
@@ -91,8 +98,12 @@ def test_a_seed_that_is_clipped_is_not_linear(kernel: str) -> None:
 def test_a_rule_that_is_wrong_in_one_type_is_seen_in_the_other(on: str) -> None:
     with rule_of_single_precision():
         judged = said("widened", traced("straight", sg.f32), executor(on), np.float32, draws=(1,))
-        others = [j for r in TABLE if r != "widened"
-                  for j in said(r, traced("straight", sg.f32), executor(on), np.float32, draws=(0, 1))]  # fmt: skip
+        others = [
+            j
+            for r in TABLE
+            if r != "widened"
+            for j in said(r, traced("straight", sg.f32), executor(on), np.float32, draws=(0, 1))
+        ]
     assert {j.direction: j.verdict for j in judged} == {"forward": "ok", "reverse": "disagree"}
     assert {j.verdict for j in others} == {"ok"}
 

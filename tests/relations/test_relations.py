@@ -1,4 +1,5 @@
 """Every relation holds on kernels of every kind, on every executor; and says something of those that it is about."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What relations make of a kernel, what they leave alone, and when a plan asks for them."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -59,9 +60,9 @@ def test_mirrored_kernels_visit_the_same_points() -> None:
     assert order.mirrored(traced("drawn", sg.f64)) is None, "a random number belongs to its iteration"
 
 
-@pytest.mark.parametrize(("op", "uses", "sees"), [
-    ("add", False, False), ("add", True, True), ("exchange", False, True),
-])
+@pytest.mark.parametrize(
+    ("op", "uses", "sees"), [("add", False, False), ("add", True, True), ("exchange", False, True)]
+)
 def test_kernels_that_see_the_order(op: str, uses: bool, sees: bool) -> None:
     assert order.sees_order(parse_kernel(ATOMIC.format(op=op, value="%5" if uses else "%3"))) == sees
 
@@ -126,13 +127,16 @@ def test_temporaries_that_cross_become_arrays() -> None:
 # ---- verdicts ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("a", "b", "near", "same"), [
-    ([1.0, np.nan], [1.0, np.nan], True, True),
-    ([1.0], [1.0 + 2.0**-52], True, False),
-    ([1.0], [1.0 + 2.0**-48], False, False),
-    ([0.0], [-0.0], True, False),
-    ([np.inf], [1.0], False, False),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "near", "same"),
+    [
+        ([1.0, np.nan], [1.0, np.nan], True, True),
+        ([1.0], [1.0 + 2.0**-52], True, False),
+        ([1.0], [1.0 + 2.0**-48], False, False),
+        ([0.0], [-0.0], True, False),
+        ([np.inf], [1.0], False, False),
+    ],
+)
 def test_alike(a: list[float], b: list[float], near: bool, same: bool) -> None:
     left, right = np.array(a), np.array(b)
     assert (alike(left, right, False), alike(left, right, True)) == (near, same)

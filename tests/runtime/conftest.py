@@ -1,4 +1,5 @@
 """Each test of the runtime starts with a fresh one on the reference, in double precision."""
+
 from __future__ import annotations
 
 import sys

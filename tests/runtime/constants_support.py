@@ -3,6 +3,7 @@
 A *source* is a place where Python keeps a number: an attribute, an array, what a function gives. Kernels are made as
 text from drawn sources, so that Python, which evaluates the same text, says what is right.
 """
+
 from __future__ import annotations
 
 import functools
@@ -233,10 +234,17 @@ class Program:
         Holder.constant = Inner.shared = 1.0
         table = {"value": 1.0}
         self.names: dict[str, Any] = {
-            "sg": sg, "number": 1.0, "array": np.ones(2), "items": [1.0], "table": table, "inner": Inner(),
-            "Inner": Inner, "function": lambda: table["value"], "partial": functools.partial(table.get, "value"),
+            "sg": sg,
+            "number": 1.0,
+            "array": np.ones(2),
+            "items": [1.0],
+            "table": table,
+            "inner": Inner(),
+            "Inner": Inner,
+            "function": lambda: table["value"],
+            "partial": functools.partial(table.get, "value"),
             "Base": Holder,
-        }  # fmt: skip
+        }
         self.text = _TEXT.format(expression=" + ".join(f"{k + 2}.0 * {s.text}" for k, s in enumerate(self.sources)))
         self._define(self.names)
         self.holder = self.names["Made"]()
@@ -337,7 +345,10 @@ def programs(draw: st.DrawFn) -> tuple[list[str], list[Step]]:
     """Some sources, and launches between which they change; after a few of one kind, the next ones stand ready."""
     sources = draw(st.lists(st.sampled_from(sorted(SOURCES)), min_size=1, max_size=3, unique=True))
     step = st.builds(
-        Step, st.none() | st.integers(0, len(sources) - 1), st.sampled_from(VALUES),
-        st.sampled_from((*HOW, "forward", "gradient")), st.sampled_from((1, 2, 6)),
-    )  # fmt: skip
+        Step,
+        st.none() | st.integers(0, len(sources) - 1),
+        st.sampled_from(VALUES),
+        st.sampled_from((*HOW, "forward", "gradient")),
+        st.sampled_from((1, 2, 6)),
+    )
     return sources, draw(st.lists(step, min_size=2, max_size=6))

@@ -2,6 +2,7 @@
 
 Each computes y[i] = v of the recurrence v = 1.25 sin(v), v = x[i], trips[i] times in the iterations that pass.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -263,10 +264,20 @@ def over_the_value_itself(d: Data) -> Any:
 
 
 GATES: tuple[Callable[[Data], Any], ...] = (
-    over_a_field, over_integers, over_doubles, over_an_ndarray, in_the_else_branch, over_a_conjunction,
-    over_a_disjunction, nested, at_a_shifted_index, at_an_indirect_index, with_locals_inside, with_the_loop_outside,
+    over_a_field,
+    over_integers,
+    over_doubles,
+    over_an_ndarray,
+    in_the_else_branch,
+    over_a_conjunction,
+    over_a_disjunction,
+    nested,
+    at_a_shifted_index,
+    at_an_indirect_index,
+    with_locals_inside,
+    with_the_loop_outside,
     over_the_value_itself,
-)  # fmt: skip
+)
 
 
 def slopes(x: np.ndarray, trips: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ Every request gets new memory whose end is the first byte of a page that cannot 
 such a page, so that an access outside a slab ends the process. Between the stacks of a row lie bytes that belong to no
 stack; `stray` says which of them changed. With malloc the walls are those of the tool that watches it.
 """
+
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,5 @@
 """Kernels whose launches stand ready in machine code, and how many of them did without Python."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -2,6 +2,7 @@
 
 Prints the message, twice. Argument: the number of threads.
 """
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """Machines for kernels whose result depends on the order of iterations, and closed forms of such results."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

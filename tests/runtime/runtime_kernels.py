@@ -1,4 +1,5 @@
 """Kernels in IR text that the tests of the runtime launch."""
+
 from __future__ import annotations
 
 import textwrap
@@ -13,25 +14,44 @@ def over_array(name: str, params: str, array: str, body: str) -> str:
     return head + "  } parallel %2: i32 in %0 .. %1 {\n" + textwrap.indent(body, "    ") + "\n  }\n}\n"
 
 
-SQUARE = over_array("square", "a: f64[1] grad, y: f64[1] grad", "a", """\
+SQUARE = over_array(
+    "square",
+    "a: f64[1] grad, y: f64[1] grad",
+    "a",
+    """\
 %3: f64 = load a[%2]
 %4: f64 = mul %3, %3
-store y[%2], %4""")
+store y[%2], %4""",
+)
 """y[i] = a[i]**2; its gradient reads a."""
 
-TOTAL = over_array("total", "y: f64[1] grad, loss: f64[0] grad", "y", """\
+TOTAL = over_array(
+    "total",
+    "y: f64[1] grad, loss: f64[0] grad",
+    "y",
+    """\
 %3: f64 = load y[%2]
-%4: f64 = atomic add loss[], %3""")
+%4: f64 = atomic add loss[], %3""",
+)
 """loss += sum(y); its gradient reads nothing."""
 
-SHIFT = over_array("shift", "a: f64[1] grad, by: f64", "a", """\
+SHIFT = over_array(
+    "shift",
+    "a: f64[1] grad, by: f64",
+    "a",
+    """\
 %3: f64 = load a[%2]
 %4: f64 = arg by
 %5: f64 = add %3, %4
-store a[%2], %5""")
+store a[%2], %5""",
+)
 """a[i] += by, in place; its gradient reads nothing."""
 
-POWER = over_array("power", "x: f64[1] grad, n: i32[0], y: f64[1] grad", "x", """\
+POWER = over_array(
+    "power",
+    "x: f64[1] grad, n: i32[0], y: f64[1] grad",
+    "x",
+    """\
 %3: f64 = load x[%2]
 %4: i32 = const 0
 %5: i32 = load n[]
@@ -43,20 +63,31 @@ for %6: i32 in %4 .. %5 {
   set v, %8
 }
 %9: f64 = get v
-store y[%2], %9""")
+store y[%2], %9""",
+)
 """y[i] = sin applied n times to x[i]; its gradient keeps n values of each iteration."""
 
-RANDOM = over_array("noise", "x: f64[1] grad, y: f64[1] grad, s: i32", "x", """\
+RANDOM = over_array(
+    "noise",
+    "x: f64[1] grad, y: f64[1] grad, s: i32",
+    "x",
+    """\
 %3: f64 = load x[%2]
 %4: f64 = random
 %5: f64 = mul %3, %4
-store y[%2], %5""")
+store y[%2], %5""",
+)
 """y[i] = x[i] * u, u random; s tells launches apart."""
 
-LOOKUP = over_array("lookup", "a: f64[1], at: i32", "a", """\
+LOOKUP = over_array(
+    "lookup",
+    "a: f64[1], at: i32",
+    "a",
+    """\
 %3: i32 = arg at
 %4: f64 = load a[%3]
-store a[%2], %4""")
+store a[%2], %4""",
+)
 """a[i] = a[at]; traps if `at` is outside."""
 
 TYPES = """kernel types(flag: u1, k: u8, n: i64, h: f16, out: f64[1]) {

@@ -11,6 +11,7 @@ Prints what was done in one line of JSON.
 threads: tasks of any size are spread over so many. debug: with the checks of debug builds. malloc: memory of the C
 library, for valgrind. unchecked: code looks at no capacity, which must be noticed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -157,12 +158,17 @@ for %8: i32 in %6 .. %5 {
 %12: f64 = get v
 store y[%2], %12"""
 UNEVEN = over_array("uneven", "x: f64[1] grad, y: f64[1] grad, n: i32[1]", "x", RECURRENCE.strip())
-GATED = over_array("gated", "x: f64[1] grad, y: f64[1] grad, n: i32[1], go: f64[1]", "x", f"""\
+GATED = over_array(
+    "gated",
+    "x: f64[1] grad, y: f64[1] grad, n: i32[1], go: f64[1]",
+    "x",
+    f"""\
 %3: f64 = load go[%2]
 %4: f64 = const 0.5
 %20: u1 = cmp_gt %3, %4
 if %20 {{{RECURRENCE}
-}}""")
+}}""",
+)
 
 SOURCES = {"kir": of_files, "raw": of_statements, "programs": of_programs, "many": of_many_iterations}
 

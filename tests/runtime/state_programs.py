@@ -1,4 +1,5 @@
 """Programs whose kernels overwrite what gradients read, with the means to judge them by values alone."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
 """An index outside an array: an error on every backend, forward and backward, and memory is whole."""
+
 from __future__ import annotations
 
 import subprocess
@@ -128,10 +129,16 @@ def total(x: Any, y: Any, at: Any) -> sg.Kernel:
 
 
 KERNELS: dict[str, tuple[Callable[..., sg.Kernel], int, int]] = {
-    "stencil": (stencil, 1, -1), "far": (stencil, 0, 1 << 20), "serial": (serial, 0, 1), "rows": (rows, 0, 1),
-    "ragged": (ragged, 0, 1), "searching": (searching, 0, 1), "through": (through, 0, 1), "gated": (gated, 1, -1),
+    "stencil": (stencil, 1, -1),
+    "far": (stencil, 0, 1 << 20),
+    "serial": (serial, 0, 1),
+    "rows": (rows, 0, 1),
+    "ragged": (ragged, 0, 1),
+    "searching": (searching, 0, 1),
+    "through": (through, 0, 1),
+    "gated": (gated, 1, -1),
     "total": (total, 0, 1),
-}  # fmt: skip
+}
 """Kernels, each with an argument that is right and one that leads outside."""
 
 

@@ -4,6 +4,7 @@ Whatever repeats bounds gives the copy locals of its own, since a local is decla
 what atomics returned, copies of earlier tasks. `debug=True` verifies each kernel that the compiler makes. Numbers have
 so few bits that no operation rounds, so gradients are equal to the closed form.
 """
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Captures: what is recorded of a launch, how much, and that nothing is while none is active."""
+
 from __future__ import annotations
 
 import pytest

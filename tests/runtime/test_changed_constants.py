@@ -1,4 +1,5 @@
 """What a kernel took from Python objects may change between launches: the next launch sees it, in every direction."""
+
 from __future__ import annotations
 
 import gc

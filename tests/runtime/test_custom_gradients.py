@@ -1,4 +1,5 @@
 """Functions that take no part in gradients, or bring their own: no_grad, grad_replaced, grad_for."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """A file that is edited after it was imported: what was imported is compiled, or nothing is."""
+
 from __future__ import annotations
 
 import doctest
@@ -56,12 +57,25 @@ def edit(module: ModuleType, old: str, new: str) -> None:
     file.write_text(text.replace(old, new, 1))
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("3.0", "4.0"), ("3.0", "3"), ("v * 3.0", "v + 3.0"), ("+ C", "- C"), ("+ C", "+ D"), ("range(2)", "range(3)"),
-    ("w += float(j)", "v += float(j)"), ("float(j)", "math.sin(j)"), ("3.0 + C", "3.0 + C if v > 0 else 0.0"),
-    ("    return w\n", "    w = 1.0\n    return w\n"), ("3.0", "-3.0"), ("3.0 + C", "3.0 + C + 0.0"),
-    ("def k(v: sg.f64)", "def k(v: sg.f64, w: sg.f64)"), ("    for j in range(2):\n        w += float(j)\n", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("3.0", "4.0"),
+        ("3.0", "3"),
+        ("v * 3.0", "v + 3.0"),
+        ("+ C", "- C"),
+        ("+ C", "+ D"),
+        ("range(2)", "range(3)"),
+        ("w += float(j)", "v += float(j)"),
+        ("float(j)", "math.sin(j)"),
+        ("3.0 + C", "3.0 + C if v > 0 else 0.0"),
+        ("    return w\n", "    w = 1.0\n    return w\n"),
+        ("3.0", "-3.0"),
+        ("3.0 + C", "3.0 + C + 0.0"),
+        ("def k(v: sg.f64)", "def k(v: sg.f64, w: sg.f64)"),
+        ("    for j in range(2):\n        w += float(j)\n", ""),
+    ],
+)
 def test_an_edit_of_the_kernel_is_refused(load: Load, old: str, new: str) -> None:
     module = load(HEAD + KERNEL)
     edit(module, old, new)
@@ -76,12 +90,19 @@ def test_an_edit_of_the_kernel_is_refused(load: Load, old: str, new: str) -> Non
     assert module.k(1.0) == 6.0, "the old text again"
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("import math", "# a comment\n\nimport math\nimport random"), ("C = 2.0", "C = 5.0"), ("    # first\n", ""),
-    ("# first", "# first,\n    # then"), ("\n@sg.kernel", "\ndef k(v):\n    return 2.0\n\n\n@sg.kernel"),
-    ("v * 3.0 + C", "(v * 3.0\n         + C)  # in two lines"), ("w += float(j)", "w += float( j )"),
-    ("    return w\n", "    return w\n\n\ndef other():\n    return\n"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("import math", "# a comment\n\nimport math\nimport random"),
+        ("C = 2.0", "C = 5.0"),
+        ("    # first\n", ""),
+        ("# first", "# first,\n    # then"),
+        ("\n@sg.kernel", "\ndef k(v):\n    return 2.0\n\n\n@sg.kernel"),
+        ("v * 3.0 + C", "(v * 3.0\n         + C)  # in two lines"),
+        ("w += float(j)", "w += float( j )"),
+        ("    return w\n", "    return w\n\n\ndef other():\n    return\n"),
+    ],
+)
 def test_an_edit_elsewhere_is_none(load: Load, old: str, new: str) -> None:
     module = load(HEAD + KERNEL)
     edit(module, old, new)

@@ -1,4 +1,5 @@
 """Gradients of loops that are longer than any memory: refused with numbers, soon, whatever finds how long they are."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -120,8 +121,13 @@ def test_a_count_that_ends_leaves_nothing_behind(name: str) -> None:
     executable = backend.compile(counting, Options())
     for steps, room, depth in ((9, 72, 9), (9, 71, 9), (9, 70, 9), (90, 80, 11), (0, 0, 0)):
         depths, rows, totals = np.zeros(1, np.int64), np.zeros(3, np.int64), np.zeros(1, np.int64)
-        arrays = {"$depths": depths, "$rows": rows, "$totals": totals, "$room": np.array([room]),
-                  **{key: np.full(1, 0.5) for key in ("x", "y", "x.grad", "y.grad")}}  # fmt: skip
+        arrays = {
+            "$depths": depths,
+            "$rows": rows,
+            "$totals": totals,
+            "$room": np.array([room]),
+            **{key: np.full(1, 0.5) for key in ("x", "y", "x.grad", "y.grad")},
+        }
         arrays = {key: array for key, array in arrays.items() if key in counting.array_types()}
         executable.run(arrays, {"n": steps}, Sizes(), Draws())
         assert depths.tolist() == [depth]

@@ -1,4 +1,5 @@
 """Fields: every type and rank, conversions with their checks, versions, lifetime."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -54,30 +55,36 @@ def test_fill_and_copy() -> None:
     assert x.to_numpy().tolist() == [2.5] * 3
 
 
-@pytest.mark.parametrize(("given", "dtype", "result"), [
-    (np.array([1, 2]), "f32", [1.0, 2.0]),
-    (np.array([1.5, 2.5], np.float64), "f16", [1.5, 2.5]),
-    (np.array([250, 3]), "u8", [250, 3]),
-    (np.array([True, False]), "i32", [1, 0]),
-    (np.array([2, 0]), "u1", [True, False]),
-    ([[1], [2]], "i64", None),
-    (np.array([1e300, 0.0]), "f32", [np.inf, 0.0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "dtype", "result"),
+    [
+        (np.array([1, 2]), "f32", [1.0, 2.0]),
+        (np.array([1.5, 2.5], np.float64), "f16", [1.5, 2.5]),
+        (np.array([250, 3]), "u8", [250, 3]),
+        (np.array([True, False]), "i32", [1, 0]),
+        (np.array([2, 0]), "u1", [True, False]),
+        ([[1], [2]], "i64", None),
+        (np.array([1e300, 0.0]), "f32", [np.inf, 0.0]),
+    ],
+)
 def test_casts(given: object, dtype: str, result: list[float] | None) -> None:
     x = sg.field(SCALARS[dtype], 2 if result else (2, 1))
     x.from_numpy(given)
     assert x.to_numpy().tolist() == (result or given)
 
 
-@pytest.mark.parametrize(("given", "dtype", "words"), [
-    (np.array([1.5, 2.0]), "i32", "lose their fraction"),
-    (np.array([300, 0]), "u8", "0 .. 300 do not fit"),
-    (np.array([-1, 0]), "u32", "-1 .. 0 do not fit"),
-    (np.array([1j, 0]), "f64", "complex128"),
-    (np.array(["a", "b"]), "f64", "<U1"),
-    (np.zeros(3), "f64", "(2,), the array has (3,)"),
-    (np.zeros((2, 1)), "f64", "(2,), the array has (2, 1)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "dtype", "words"),
+    [
+        (np.array([1.5, 2.0]), "i32", "lose their fraction"),
+        (np.array([300, 0]), "u8", "0 .. 300 do not fit"),
+        (np.array([-1, 0]), "u32", "-1 .. 0 do not fit"),
+        (np.array([1j, 0]), "f64", "complex128"),
+        (np.array(["a", "b"]), "f64", "<U1"),
+        (np.zeros(3), "f64", "(2,), the array has (3,)"),
+        (np.zeros((2, 1)), "f64", "(2,), the array has (2, 1)"),
+    ],
+)
 def test_refused_arrays(given: np.ndarray, dtype: str, words: str) -> None:
     x = sg.field(SCALARS[dtype], 2, name="x")
     before = x.version
@@ -115,17 +122,20 @@ def test_refused_elements(dtype: str, value: object) -> None:
     assert x[0] == 0
 
 
-@pytest.mark.parametrize(("make", "words"), [
-    (lambda: sg.field("f99"), "not a scalar type"),
-    (lambda: sg.field(complex), "not a scalar type"),
-    (lambda: sg.field(sg.i32, (), needs_grad=True), "a field of i32 cannot have a gradient"),
-    (lambda: sg.field(sg.u1, (), needs_grad=True), "a field of u1 cannot have a gradient"),
-    (lambda: sg.field(sg.f32, (2, -1)), "negative extent"),
-    (lambda: sg.field(sg.f32, 2.5), "not a shape"),
-    (lambda: sg.field(sg.f64, (1 << 40, 1 << 20)), "GiB"),
-    (lambda: sg.field(sg.f32, 2).copy_from(np.zeros(2)), "takes a field"),
-    (lambda: sg.field(sg.f32, 2).copy_from(sg.field(sg.f32, 3)), "the array has (3,)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: sg.field("f99"), "not a scalar type"),
+        (lambda: sg.field(complex), "not a scalar type"),
+        (lambda: sg.field(sg.i32, (), needs_grad=True), "a field of i32 cannot have a gradient"),
+        (lambda: sg.field(sg.u1, (), needs_grad=True), "a field of u1 cannot have a gradient"),
+        (lambda: sg.field(sg.f32, (2, -1)), "negative extent"),
+        (lambda: sg.field(sg.f32, 2.5), "not a shape"),
+        (lambda: sg.field(sg.f64, (1 << 40, 1 << 20)), "GiB"),
+        (lambda: sg.field(sg.f32, 2).copy_from(np.zeros(2)), "takes a field"),
+        (lambda: sg.field(sg.f32, 2).copy_from(sg.field(sg.f32, 3)), "the array has (3,)"),
+    ],
+)
 def test_misuse(make: object, words: str) -> None:
     with pytest.raises(sg.FieldError) as caught:
         make()  # type: ignore[operator]
@@ -142,9 +152,7 @@ def test_missing_gradient_says_how_to_get_it() -> None:
 def test_every_write_gives_a_new_version() -> None:
     x, y = sg.field(sg.f32, 2), sg.field(sg.f32, 2)
     seen = {x.version, y.version}
-    for write in (
-        lambda: x.fill(1), lambda: x.__setitem__(0, 1), lambda: x.from_numpy([1, 2]), lambda: x.copy_from(y),
-    ):  # fmt: skip
+    for write in (lambda: x.fill(1), lambda: x.__setitem__(0, 1), lambda: x.from_numpy([1, 2]), lambda: x.copy_from(y)):
         write()
         assert x.version not in seen
         seen.add(x.version)

@@ -1,4 +1,5 @@
 """Threads that launch for the first time at the same time, in a process of their own."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,4 +1,5 @@
 """Rows are taken by the iterations that need one, whatever the gate looks like; gradients are those on paper."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
 """The adstack heap as users see it: what gradients take, what is given back, and what no machine can give."""
+
 from __future__ import annotations
 
 import math
@@ -252,9 +253,10 @@ def test_a_slab_that_grows_keeps_no_old_one() -> None:
     for size in (1 << 20, 3 << 20, 9 << 20):
         heap.reserve({"real": size, "flag": 5})
         assert heap.report() == {
-            "real": {"current": size, "peak": size}, "integer": {"current": 0, "peak": 0},
+            "real": {"current": size, "peak": size},
+            "integer": {"current": 0, "peak": 0},
             "flag": {"current": PAGE, "peak": PAGE},
-        }  # fmt: skip
+        }
 
 
 # -- what cannot be had ---------------------------------------------------------------------------------------
@@ -269,9 +271,18 @@ def test_a_refusal_names_bytes_kernel_task_line_variable_and_cure() -> None:
         with pytest.raises(sg.DeviceError) as caught:
             gradient(kernel, x, y)
         text = str(caught.value)
-        for part in ("kernel wave", "task 0", "400000 bytes of real slots", f"limited to {40 * PAGE} bytes",
-                     "nothing was run", "the history of v", "test_heap.py:", "100000 slots of 4 bytes",
-                     "v = sg.sin(v)", "cure:"):  # fmt: skip
+        for part in (
+            "kernel wave",
+            "task 0",
+            "400000 bytes of real slots",
+            f"limited to {40 * PAGE} bytes",
+            "nothing was run",
+            "the history of v",
+            "test_heap.py:",
+            "100000 slots of 4 bytes",
+            "v = sg.sin(v)",
+            "cure:",
+        ):
             assert part in text, text
         assert x.grad.to_numpy().tolist() == [0, 0] and y.grad.to_numpy().tolist() == [1, 1]
         assert sg.adstack_report().peak == 0

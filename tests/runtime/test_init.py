@@ -1,4 +1,5 @@
 """init: options and their mistakes, absent backends, and what import loads."""
+
 from __future__ import annotations
 
 import pickle
@@ -39,16 +40,19 @@ def test_options_with_a_meaning_here() -> None:
     assert not RUNTIME.options.debug and not RUNTIME.options.precise
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"ad_stack_sise": 0}, "did you mean ad_stack_size"),
-    ({"defualt_fp": sg.f32}, "did you mean default_fp"),
-    ({"qqq": 1}, "known: "),
-    ({"arch": "cpuu"}, "did you mean cpu"),
-    ({"arch": 3}, "one of cpu, reference"),
-    ({"default_fp": sg.i32}, "one of sg.f16, sg.f32, sg.f64"),
-    ({"default_ip": sg.f32}, "one of sg.i8"),
-    ({"default_ip": float}, "one of sg.i8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ad_stack_sise": 0}, "did you mean ad_stack_size"),
+        ({"defualt_fp": sg.f32}, "did you mean default_fp"),
+        ({"qqq": 1}, "known: "),
+        ({"arch": "cpuu"}, "did you mean cpu"),
+        ({"arch": 3}, "one of cpu, reference"),
+        ({"default_fp": sg.i32}, "one of sg.f16, sg.f32, sg.f64"),
+        ({"default_ip": sg.f32}, "one of sg.i8"),
+        ({"default_ip": float}, "one of sg.i8"),
+    ],
+)
 def test_mistakes(options: dict[str, object], words: str) -> None:
     generation = RUNTIME.generation
     with pytest.raises(sg.OptionError) as caught:

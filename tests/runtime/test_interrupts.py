@@ -3,6 +3,7 @@
 Each program runs in a process of its own, in which a thread sends the signal when the launch is under way. What is
 launched was compiled before, and lasts as long as the program has measured that it must, whatever the machine is.
 """
+
 from __future__ import annotations
 
 import subprocess
@@ -197,8 +198,11 @@ check()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes of POSIX alone")
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("body", [CHUNKS, TASKS, COUNTING, HANDLER, FORKED, OTHER_THREAD],
-                         ids=["chunks", "tasks", "counting", "handler", "forked", "other_thread"])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [CHUNKS, TASKS, COUNTING, HANDLER, FORKED, OTHER_THREAD],
+    ids=["chunks", "tasks", "counting", "handler", "forked", "other_thread"],
+)
 def test_ctrl_c(body: str, threads: int, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(_HEAD.replace("THREADS", str(threads)) + textwrap.dedent(body))

@@ -1,4 +1,5 @@
 """Python functions as kernels: when they are traced, how arguments are checked, what errors say and where."""
+
 from __future__ import annotations
 
 import threading
@@ -84,18 +85,21 @@ def test_gradient_by_hand(s: Sines) -> None:
     assert not s.y.grad.to_numpy().any()
 
 
-@pytest.mark.parametrize(("args", "named", "words"), [
-    ((1,), {}, "takes 2 arguments, got 1"),
-    ((1, 2.0, 3), {}, "takes 2 arguments, got 3"),
-    ((), {}, "its parameters: times: i32, scale: f64"),
-    ((1.5, 1.0), {}, "the parameter times: i32 cannot take float 1.5"),
-    ((1 << 31, 1.0), {}, "the parameter times: i32 cannot take 2147483648: it does not fit"),
-    ((1, "a"), {}, "the parameter scale: f64 cannot take str 'a'"),
-    ((1,), {"sclae": 1.0}, "there is no parameter 'sclae'"),
-    ((1,), {"times": 1}, "'times' is given twice"),
-    ((), {"times": 1}, "takes 2 arguments, got 1"),
-    ((1, 2.0, 3), {"scale": 1.0}, "'scale' is given twice"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "named", "words"),
+    [
+        ((1,), {}, "takes 2 arguments, got 1"),
+        ((1, 2.0, 3), {}, "takes 2 arguments, got 3"),
+        ((), {}, "its parameters: times: i32, scale: f64"),
+        ((1.5, 1.0), {}, "the parameter times: i32 cannot take float 1.5"),
+        ((1 << 31, 1.0), {}, "the parameter times: i32 cannot take 2147483648: it does not fit"),
+        ((1, "a"), {}, "the parameter scale: f64 cannot take str 'a'"),
+        ((1,), {"sclae": 1.0}, "there is no parameter 'sclae'"),
+        ((1,), {"times": 1}, "'times' is given twice"),
+        ((), {"times": 1}, "takes 2 arguments, got 1"),
+        ((1, 2.0, 3), {"scale": 1.0}, "'scale' is given twice"),
+    ],
+)
 def test_mistakes_in_a_call_point_at_the_def(
     s: Sines, args: tuple[Any, ...], named: dict[str, Any], words: str
 ) -> None:

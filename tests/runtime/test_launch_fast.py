@@ -1,4 +1,5 @@
 """Launches that stand ready in machine code: the same results, counters and versions as from Python."""
+
 from __future__ import annotations
 
 from typing import Any

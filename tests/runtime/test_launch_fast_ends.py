@@ -1,4 +1,5 @@
 """What ends launches that stand ready in machine code, and that nothing lives longer for them."""
+
 from __future__ import annotations
 
 import gc

@@ -1,4 +1,5 @@
 """Kernels of objects stand ready too: what they took from the object is asked for before each launch."""
+
 from __future__ import annotations
 
 import gc

@@ -2,6 +2,7 @@
 
 Two kernels with the same body, of which the second launches from Python alone, must agree in results and counters too.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -154,9 +155,17 @@ def _compare_counters(machine: Machine) -> None:
 def test_launches_between_all_that_ends_them(seed: int) -> None:
     machine = Machine(seed)
     events: list[Callable[[], None]] = [
-        machine.set_bound, machine.fill_bound, machine.set_own, machine.change_numbers, machine.other_arrays,
-        machine.fresh_arrays, machine.new_content, machine.swap, machine.under_a_tape, machine.captured,
-    ]  # fmt: skip
+        machine.set_bound,
+        machine.fill_bound,
+        machine.set_own,
+        machine.change_numbers,
+        machine.other_arrays,
+        machine.fresh_arrays,
+        machine.new_content,
+        machine.swap,
+        machine.under_a_tape,
+        machine.captured,
+    ]
     if seed % 3 == 2:
         events.append(machine.write_view)
     machine.launch()

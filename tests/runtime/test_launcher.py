@@ -1,4 +1,5 @@
 """The launcher: when it counts, what it reuses, what it passes on; on hand-written IR."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -16,7 +17,11 @@ from stackgrad.reference.backend import ReferenceBackend
 
 PARAMS = "x: f64[1], n: i32[0], extra: i32"
 
-PUSHES = over_array("pushes", PARAMS, "x", """\
+PUSHES = over_array(
+    "pushes",
+    PARAMS,
+    "x",
+    """\
 adstack_alloca s: f64 adjoint of speed
 adstack_alloca flags: u1 capacity 1
 %3: i32 = const 0
@@ -31,10 +36,15 @@ for %9: i32 in %3 .. %6 {
   %10: f64 = adstack_load_top s
   %11: f64 = atomic add x[%2], %10
   adstack_pop s
-}""")
+}""",
+)
 """x[i] += (n + extra) * x[i], by way of a stack of that depth."""
 
-COUNTS = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1], $totals: i64[1]", "x", """\
+COUNTS = over_array(
+    "counts",
+    PARAMS + ", $depths: i64[1], $rows: i64[1], $totals: i64[1]",
+    "x",
+    """\
 %3: i32 = const 0
 %4: i32 = load n[]
 %5: i32 = arg extra
@@ -42,14 +52,20 @@ COUNTS = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1], $total
 %7: i64 = cast %6
 %8: i64 = atomic max $depths[%3], %7
 %9: i64 = const 1
-%10: i64 = atomic add $rows[%3], %9""")
+%10: i64 = atomic add $rows[%3], %9""",
+)
 
-SHADOWED = over_array("counts", PARAMS + ", $depths: i64[1], $rows: i64[1], $totals: i64[1]", "x", """\
+SHADOWED = over_array(
+    "counts",
+    PARAMS + ", $depths: i64[1], $rows: i64[1], $totals: i64[1]",
+    "x",
+    """\
 %3: i32 = const 0
 %4: i64 = const 9
 %5: i64 = atomic max $depths[%3], %4
 %6: f64 = const 0.0
-store x[%2], %6""")
+store x[%2], %6""",
+)
 """A counting kernel that stores to an array."""
 
 
@@ -130,10 +146,15 @@ def test_count_without_loads_needs_no_versions() -> None:
 
 @pytest.mark.parametrize(("scalar", "count"), [("f64", 2), ("i32", 1)])
 def test_signed_zeros_are_two_keys(scalar: str, count: int) -> None:
-    counting = COUNTS.replace("extra: i32", f"extra: {scalar}").replace("%5: i32 = arg extra", (
-        f"%50: {scalar} = arg extra\n%5: i32 = cast %50"))
-    made = launcher(counting, kernel=PUSHES.replace("extra: i32", f"extra: {scalar}").replace(
-        "%5: i32 = arg extra", f"%50: {scalar} = arg extra\n%5: i32 = cast %50"))
+    counting = COUNTS.replace("extra: i32", f"extra: {scalar}").replace(
+        "%5: i32 = arg extra", (f"%50: {scalar} = arg extra\n%5: i32 = cast %50")
+    )
+    made = launcher(
+        counting,
+        kernel=PUSHES.replace("extra: i32", f"extra: {scalar}").replace(
+            "%5: i32 = arg extra", f"%50: {scalar} = arg extra\n%5: i32 = cast %50"
+        ),
+    )
     for zero in (0.0, -0.0) if scalar == "f64" else (0, -0):
         made.run(memory(2), {"extra": zero}, versions=(1,))
     assert made.stats.countings == count
@@ -157,7 +178,13 @@ def test_usage() -> None:
     made.run(memory(4), {"extra": 1})
     real, flag = made.usage()
     assert (real.kernel, real.task, real.slab, real.rows, real.stride, real.source) == (
-        "pushes", 0, "real", 3, 5 * 16, "counted")  # fmt: skip
+        "pushes",
+        0,
+        "real",
+        3,
+        5 * 16,
+        "counted",
+    )
     assert real.bytes == 3 * 5 * 16
     assert (real.stacks[0].variable, real.stacks[0].capacity, real.stacks[0].slot_bytes) == ("speed", 5, 16)
     assert (flag.slab, flag.stacks[0].capacity, flag.stride) == ("flag", 1, 1)

@@ -2,6 +2,7 @@
 what they leave depends on the order, or extremes are overwritten later. The loop is serial then, or an array apart
 keeps the final value; closed forms are those of the order that the forward result shows.
 """
+
 from __future__ import annotations
 
 import numpy as np

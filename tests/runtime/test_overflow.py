@@ -1,4 +1,5 @@
 """What an overflow of a Python kernel says: everything, also when its code comes from the disk; then work goes on."""
+
 from __future__ import annotations
 
 import os
@@ -25,8 +26,15 @@ def messages(folder: Path, threads: int) -> tuple[str, str]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_message_is_whole_before_and_after_a_reload(tmp_path: Path, threads: int) -> None:
     first, second = messages(tmp_path, threads)
-    for part in (f"overflowing.py:{LINE}", "the history of speed", "it holds 10 values", "published capacities: ",
-                 "kernel twenty_sines", "task 0", "capacity 20, a new count gives 20"):  # fmt: skip
+    for part in (
+        f"overflowing.py:{LINE}",
+        "the history of speed",
+        "it holds 10 values",
+        "published capacities: ",
+        "kernel twenty_sines",
+        "task 0",
+        "capacity 20, a new count gives 20",
+    ):
         assert part in first, first
     assert first == second
     assert any(tmp_path.rglob("*")), "code was kept"

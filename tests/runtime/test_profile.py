@@ -1,4 +1,5 @@
 """`sg.profile()`: launches, times and adstack memory by kernel and task; nothing is counted without."""
+
 from __future__ import annotations
 
 import itertools
@@ -212,8 +213,11 @@ def test_under_a_tape(two: Two) -> None:
         two.two()
         add()
     assert {name: k.launches for name, k in named(profile).items() if "count" not in name} == {
-        "two": 1, "add": 1, "two.grad": 1, "add.grad": 1,
-    }  # fmt: skip
+        "two": 1,
+        "add": 1,
+        "two.grad": 1,
+        "add.grad": 1,
+    }
 
 
 def test_from_several_threads() -> None:

@@ -2,6 +2,7 @@
 
 The expected gradient is made for the order which the forward result shows, so each test holds for any order.
 """
+
 from __future__ import annotations
 
 import numpy as np

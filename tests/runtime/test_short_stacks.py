@@ -2,6 +2,7 @@
 
 Each run is a process of its own, short_stacks.py: what writes outside its slab dies there.
 """
+
 from __future__ import annotations
 
 import json

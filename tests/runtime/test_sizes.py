@@ -1,4 +1,5 @@
 """Sizes of a launch: by expressions where they are exact, once for each state, else by the counting kernel."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -9,7 +10,11 @@ import stackgrad as sg
 from runtime_kernels import over_array
 from stackgrad.backends import sizing
 
-SLICES = over_array("slices", "x: f64[1] grad, row: i32[1], y: f64[1] grad", "x", """\
+SLICES = over_array(
+    "slices",
+    "x: f64[1] grad, row: i32[1], y: f64[1] grad",
+    "x",
+    """\
 %3: f64 = load x[%2]
 %4: i32 = const 1
 %5: i32 = add %2, %4
@@ -23,7 +28,8 @@ for %8: i32 in %6 .. %7 {
   set v, %10
 }
 %11: f64 = get v
-store y[%2], %11""")
+store y[%2], %11""",
+)
 """y[i] = sin applied row[i + 1] - row[i] times to x[i]."""
 
 NEWTON = SLICES.replace("for %8: i32 in %6 .. %7 {", "local s: u1\nfor %8: i32 in %6 .. %7 until s {").replace(

@@ -3,6 +3,7 @@
 Gradients called by hand are taken at the present content of memory; those of a tape at the content that each launch
 saw. Expected values are central differences of the whole program, or calculus.
 """
+
 from __future__ import annotations
 
 from types import SimpleNamespace

@@ -1,4 +1,5 @@
 """Sums of numbers below the normal range: precise programs keep them."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Tapes: order, the state a gradient is taken at, budget, exceptions, nesting, misuse."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -57,9 +58,12 @@ def test_loss_of_one_element() -> None:
 def test_what_is_overwritten_is_restored_for_the_gradient(p: Program, overwrite: str) -> None:
     zeros = sg.field(sg.f64, 3)
     write: dict[str, Callable[[], None]] = {
-        "kernel": lambda: p.shift(5.0), "fill": lambda: p.a.fill(7), "element": lambda: p.a.__setitem__(1, -1.0),
-        "from_numpy": lambda: p.a.from_numpy([4, 4, 4]), "copy_from": lambda: p.a.copy_from(zeros),
-    }  # fmt: skip
+        "kernel": lambda: p.shift(5.0),
+        "fill": lambda: p.a.fill(7),
+        "element": lambda: p.a.__setitem__(1, -1.0),
+        "from_numpy": lambda: p.a.from_numpy([4, 4, 4]),
+        "copy_from": lambda: p.a.copy_from(zeros),
+    }
     with sg.ad.Tape(p.loss) as tape:
         p.square()
         p.total()
@@ -296,14 +300,17 @@ def test_init_inside_a_tape(p: Program) -> None:
 # ---- losses -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("loss", "words"), [
-    (lambda: None, "needs a loss, not None"),
-    (lambda: 3.0, "the loss is a field, not float"),
-    (lambda: np.zeros(()), "the loss is a NumPy array"),
-    (lambda: sg.field(sg.i32, ()), "is of i32, which has no gradient"),
-    (lambda: sg.field(sg.f32, 2, needs_grad=True), "has shape (2,), not one element"),
-    (lambda: sg.field(sg.f32, ()), "make it with needs_grad=True"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda: None, "needs a loss, not None"),
+        (lambda: 3.0, "the loss is a field, not float"),
+        (lambda: np.zeros(()), "the loss is a NumPy array"),
+        (lambda: sg.field(sg.i32, ()), "is of i32, which has no gradient"),
+        (lambda: sg.field(sg.f32, 2, needs_grad=True), "has shape (2,), not one element"),
+        (lambda: sg.field(sg.f32, ()), "make it with needs_grad=True"),
+    ],
+)
 def test_unfit_losses(loss: Callable[[], Any], words: str) -> None:
     with pytest.raises(sg.TapeError) as caught:
         sg.ad.Tape(loss())

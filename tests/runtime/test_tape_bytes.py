@@ -1,4 +1,5 @@
 """How many bytes a tape keeps."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -3,6 +3,7 @@
 Every program is compared with central differences of the whole program, on each executor, and its final values with
 those of a run without a tape.
 """
+
 from __future__ import annotations
 
 from types import SimpleNamespace

@@ -1,4 +1,5 @@
 """Numbers of tasks: the same in every process, never shared."""
+
 from __future__ import annotations
 
 import subprocess
@@ -27,15 +28,23 @@ def test_published_values() -> None:
 
 def test_the_same_in_another_process() -> None:
     here = TASK_IDS.of(prepare_reverse(parse_kernel(POWER)).kernel, 0)
-    run = [subprocess.run([sys.executable, "-c", PROGRAM, POWER], capture_output=True, text=True, check=True,
-                          env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}) for seed in "12"]  # fmt: skip
+    run = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, POWER],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        )
+        for seed in "12"
+    ]
     assert [int(r.stdout) for r in run] == [here, here]
 
 
 def test_names_specialisations_and_tasks_differ() -> None:
     kernel, other = parse_kernel(POWER), parse_kernel(POWER.replace("sin", "cos"))
     named = [(kernel, 0), (kernel, 1), (other, 0), (parse_kernel(SQUARE), 0)]
-    assert len({TASK_IDS.of(*one) for one in named}) == 4 
+    assert len({TASK_IDS.of(*one) for one in named}) == 4
     assert TASK_IDS.of(parse_kernel(POWER), 0) == TASK_IDS.of(kernel, 0)
     assert TASK_IDS.named(TASK_IDS.of(kernel, 1)) == ("power", specialisation(kernel), 1)
 

@@ -1,4 +1,5 @@
 """Kernels given as IR text: fields and arrays by name, gradients, checks of arguments, statistics, dumps."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -78,22 +79,25 @@ def test_scalars_of_every_kind() -> None:
     assert out.to_numpy().tolist() == [1, 1, 0, 3]
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ({"k": 256}, "the parameter k: u8 cannot take 256: it does not fit"),
-    ({"k": -1}, "the parameter k: u8 cannot take -1: it does not fit"),
-    ({"n": 1 << 63}, "the parameter n: i64 cannot take 9223372036854775808: it does not fit"),
-    ({"n": 1.0}, "the parameter n: i64 cannot take float 1.0"),
-    ({"n": np.float32(1)}, "cannot take float32"),
-    ({"n": "1"}, "cannot take str '1'"),
-    ({"h": "x"}, "the parameter h: f16 cannot take str"),
-    ({"h": 1j}, "cannot take complex"),
-    ({"h": None}, "cannot take NoneType"),
-    ({"flag": 0.5}, "the parameter flag: u1 cannot take float"),
-    ({"out": 1.0}, "the parameter out: f64[1] cannot take float"),
-    ({"out": np.zeros(4, np.float32)}, "cannot take an array of float32 with 1 axes"),
-    ({"out": np.zeros((4, 1))}, "cannot take an array of float64 with 2 axes"),
-    ({"out": np.zeros(8)[::2]}, "not C-contiguous and writable"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"k": 256}, "the parameter k: u8 cannot take 256: it does not fit"),
+        ({"k": -1}, "the parameter k: u8 cannot take -1: it does not fit"),
+        ({"n": 1 << 63}, "the parameter n: i64 cannot take 9223372036854775808: it does not fit"),
+        ({"n": 1.0}, "the parameter n: i64 cannot take float 1.0"),
+        ({"n": np.float32(1)}, "cannot take float32"),
+        ({"n": "1"}, "cannot take str '1'"),
+        ({"h": "x"}, "the parameter h: f16 cannot take str"),
+        ({"h": 1j}, "cannot take complex"),
+        ({"h": None}, "cannot take NoneType"),
+        ({"flag": 0.5}, "the parameter flag: u1 cannot take float"),
+        ({"out": 1.0}, "the parameter out: f64[1] cannot take float"),
+        ({"out": np.zeros(4, np.float32)}, "cannot take an array of float32 with 1 axes"),
+        ({"out": np.zeros((4, 1))}, "cannot take an array of float64 with 2 axes"),
+        ({"out": np.zeros(8)[::2]}, "not C-contiguous and writable"),
+    ],
+)
 def test_arguments_that_do_not_fit(change: dict[str, Any], words: str) -> None:
     good = {"flag": True, "k": 1, "n": 1, "h": 1.0, "out": np.zeros(4)}
     with pytest.raises(sg.KernelTypeError) as caught:
@@ -152,13 +156,18 @@ def test_one_memory_under_two_names_is_refused() -> None:
 def test_a_gradient_as_text(declared: bool) -> None:
     """x.grad += x, by way of an adstack; the adjoint array is a parameter, or implied."""
     params = "x: f64[1] grad" + (", x.grad: f64[1]" if declared else "")
-    text = over_array("pull", params, "x", """\
+    text = over_array(
+        "pull",
+        params,
+        "x",
+        """\
 adstack_alloca s: f64 capacity 1
 %3: f64 = load x[%2]
 adstack_push s, %3
 %4: f64 = adstack_load_top s
 adstack_pop s
-%5: f64 = atomic add x.grad[%2], %4""")
+%5: f64 = atomic add x.grad[%2], %4""",
+    )
     x = three(2)
     before = x.grad.version
     sg.kernel_from_text(text)(x=x)

@@ -1,4 +1,5 @@
 """Launches on several threads: results as on one, errors, prints, and other threads beside them."""
+
 from __future__ import annotations
 
 import io

@@ -1,4 +1,5 @@
 """Processes that launch on several threads: they fork, are interrupted, and end."""
+
 from __future__ import annotations
 
 import signal
@@ -39,7 +40,8 @@ def _python(code: str, tmp_path: Any) -> subprocess.Popen[str]:
 
 
 def test_a_fork_after_a_launch_launches(tmp_path: Any) -> None:
-    run = _python("""
+    run = _python(
+        """
         recurrence(20)
         right = y.to_numpy()
         assert pool().workers == 2
@@ -52,14 +54,17 @@ def test_a_fork_after_a_launch_launches(tmp_path: Any) -> None:
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         print("both")
-    """, tmp_path)
+    """,
+        tmp_path,
+    )
     out, err = run.communicate(timeout=120)
     assert (run.returncode, out) == (0, "both\n"), err
 
 
 def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
     """KeyboardInterrupt is raised when all threads have left the launch, and what follows launches as ever."""
-    run = _python("""
+    run = _python(
+        """
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
         recurrence(1)
         recurrence(300)  # all code is made: what is interrupted below is a launch
@@ -70,7 +75,9 @@ def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
         except KeyboardInterrupt:
             recurrence(1)
             print(float(y[0]), pool().workers, flush=True)
-    """, tmp_path)
+    """,
+        tmp_path,
+    )
     assert run.stdout is not None and run.stdout.readline() == "ready\n"
     time.sleep(0.3)
     run.send_signal(signal.SIGINT)
@@ -85,7 +92,8 @@ def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
 
 
 def test_a_program_ends_while_its_threads_launch(tmp_path: Any) -> None:
-    run = _python("""
+    run = _python(
+        """
         recurrence(20)
         def launch():
             while True:
@@ -93,13 +101,16 @@ def test_a_program_ends_while_its_threads_launch(tmp_path: Any) -> None:
         threading.Thread(target=launch, daemon=True).start()
         time.sleep(0.2)
         print("end", flush=True)
-    """, tmp_path)
+    """,
+        tmp_path,
+    )
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (0, "end\n", "")
 
 
 def test_a_program_ends_or_forks_while_its_threads_compile(tmp_path: Any) -> None:
-    run = _python("""
+    run = _python(
+        """
         from stackgrad.backends.base import Draws, Options, Sizes
         from stackgrad.backends.cpu.backend import CpuBackend
         from stackgrad.compiler.ir.parser import parse_kernel
@@ -125,13 +136,17 @@ def test_a_program_ends_or_forks_while_its_threads_compile(tmp_path: Any) -> Non
                 os._exit(7)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         print("end", flush=True)
-    """, tmp_path)
+    """,
+        tmp_path,
+    )
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (0, "end\n", "")
 
+
 def test_a_child_takes_what_absent_threads_held(tmp_path: Any) -> None:
     """Locks that other threads hold at the fork are waited for, or are free in the child."""
-    run = _python("""
+    run = _python(
+        """
         from stackgrad.backends.forks import free_in_child
         from stackgrad.backends.llvm.compiler_lock import LOCK
         from stackgrad.specialise import TRACING
@@ -157,6 +172,8 @@ def test_a_child_takes_what_absent_threads_held(tmp_path: Any) -> None:
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
             time.sleep(0.2)
         print("end", flush=True)
-    """, tmp_path)
+    """,
+        tmp_path,
+    )
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (0, "end\n", "")

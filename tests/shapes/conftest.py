@@ -1,4 +1,5 @@
 """Makes the modules of this folder importable; every shape starts its own runtime."""
+
 from __future__ import annotations
 
 import sys

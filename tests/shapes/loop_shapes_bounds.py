@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of loops: what decides their range."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -115,8 +116,12 @@ def begin_negative(x, y, n):
     return k
 
 
-@shape("loops", "ends in memory, where some ranges are empty and some begin below zero", b=ints([5, -4, 0, 3, -1]),
-       e=ints([2, -1, 0, 6, -3]))  # fmt: skip
+@shape(
+    "loops",
+    "ends in memory, where some ranges are empty and some begin below zero",
+    b=ints([5, -4, 0, 3, -1]),
+    e=ints([2, -1, 0, 6, -3]),
+)
 def range_empty_or_negative(x, y, b, e):
     @sg.kernel
     def k():
@@ -301,8 +306,12 @@ def bound_indirect_index(x, y, n, p):
     return k
 
 
-@shape("loops", "segments `start[i] .. start[i + 1]`: a product of sparse rows",
-       start=ints([0, 2, 2, 3, 6, 7]), col=ints([1, 4, 0, 0, 2, 2, 3]))  # fmt: skip
+@shape(
+    "loops",
+    "segments `start[i] .. start[i + 1]`: a product of sparse rows",
+    start=ints([0, 2, 2, 3, 6, 7]),
+    col=ints([1, 4, 0, 0, 2, 2, 3]),
+)
 def csr_rows(x, y, w, start, col):
     @sg.kernel
     def k():
@@ -364,8 +373,13 @@ def bound_changed_in_loop(x, y, n):
     return k
 
 
-@shape("loops", "a guard before a bound that may not be read elsewhere", a=ints([3, 1, 0, 2]),
-       x=real([0.3, 0.7, 0.4, 1.1, 0.5, 0.8, 0.2]), y=real([1.0, 2.0, -1.0, 0.5, 0.3, 0.2, 0.1]))  # fmt: skip
+@shape(
+    "loops",
+    "a guard before a bound that may not be read elsewhere",
+    a=ints([3, 1, 0, 2]),
+    x=real([0.3, 0.7, 0.4, 1.1, 0.5, 0.8, 0.2]),
+    y=real([1.0, 2.0, -1.0, 0.5, 0.3, 0.2, 0.1]),
+)
 def bound_behind_guard(x, y, a):
     @sg.kernel
     def k():

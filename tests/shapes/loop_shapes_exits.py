@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of loops: break, continue, return."""
+
 from __future__ import annotations
 
 import stackgrad as sg

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of loops: how they stand to each other."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -234,8 +235,11 @@ def loops_in_arms_in_loop(x, y, n):
     return k
 
 
-@shape("loops", "`ndrange` at the top and a loop over one of its indices inside",
-       q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]))  # fmt: skip
+@shape(
+    "loops",
+    "`ndrange` at the top and a loop over one of its indices inside",
+    q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]),
+)
 def ndrange_with_inner_loop(q, y, w):
     @sg.kernel
     def k():
@@ -263,8 +267,12 @@ def ndrange_in_loop(x, y, n, w):
     return k
 
 
-@shape("loops", "a loop in a branch of a loop over a field of two axes", q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]),
-       r=real([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]]))  # fmt: skip
+@shape(
+    "loops",
+    "a loop in a branch of a loop over a field of two axes",
+    q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]),
+    r=real([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]]),
+)
 def field_of_two_axes(q, r, n):
     @sg.kernel
     def k():
@@ -278,8 +286,12 @@ def field_of_two_axes(q, r, n):
     return k
 
 
-@shape("loops", "`grouped` indices with a loop that uses their components",
-       q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]), r=real([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]]))  # fmt: skip
+@shape(
+    "loops",
+    "`grouped` indices with a loop that uses their components",
+    q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]),
+    r=real([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]]),
+)
 def grouped_indices(q, r):
     @sg.kernel
     def k():

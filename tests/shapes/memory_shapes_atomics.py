@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of memory: atomics, and the values that they return."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -32,9 +33,13 @@ def scatter_sub(x, g, p, n):
     return k
 
 
-@shape("memory", "particles to a grid: each spreads over three cells, by weights that depend on it",
-       g=real([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), mass=real([1.0, 2.0, 0.5, 1.5, 0.8]),
-       x=real([0.3, 1.7, 2.4, 0.9, 2.2]))  # fmt: skip
+@shape(
+    "memory",
+    "particles to a grid: each spreads over three cells, by weights that depend on it",
+    g=real([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]),
+    mass=real([1.0, 2.0, 0.5, 1.5, 0.8]),
+    x=real([0.3, 1.7, 2.4, 0.9, 2.2]),
+)
 def particles_to_grid(x, mass, g):
     @sg.kernel
     def k():
@@ -48,8 +53,13 @@ def particles_to_grid(x, mass, g):
     return k
 
 
-@shape("memory", "particles to a grid of vectors and back, in one kernel", g=real([[5.0, 4.0]] * 3, rank=1), p=PLACES,
-       v=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9], [0.2, 0.6], [0.8, -0.3]], rank=1))  # fmt: skip
+@shape(
+    "memory",
+    "particles to a grid of vectors and back, in one kernel",
+    g=real([[5.0, 4.0]] * 3, rank=1),
+    p=PLACES,
+    v=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9], [0.2, 0.6], [0.8, -0.3]], rank=1),
+)
 def grid_of_vectors(v, y, g, p):
     @sg.kernel
     def k():
@@ -73,8 +83,13 @@ def atomic_max(x, total):
     return k
 
 
-@shape("memory", "atomic min, where an element keeps its initial value", g=real([9.0, -9.0, 0.6]), p=PLACES,
-       calls=((1,), (2,)))  # fmt: skip
+@shape(
+    "memory",
+    "atomic min, where an element keeps its initial value",
+    g=real([9.0, -9.0, 0.6]),
+    p=PLACES,
+    calls=((1,), (2,)),
+)
 def atomic_min(x, g, p):
     @sg.kernel
     def k(s: sg.i32):
@@ -163,8 +178,13 @@ def returned_in_serial_loop(x, y, total):
     return k
 
 
-@shape("memory", "slots that a counter hands out, in a serial loop: what the atomic returned is an index", how="tape",
-       count=ints(0), y=real([2.0, -1.0, 0.5, 3.0, -2.0, 1.0, 0.75, -0.5, 0.25, 1.25]))  # fmt: skip
+@shape(
+    "memory",
+    "slots that a counter hands out, in a serial loop: what the atomic returned is an index",
+    how="tape",
+    count=ints(0),
+    y=real([2.0, -1.0, 0.5, 3.0, -2.0, 1.0, 0.75, -0.5, 0.25, 1.25]),
+)
 def returned_slot(x, y, count):
     @sg.kernel
     def k():
@@ -188,10 +208,15 @@ def returned_between_iterations(x, y, total):
     return k
 
 
-@shape("memory", "slots that counters hand out between iterations: what the atomic returned is an index", how="tape",
-       ordered=True, count=ints([0, 0, 0]), p=PLACES,
-       y=real([[2.0, -1.0, 0.5, 3.0, -2.0, 1.0], [1.0, 0.5, -0.5, 1.5, 0.25, 2.0], [0.5, 2.5, 1.0, -1.0, 0.75, 3.0]]),
-       )  # fmt: skip
+@shape(
+    "memory",
+    "slots that counters hand out between iterations: what the atomic returned is an index",
+    how="tape",
+    ordered=True,
+    count=ints([0, 0, 0]),
+    p=PLACES,
+    y=real([[2.0, -1.0, 0.5, 3.0, -2.0, 1.0], [1.0, 0.5, -0.5, 1.5, 0.25, 2.0], [0.5, 2.5, 1.0, -1.0, 0.75, 3.0]]),
+)
 def returned_slot_between_iterations(x, y, count, p):
     @sg.kernel
     def k():
@@ -213,8 +238,13 @@ def exchanged_between_iterations(x, total):
     return k
 
 
-@shape("memory", "a chain of exchanges: each iteration gets what the one before it left", how="tape", ordered=True,
-       total=real(0.75))  # fmt: skip
+@shape(
+    "memory",
+    "a chain of exchanges: each iteration gets what the one before it left",
+    how="tape",
+    ordered=True,
+    total=real(0.75),
+)
 def exchanged_in_a_chain(x, y, total):
     @sg.kernel
     def k():
@@ -224,8 +254,14 @@ def exchanged_in_a_chain(x, y, total):
     return k
 
 
-@shape("memory", "an atomic max whose result is stored to again", how="tape", ordered=True, total=real(0.75),
-       calls=((1,), (2,)))  # fmt: skip
+@shape(
+    "memory",
+    "an atomic max whose result is stored to again",
+    how="tape",
+    ordered=True,
+    total=real(0.75),
+    calls=((1,), (2,)),
+)
 def maximum_overwritten(x, y, total):
     @sg.kernel
     def k(s: sg.i32):

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of memory: what parallel iterations may not read of each other."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -10,8 +11,10 @@ DEPENDENT = Refused(
     "iterations run in any order, and one of them reads what another one overwrites",
 )
 
-@shape("memory", "`s[i + 2]` from `s[i]` in a parallel loop", s=real([0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3]),
-       how=DEPENDENT)  # fmt: skip
+
+@shape(
+    "memory", "`s[i + 2]` from `s[i]` in a parallel loop", s=real([0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3]), how=DEPENDENT
+)
 def parallel_recurrence(s):
     @sg.kernel
     def k():
@@ -41,8 +44,13 @@ def parallel_atomic_recurrence(x, y):
     return k
 
 
-@shape("memory", "a recurrence through an ndarray in a parallel loop", calls=(("a",),),
-       a=real([0.3, 0.7, 0.4, 0.2], ndarray=True), how=DEPENDENT)  # fmt: skip
+@shape(
+    "memory",
+    "a recurrence through an ndarray in a parallel loop",
+    calls=(("a",),),
+    a=real([0.3, 0.7, 0.4, 0.2], ndarray=True),
+    how=DEPENDENT,
+)
 def parallel_recurrence_of_ndarray(a):
     @sg.kernel
     def k(a: sg.types.ndarray()):
@@ -63,9 +71,11 @@ def parallel_recurrence_over_field(x):
     return k
 
 
-@shape("memory", "a kernel that uses a gradient array",
-       how=Refused("is used in a kernel that is differentiated", "its gradient would be a second derivative"),
-       )  # fmt: skip
+@shape(
+    "memory",
+    "a kernel that uses a gradient array",
+    how=Refused("is used in a kernel that is differentiated", "its gradient would be a second derivative"),
+)
 def adjoints_used(x, y):
     @sg.kernel
     def k():
@@ -86,8 +96,13 @@ def distinct_by_data(x, y, z, p):
     return k
 
 
-@shape("memory", "from some elements of an array to others, by two tables that have nothing in common",
-       s=real([0.3, 0.7, 0.4, 1.1, 0.5, 0.9]), a=ints([4, 0, 2]), b=ints([1, 5, 3]))  # fmt: skip
+@shape(
+    "memory",
+    "from some elements of an array to others, by two tables that have nothing in common",
+    s=real([0.3, 0.7, 0.4, 1.1, 0.5, 0.9]),
+    a=ints([4, 0, 2]),
+    b=ints([1, 5, 3]),
+)
 def disjoint_by_data(s, a, b, n):
     @sg.kernel
     def k():
@@ -100,8 +115,12 @@ def disjoint_by_data(s, a, b, n):
     return k
 
 
-@shape("memory", "stored at indices that are read, two of them equal, and loaded again", p=ints([3, 0, 3, 1, 2]),
-       how=Refused("which iteration", "which of two iterations stored last depends on their order"))  # fmt: skip
+@shape(
+    "memory",
+    "stored at indices that are read, two of them equal, and loaded again",
+    p=ints([3, 0, 3, 1, 2]),
+    how=Refused("which iteration", "which of two iterations stored last depends on their order"),
+)
 def equal_by_data(x, y, z, p):
     @sg.kernel
     def k():

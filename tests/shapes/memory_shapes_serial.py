@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of memory: serial loops over arrays that they overwrite, and integers in memory that decide."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -59,8 +60,12 @@ def while_on_memory(x, total):
     return k
 
 
-@shape("memory", "counts made by atomics of integers, used as bounds by a later loop", count=ints([0, 0, 0]),
-       p=ints([0, 2, 0, 1, 2]))  # fmt: skip
+@shape(
+    "memory",
+    "counts made by atomics of integers, used as bounds by a later loop",
+    count=ints([0, 0, 0]),
+    p=ints([0, 2, 0, 1, 2]),
+)
 def counts_as_bounds(x, y, count, p):
     @sg.kernel
     def k():
@@ -92,8 +97,12 @@ def linked_list(x, y, follow):
     return k
 
 
-@shape("memory", "a table of integers that the loop itself rewrites decides where it stores", how="tape",
-       p=ints([0, 1, 2, 3, 4]))  # fmt: skip
+@shape(
+    "memory",
+    "a table of integers that the loop itself rewrites decides where it stores",
+    how="tape",
+    p=ints([0, 1, 2, 3, 4]),
+)
 def table_rewritten(x, y, p):
     @sg.kernel
     def k():
@@ -106,8 +115,12 @@ def table_rewritten(x, y, p):
     return k
 
 
-@shape("memory", "the diagonal of a table in memory, cell by cell from its neighbours", how="tape",
-       q=real([[0.3, 0.7, 0.2], [0.4, 1.1, 0.6], [0.5, 0.9, 0.8]]))  # fmt: skip
+@shape(
+    "memory",
+    "the diagonal of a table in memory, cell by cell from its neighbours",
+    how="tape",
+    q=real([[0.3, 0.7, 0.2], [0.4, 1.1, 0.6], [0.5, 0.9, 0.8]]),
+)
 def dynamic_programme(q):
     @sg.kernel
     def k():

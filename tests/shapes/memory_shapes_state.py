@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of memory: loads and stores, and elements that are overwritten."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -29,8 +30,12 @@ def element_is_state(x, y, n):
     return k
 
 
-@shape("memory", "an element of two axes as state, its old content used in the first trip", how="tape",
-       q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]))  # fmt: skip
+@shape(
+    "memory",
+    "an element of two axes as state, its old content used in the first trip",
+    how="tape",
+    q=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]]),
+)
 def element_is_state_in_place(q, n):
     @sg.kernel
     def k():
@@ -67,8 +72,12 @@ def store_then_load_in_loop(x, y, a, n):
     return k
 
 
-@shape("memory", "stored in each trip and used behind the loop, where lanes without a trip use the old content",
-       how="tape", a=real([9.0, 8.0, 7.0, 6.0, 5.0]))  # fmt: skip
+@shape(
+    "memory",
+    "stored in each trip and used behind the loop, where lanes without a trip use the old content",
+    how="tape",
+    a=real([9.0, 8.0, 7.0, 6.0, 5.0]),
+)
 def store_in_loop_or_never(x, y, a, n):
     @sg.kernel
     def k():
@@ -151,8 +160,12 @@ def read_then_overwritten(x, y, b):
     return k
 
 
-@shape("memory", "`while x[i] > 1: x[i] *= .5`, with a factor that depends on the element", how="tape",
-       x=real([3.0, 0.7, 9.0, 1.2, 0.9]))  # fmt: skip
+@shape(
+    "memory",
+    "`while x[i] > 1: x[i] *= .5`, with a factor that depends on the element",
+    how="tape",
+    x=real([3.0, 0.7, 9.0, 1.2, 0.9]),
+)
 def while_element_is_large(x):
     @sg.kernel
     def k():
@@ -223,8 +236,12 @@ def time_indexed(s, x, c):
     return k
 
 
-@shape("memory", "a row of an array from the row before, the row being an argument", calls=((0,), (1,), (2,)),
-       s=real([[0.8, 0.4, 0.6], [9.0, 8.0, 7.0], [6.0, 5.0, 4.0], [3.0, 2.0, 1.0]]))  # fmt: skip
+@shape(
+    "memory",
+    "a row of an array from the row before, the row being an argument",
+    calls=((0,), (1,), (2,)),
+    s=real([[0.8, 0.4, 0.6], [9.0, 8.0, 7.0], [6.0, 5.0, 4.0], [3.0, 2.0, 1.0]]),
+)
 def time_indexed_by_argument(s, n):
     @sg.kernel
     def k(t: sg.i32):
@@ -324,8 +341,12 @@ def stencil(x, y):
     return k
 
 
-@shape("memory", "elements of a field of vectors, updated component by component", how="tape",
-       p=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]], rank=1))  # fmt: skip
+@shape(
+    "memory",
+    "elements of a field of vectors, updated component by component",
+    how="tape",
+    p=real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9]], rank=1),
+)
 def vector_element_in_place(p, n):
     @sg.kernel
     def k():
@@ -337,8 +358,13 @@ def vector_element_in_place(p, n):
     return k
 
 
-@shape("memory", "an ndarray as argument, overwritten in place", how="tape", calls=(("a", 2), ("a", 3)),
-       a=real([0.3, 0.7, 0.4], ndarray=True))  # fmt: skip
+@shape(
+    "memory",
+    "an ndarray as argument, overwritten in place",
+    how="tape",
+    calls=(("a", 2), ("a", 3)),
+    a=real([0.3, 0.7, 0.4], ndarray=True),
+)
 def ndarray_in_place(a):
     @sg.kernel
     def k(a: sg.types.ndarray(), n: sg.i32):
@@ -349,8 +375,13 @@ def ndarray_in_place(a):
     return k
 
 
-@shape("memory", "one array passed twice, read by one name and written by the other", calls=(("a", "a"),) * 2,
-       how="tape", a=real([0.3, 0.7, 0.4, 0.2], ndarray=True))  # fmt: skip
+@shape(
+    "memory",
+    "one array passed twice, read by one name and written by the other",
+    calls=(("a", "a"),) * 2,
+    how="tape",
+    a=real([0.3, 0.7, 0.4, 0.2], ndarray=True),
+)
 def aliases(a):
     @sg.kernel
     def k(a: sg.types.ndarray(), b: sg.types.ndarray()):

@@ -2,6 +2,7 @@
 
 The page is never edited by hand: a test fails if it is not what this module makes.
 """
+
 from __future__ import annotations
 
 import sys

@@ -4,6 +4,7 @@ Executors are asked through recorded launches, as `stackgrad check` does it, and
 remainders. The interface is what users call: `kernel.grad` at the state after the last launch, and a tape over all
 launches; it must give what the classic lowering, judged by then, gives launch by launch. So must every policy.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -4,6 +4,7 @@ A row is a maker: a function that takes fields and returns a kernel over them. I
 row does not give has the content of INPUTS. Invariant: lanes differ, outputs are not zero at the start, and unless a
 row says otherwise lanes run 0, 1, 2, 3 and 6 trips.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -111,7 +112,12 @@ SHAPES: dict[str, Shape] = {}
 
 
 def shape(
-    group: Group, what: str, *, how: How = "hand", calls: tuple[tuple[Any, ...], ...] = ((), ()), ordered: bool = False,
+    group: Group,
+    what: str,
+    *,
+    how: How = "hand",
+    calls: tuple[tuple[Any, ...], ...] = ((), ()),
+    ordered: bool = False,
     **inputs: Content,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorates a maker: adds its row."""

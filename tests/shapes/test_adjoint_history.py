@@ -1,4 +1,5 @@
 """Lean stores no adjoint history: bytes of a row of each slab, read from the executors after they ran."""
+
 from __future__ import annotations
 
 from collections import Counter

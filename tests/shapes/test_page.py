@@ -1,4 +1,5 @@
 """docs/shapes.md says what the table of shapes says, and the table covers what it must."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,4 +1,5 @@
 """Every shape of the table, on every executor. One test a row; docs/shapes.md is made of the same table."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of values: arms, booleans, states, integers, choices, numbers that are not smooth."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -362,8 +363,11 @@ def random_recurrence(x, y, n):
     return k
 
 
-@shape("values", "loads in two nested branches, one on the trip and one on what is loaded",
-       w=real([1.5, -0.5, 0.8, 0.25, -1.2]))  # fmt: skip
+@shape(
+    "values",
+    "loads in two nested branches, one on the trip and one on what is loaded",
+    w=real([1.5, -0.5, 0.8, 0.25, -1.2]),
+)
 def loads_in_nested_branches(x, y, n, w):
     @sg.kernel
     def k():

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of values: functions of one number, of what a loop carries and of what a trip makes; random numbers."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -38,9 +39,16 @@ def random_decides_trips(x, y):
 # ---- one function, carried and read ----------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "tanh": sg.tanh, "exp": sg.exp, "tan": sg.tan, "sqrt": sg.sqrt, "log": sg.log, "rsqrt": sg.rsqrt,
-    "asin": sg.asin, "acos": sg.acos, "abs": sg.abs,
-}  # fmt: skip
+    "tanh": sg.tanh,
+    "exp": sg.exp,
+    "tan": sg.tan,
+    "sqrt": sg.sqrt,
+    "log": sg.log,
+    "rsqrt": sg.rsqrt,
+    "asin": sg.asin,
+    "acos": sg.acos,
+    "abs": sg.abs,
+}
 
 
 def carried(name: str, f: Callable[[Any], Any]) -> None:

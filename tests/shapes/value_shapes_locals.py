@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of values: scalar locals, and what happens to them before, in and behind a loop."""
+
 from __future__ import annotations
 
 import stackgrad as sg

@@ -1,5 +1,6 @@
 # ruff: noqa: B007 - loops that only count
 """Shapes of values: vectors, matrices, quaternions and structs as locals."""
+
 from __future__ import annotations
 
 import stackgrad as sg
@@ -7,12 +8,23 @@ from shape_table import ints, real, shape
 
 PAIRS = real([[0.3, 0.7], [0.4, 1.1], [0.5, 0.9], [0.2, 0.6], [0.8, -0.3]], rank=1)
 TRIPLES = real([[0.3, 0.7, -0.2], [0.4, 1.1, 0.5], [0.5, 0.9, 0.1], [0.2, 0.6, 0.9], [0.8, -0.3, 0.4]], rank=1)
-QUATERNIONS = real([[1.0, 0.1, 0.2, 0.3], [0.5, 0.5, -0.4, 0.2], [0.9, 0.0, 0.3, -0.1], [0.2, 0.8, 0.1, 0.4],
-                    [0.7, -0.2, 0.6, 0.3]], rank=1)  # fmt: skip
-SQUARES = real([[[0.3, 0.7], [0.4, 0.2]], [[0.5, 0.1], [-0.2, 0.6]], [[0.8, 0.3], [0.4, 0.9]],
-                [[0.1, 0.2], [0.3, 0.4]], [[0.6, -0.5], [0.4, 0.3]]], rank=2)  # fmt: skip
-SYMMETRIC = real([[[4.0, 0.7, 0.4], [0.7, 3.0, 0.2], [0.4, 0.2, 5.0]],
-                  [[3.0, -0.5, 0.6], [-0.5, 4.0, 0.1], [0.6, 0.1, 2.0]]], rank=2)  # fmt: skip
+QUATERNIONS = real(
+    [[1.0, 0.1, 0.2, 0.3], [0.5, 0.5, -0.4, 0.2], [0.9, 0.0, 0.3, -0.1], [0.2, 0.8, 0.1, 0.4], [0.7, -0.2, 0.6, 0.3]],
+    rank=1,
+)
+SQUARES = real(
+    [
+        [[0.3, 0.7], [0.4, 0.2]],
+        [[0.5, 0.1], [-0.2, 0.6]],
+        [[0.8, 0.3], [0.4, 0.9]],
+        [[0.1, 0.2], [0.3, 0.4]],
+        [[0.6, -0.5], [0.4, 0.3]],
+    ],
+    rank=2,
+)
+SYMMETRIC = real(
+    [[[4.0, 0.7, 0.4], [0.7, 3.0, 0.2], [0.4, 0.2, 5.0]], [[3.0, -0.5, 0.6], [-0.5, 4.0, 0.1], [0.6, 0.1, 2.0]]], rank=2
+)
 
 
 @shape("values", "a vector before the loop, its elements in each trip", p=PAIRS)
@@ -83,8 +95,11 @@ def vector_times_norm(p, y, n):
     return k
 
 
-@shape("values", "a vector times its product with itself, and times one of its components",
-       p=real([[0.3, 0.7], [0.4, 0.6], [0.5, 0.5], [0.2, 0.6], [0.8, -0.3]], rank=1))  # fmt: skip
+@shape(
+    "values",
+    "a vector times its product with itself, and times one of its components",
+    p=real([[0.3, 0.7], [0.4, 0.6], [0.5, 0.5], [0.2, 0.6], [0.8, -0.3]], rank=1),
+)
 def vector_times_itself(p, y, n):
     @sg.kernel
     def k():
@@ -142,12 +157,14 @@ def matrix_rebuilt(m, y, n):
 def quaternion(q, omega, y, n):
     @sg.func
     def product(a, b):
-        return sg.Vector([
-            a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
-            a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
-            a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
-            a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
-        ])  # fmt: skip
+        return sg.Vector(
+            [
+                a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
+                a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
+                a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
+                a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
+            ]
+        )
 
     @sg.kernel
     def k():
@@ -249,8 +266,14 @@ def prefix_sums(x, y, n):
     return k
 
 
-@shape("values", "a triangular factorisation of a local matrix, with dynamic rows and columns", m=SYMMETRIC,
-       n=ints([3, 2]), y=real([2.0, -1.0]), calls=((),))  # fmt: skip
+@shape(
+    "values",
+    "a triangular factorisation of a local matrix, with dynamic rows and columns",
+    m=SYMMETRIC,
+    n=ints([3, 2]),
+    y=real([2.0, -1.0]),
+    calls=((),),
+)
 def triangular_factorisation(m, y, n):
     @sg.kernel
     def k():
@@ -268,8 +291,14 @@ def triangular_factorisation(m, y, n):
     return k
 
 
-@shape("values", "substitution in a triangular system, each entry from the ones before", m=SYMMETRIC,
-       b=real([[0.3, 0.7, -0.2], [0.4, 1.1, 0.5]], rank=1), n=ints([3, 2]), y=real([2.0, -1.0]))  # fmt: skip
+@shape(
+    "values",
+    "substitution in a triangular system, each entry from the ones before",
+    m=SYMMETRIC,
+    b=real([[0.3, 0.7, -0.2], [0.4, 1.1, 0.5]], rank=1),
+    n=ints([3, 2]),
+    y=real([2.0, -1.0]),
+)
 def substitution(m, b, y, n):
     @sg.kernel
     def k():

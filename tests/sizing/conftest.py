@@ -1,4 +1,5 @@
 """Lets the tests of this folder import its modules."""
+
 from __future__ import annotations
 
 import sys

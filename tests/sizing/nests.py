@@ -5,6 +5,7 @@ shifted, indirect, lists of row starts), their sums, differences, products, quot
 choices; conditions on indices, elements and reals; reals of two widths and integers with a history; a few loops that
 end early, whose depth only a count finds.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -100,7 +101,9 @@ class _Writer:
     def bound(self) -> str:
         """A number made of one or two of them."""
         return self.pick(
-            self.small, self.small, self.small,
+            self.small,
+            self.small,
+            self.small,
             lambda: self.op("add", self.small(), self.number(self.upto(4) - 1)),
             lambda: self.op("sub", self.value("i32", "arg m"), self.index()),
             lambda: self.op("sub", self.small(), self.small()),
@@ -110,7 +113,7 @@ class _Writer:
             lambda: self.op("floordiv", self.small(), self.number((2, 3, -2)[self.upto(3)])),
             lambda: self.op("mod", self.small(), self.number(1 + self.upto(4))),
             lambda: self.op("select", self.condition(), self.small(), self.small()),
-        )  # fmt: skip
+        )
 
     def condition(self) -> str:
         """Of a guard."""
@@ -120,9 +123,10 @@ class _Writer:
             lambda: self.op(compare, self.index(), self.small(), dtype="u1"),
             lambda: self.op(compare, self.small(), self.number(self.upto(3)), dtype="u1"),
             lambda: self.value("u1", f"load p[{self.place()}]"),
-            lambda: self.op(compare, self.value("f64", f"load g[{self.place()}]"), self.value("f64", "const 0.5"),
-                            dtype="u1"),
-        )  # fmt: skip
+            lambda: self.op(
+                compare, self.value("f64", f"load g[{self.place()}]"), self.value("f64", "const 0.5"), dtype="u1"
+            ),
+        )
 
     # -- statements -----------------------------------------------------------------------------------------
 
@@ -175,8 +179,9 @@ class _Writer:
         self.indices.append(index)
         self.block(depth - 1)
         if until:
-            stop = self.op("cmp_gt", self.value("f64", f"load g[{self.place()}]"), self.value("f64", "const 0.8"),
-                           dtype="u1")  # fmt: skip
+            stop = self.op(
+                "cmp_gt", self.value("f64", f"load g[{self.place()}]"), self.value("f64", "const 0.8"), dtype="u1"
+            )
             self.lines.append(f"set {until.split()[1]}, {stop}")
         self.indices.pop()
         self.lines.append("}")
@@ -213,9 +218,15 @@ class _Writer:
         rng, real = self.rng, {"f64": np.float64, "f32": np.float32}[self.real]
         lengths = rng.integers(0, 4, N)
         return {
-            "x": rng.random(N).astype(real), "y": np.zeros(N, real), "g": rng.random(N),
-            "cnt": rng.integers(-2, 6, N).astype(np.int32), "p": rng.random(N) > 0.5,
+            "x": rng.random(N).astype(real),
+            "y": np.zeros(N, real),
+            "g": rng.random(N),
+            "cnt": rng.integers(-2, 6, N).astype(np.int32),
+            "p": rng.random(N) > 0.5,
             "row": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
-            "idx": rng.integers(0, N, N).astype(np.int32), "wide": rng.integers(0, 5, N),
-            "q": np.array(self.upto(5), np.int32), "x.grad": np.zeros(N, real), "y.grad": np.ones(N, real),
-        }  # fmt: skip
+            "idx": rng.integers(0, N, N).astype(np.int32),
+            "wide": rng.integers(0, 5, N),
+            "q": np.array(self.upto(5), np.int32),
+            "x.grad": np.zeros(N, real),
+            "y.grad": np.ones(N, real),
+        }

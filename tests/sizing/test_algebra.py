@@ -1,4 +1,5 @@
 """Simplified expressions have the value of the plain ones: random trees, ranges and choices, point by point."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -60,9 +61,10 @@ def grown(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 
 
 LEAVES = st.one_of(
-    st.integers(-3, 4).map(const), st.sampled_from([M, N, shape("c", 0)]),
+    st.integers(-3, 4).map(const),
+    st.sampled_from([M, N, shape("c", 0)]),
     st.sampled_from([variable(OUTER, -4, 9), variable(INNER, -4, 9)]),
-)  # fmt: skip
+)
 TREES = st.recursive(LEAVES, grown, max_leaves=7)
 BOUNDS = st.sampled_from([ZERO, const(2), M, a.sub(N, ONE), variable(OUTER, -4, 9), a.sub(M, variable(OUTER, -4, 9))])
 
@@ -129,20 +131,41 @@ def test_text_and_rows(body: Expr, kind: str, begin: Expr, end: Expr) -> None:
     assert again == tree and (again.low, again.high) == (tree.low, tree.high)
 
 
-@pytest.mark.parametrize("text", [
-    "0", "m", "-m + 3", "2*m - n + 1", "shape(c, 0)", "c[m + 1]", "max(0, n - m)", "min(m, n)", "n * (m // 2)",
-    "if(m < n, 1, 0)", "if((0 < m) and (not p[0]), n, 2)", "sum($i in 0 .. m: max(0, c[$i]))",
-    "max($i in m .. shape(c, 0): sum($j in 0 .. c[$i]: if(x[$j] < 0.5, 1, 0)))", "if(x[0] != -1e-07, 1, 0)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "m",
+        "-m + 3",
+        "2*m - n + 1",
+        "shape(c, 0)",
+        "c[m + 1]",
+        "max(0, n - m)",
+        "min(m, n)",
+        "n * (m // 2)",
+        "if(m < n, 1, 0)",
+        "if((0 < m) and (not p[0]), n, 2)",
+        "sum($i in 0 .. m: max(0, c[$i]))",
+        "max($i in m .. shape(c, 0): sum($j in 0 .. c[$i]: if(x[$j] < 0.5, 1, 0)))",
+        "if(x[0] != -1e-07, 1, 0)",
+    ],
+)
 def test_texts_are_stable(text: str) -> None:
     parsed = parse_size(text, HEAD)
     assert print_size(parsed) == text and numbered(parsed) == parsed
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("m +", "expected an operand"), ("q", "expected a name of an argument"), ("z[0]", "no array 'z'"),
-    ("max(m", "expected"), ("sum($i in 0 .. m, 1)", "expected ':'"), ("m n", "expected the end"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("m +", "expected an operand"),
+        ("q", "expected a name of an argument"),
+        ("z[0]", "no array 'z'"),
+        ("max(m", "expected"),
+        ("sum($i in 0 .. m, 1)", "expected ':'"),
+        ("m n", "expected the end"),
+    ],
+)
 def test_texts_that_are_none(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         parse_size(text, HEAD)
@@ -159,8 +182,15 @@ def test_closed_forms_leave_no_range() -> None:
     index = variable(OUTER, 0, 2**31 - 1)
     around = {OUTER: (ZERO, N)}
     triangle = ranges.trips(ZERO, a.sub(N, index), around)
-    for body in (ONE, index, triangle, a.when(a.positive(a.sub(const(4), index)), M, ZERO), a.maximum(M, index),
-                 a.mul(M, index), a.when(a.zero(a.sub(index, M)), N, ZERO)):  # fmt: skip
+    for body in (
+        ONE,
+        index,
+        triangle,
+        a.when(a.positive(a.sub(const(4), index)), M, ZERO),
+        a.maximum(M, index),
+        a.mul(M, index),
+        a.when(a.zero(a.sub(index, M)), N, ZERO),
+    ):
         for close in (ranges.total, ranges.largest):
             made = close(OUTER, ZERO, N, body, {})
             assert not any(e.kind in OVER for e in walk(made)), print_size(made)
@@ -177,11 +207,12 @@ def test_no_element_is_read_in_vain() -> None:
     """Neither beyond a condition nor in an empty range; one outside its array says that nothing is known."""
     wrong: Any = read("c", i32, (const(99),))
     guarded = (
-        a.when(a.positive(M), wrong, ONE), ranges.total(OUTER, ZERO, M, wrong, {}),
+        a.when(a.positive(M), wrong, ONE),
+        ranges.total(OUTER, ZERO, M, wrong, {}),
         ranges.largest(OUTER, ZERO, M, a.when(a.positive(wrong), N, ZERO), {}),
         a.when(a.both(a.positive(M), a.positive(wrong)), ZERO, ONE),
         ranges.total(OUTER, ZERO, M, a.when(a.positive(a.sub(variable(OUTER, -9, 9), wrong)), ONE, ZERO), {}),
-    )  # fmt: skip
+    )
     for expr in guarded:
         Evaluator(ARRAYS, {"m": 0, "n": 3}).number(expr)
         with pytest.raises(Inexact):

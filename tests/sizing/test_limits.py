@@ -1,4 +1,5 @@
 """Sizes near the ends of 32 and 64 bits: exact while the kernel's arithmetic is, else left to the counting kernel."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -14,7 +15,9 @@ from stackgrad.compiler.sizing.host import host_function
 from stackgrad.compiler.sizing.sizes import Sized
 
 HEAD = "kernel run(x: f64[1] grad, y: f64[1] grad, c: {kind}[1], n: {kind}, m: i32)"
-LOOP = HEAD + """ {{
+LOOP = (
+    HEAD
+    + """ {{
   bounds {{ %0: i32 = const 0 %1: i32 = shape x, 0 }} parallel %2: i32 in %0 .. %1 {{
     local v: f64 %3: f64 = load x[%2] set v, %3
     %4: {kind} = const {start}
@@ -23,6 +26,7 @@ LOOP = HEAD + """ {{
     %70: f64 = get v store y[%2], %70
   }}
 }}"""
+)
 
 
 ALWAYS = "%40: u1 = const true if %40"
@@ -58,19 +62,22 @@ def test_long_loops() -> None:
     assert found(wide, TOP) == [TOP + 5, TOP + 5], "the length of a range is counted in 64 bits"
 
 
-@pytest.mark.parametrize(("lines", "n", "depth"), [
-    ("%6: i32 = arg n %7: i32 = const 1 %5: i32 = add %6, %7", TOP - 1, TOP),
-    ("%6: i32 = arg n %7: i32 = const 1 %5: i32 = add %6, %7", TOP, None),
-    ("%6: i32 = arg n %7: i32 = const 7 %5: i32 = sub %6, %7", -TOP, None),
-    ("%6: i32 = arg n %5: i32 = mul %6, %6", 46340, 46340**2),
-    ("%6: i32 = arg n %5: i32 = mul %6, %6", 46341, None),
-    ("%6: i32 = arg n %5: i32 = neg %6", -TOP, TOP),
-    ("%6: i32 = arg n %5: i32 = neg %6", -TOP - 1, None),
-    ("%6: i32 = arg n %5: i32 = abs %6", -TOP - 1, None),
-    ("%6: i32 = arg n %7: i32 = const 3 %5: i32 = bit_shl %6, %7", TOP // 8, TOP // 8 * 8),
-    ("%6: i32 = arg n %7: i32 = const 3 %5: i32 = bit_shl %6, %7", TOP // 8 + 1, None),
-    ("%6: i32 = arg n %7: i32 = arg m %5: i32 = floordiv %6, %7", 5, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "n", "depth"),
+    [
+        ("%6: i32 = arg n %7: i32 = const 1 %5: i32 = add %6, %7", TOP - 1, TOP),
+        ("%6: i32 = arg n %7: i32 = const 1 %5: i32 = add %6, %7", TOP, None),
+        ("%6: i32 = arg n %7: i32 = const 7 %5: i32 = sub %6, %7", -TOP, None),
+        ("%6: i32 = arg n %5: i32 = mul %6, %6", 46340, 46340**2),
+        ("%6: i32 = arg n %5: i32 = mul %6, %6", 46341, None),
+        ("%6: i32 = arg n %5: i32 = neg %6", -TOP, TOP),
+        ("%6: i32 = arg n %5: i32 = neg %6", -TOP - 1, None),
+        ("%6: i32 = arg n %5: i32 = abs %6", -TOP - 1, None),
+        ("%6: i32 = arg n %7: i32 = const 3 %5: i32 = bit_shl %6, %7", TOP // 8, TOP // 8 * 8),
+        ("%6: i32 = arg n %7: i32 = const 3 %5: i32 = bit_shl %6, %7", TOP // 8 + 1, None),
+        ("%6: i32 = arg n %7: i32 = arg m %5: i32 = floordiv %6, %7", 5, None),
+    ],
+)
 def test_arithmetic_that_wraps_is_left_to_the_count(lines: str, n: int, depth: int | None) -> None:
     """m is 0: a divisor of 0 too."""
     made = sized(lines)
@@ -87,8 +94,10 @@ def test_a_wrap_anywhere_in_a_range_counts() -> None:
     assert found(made, 2**29, size=4) == [3 * 2**29, 6 * 2**29]
     with pytest.raises(Inexact):
         found(made, 2**29, size=5)
-    guarded = sized("%6: i32 = arg n %7: i32 = const 4 %8: u1 = cmp_lt %2, %7 local e: i32 "
-                    "if %8 { %9: i32 = mul %2, %6 set e, %9 } %5: i32 = get e")  # fmt: skip
+    guarded = sized(
+        "%6: i32 = arg n %7: i32 = const 4 %8: u1 = cmp_lt %2, %7 local e: i32 "
+        "if %8 { %9: i32 = mul %2, %6 set e, %9 } %5: i32 = get e"
+    )
     assert found(guarded, 2**29, size=5) == [3 * 2**29, 6 * 2**29]
 
 
@@ -108,10 +117,17 @@ def test_triangles_near_the_end() -> None:
         assert found(made, n) == [n * (n - 1) // 2] * 2
 
 
-@pytest.mark.parametrize(("kind", "good", "bad"), [
-    ("i64", 2**47 - 1, 2**47), ("i64", -(2**47), -(2**47) - 1), ("u32", 2**32 - 1, 2**32), ("u64", 9, 2**63 + 5),
-    ("u64", 2**47 - 1, 2**47), ("i64", 10**11, -(2**63)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("i64", 2**47 - 1, 2**47),
+        ("i64", -(2**47), -(2**47) - 1),
+        ("u32", 2**32 - 1, 2**32),
+        ("u64", 9, 2**63 + 5),
+        ("u64", 2**47 - 1, 2**47),
+        ("i64", 10**11, -(2**63)),
+    ],
+)
 def test_wide_integers(kind: str, good: int, bad: int) -> None:
     """Arguments and elements of 64 bits are taken if they have no more than 48."""
     argument = sized(f"%5: {kind} = arg n", kind)
@@ -128,16 +144,19 @@ def test_wide_integers(kind: str, good: int, bad: int) -> None:
         found(loaded, 0, c=(bad,), kind=kind)
 
 
-@pytest.mark.parametrize(("lines", "n", "m", "depth"), [
-    ("%6: i64 = arg n %7: i64 = const 5 %5: i64 = add %6, %7", 10**11, 0, 10**11 + 5),
-    ("%6: i64 = arg n %7: i32 = arg m %8: i64 = cast %7 %5: i64 = mul %6, %8", 10**11, 3, 3 * 10**11),
-    ("%6: i64 = arg n %5: i64 = mul %6, %6", 2 * 10**9, 0, 4 * 10**18),
-    ("%6: i64 = arg n %5: i64 = mul %6, %6", 2**31 + 1, 0, None),
-    ("%6: i64 = arg n %5: i64 = mul %6, %6", 2**40, 0, None),
-    ("%6: i64 = arg n %7: i64 = mul %6, %6 %8: i64 = mul %7, %6 %5: i64 = sub %8, %7", 10**6, 0, 10**18 - 10**12),
-    ("%6: i64 = arg n %7: i64 = mul %6, %6 %8: i64 = mul %7, %6 %5: i64 = sub %8, %7", 10**7, 0, None),
-    ("%6: i64 = shape x, 0 %7: i64 = arg n %5: i64 = mul %6, %7", 10**11, 0, 10**11),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "n", "m", "depth"),
+    [
+        ("%6: i64 = arg n %7: i64 = const 5 %5: i64 = add %6, %7", 10**11, 0, 10**11 + 5),
+        ("%6: i64 = arg n %7: i32 = arg m %8: i64 = cast %7 %5: i64 = mul %6, %8", 10**11, 3, 3 * 10**11),
+        ("%6: i64 = arg n %5: i64 = mul %6, %6", 2 * 10**9, 0, 4 * 10**18),
+        ("%6: i64 = arg n %5: i64 = mul %6, %6", 2**31 + 1, 0, None),
+        ("%6: i64 = arg n %5: i64 = mul %6, %6", 2**40, 0, None),
+        ("%6: i64 = arg n %7: i64 = mul %6, %6 %8: i64 = mul %7, %6 %5: i64 = sub %8, %7", 10**6, 0, 10**18 - 10**12),
+        ("%6: i64 = arg n %7: i64 = mul %6, %6 %8: i64 = mul %7, %6 %5: i64 = sub %8, %7", 10**7, 0, None),
+        ("%6: i64 = shape x, 0 %7: i64 = arg n %5: i64 = mul %6, %7", 10**11, 0, 10**11),
+    ],
+)
 def test_arithmetic_of_64_bits(lines: str, n: int, m: int, depth: int | None) -> None:
     """It is exact, or what leaves 64 bits, or comes near, is left to the count."""
     made = sized(lines, "i64")

@@ -1,4 +1,5 @@
 """Size expressions against the truth: random loop nests, on the interpreter that counts what is really pushed."""
+
 from __future__ import annotations
 
 from dataclasses import replace

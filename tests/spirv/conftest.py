@@ -1,4 +1,5 @@
 """What the tests of shaders share: the validator of SPIR-V."""
+
 from __future__ import annotations
 
 import shutil

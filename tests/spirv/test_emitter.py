@@ -1,4 +1,5 @@
 """What a module declares is what it uses; its size is linear in the kernel; equal kernels give equal words."""
+
 from __future__ import annotations
 
 import pytest
@@ -29,21 +30,32 @@ def names(words: tuple[int, ...]) -> list[str]:
     return [name for name, _ in instructions(words)]
 
 
-@pytest.mark.parametrize(("dtype", "needs"), [
-    ("f32", set()), ("f64", {"Float64"}), ("i8", {"Int8", "StorageBuffer8BitAccess"}),
-    ("u16", {"Int16", "StorageBuffer16BitAccess"}), ("i64", set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "needs"),
+    [
+        ("f32", set()),
+        ("f64", {"Float64"}),
+        ("i8", {"Int8", "StorageBuffer8BitAccess"}),
+        ("u16", {"Int16", "StorageBuffer16BitAccess"}),
+        ("i64", set()),
+    ],
+)
 def test_capabilities(dtype: str, needs: set[str]) -> None:
     """Addresses are integers of 64 bits, so those are always there."""
     made = shaders(dtype, f"%4: {dtype} = add %3, %3 store x[%2], %4")
     assert set(made.capabilities) == {"Shader", "PhysicalStorageBufferAddresses", "Int64"} | needs
 
 
-@pytest.mark.parametrize(("dtype", "features", "declared"), [
-    ("f32", Features(), "AtomicFloat32AddEXT"), ("f32", Features(float32_add=False), ""),
-    ("f64", Features(), ""), ("f64", Features(float64_add=True), "AtomicFloat64AddEXT"),
-    ("f32", Features(quirks=Quirks(flushes=True)), ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "features", "declared"),
+    [
+        ("f32", Features(), "AtomicFloat32AddEXT"),
+        ("f32", Features(float32_add=False), ""),
+        ("f64", Features(), ""),
+        ("f64", Features(float64_add=True), "AtomicFloat64AddEXT"),
+        ("f32", Features(quirks=Quirks(flushes=True)), ""),
+    ],
+)
 def test_atomic_sums(dtype: str, features: Features, declared: str) -> None:
     """By the device where it can and may, else by compare-and-swap: a precise build keeps subnormal numbers."""
     body = f"%4: i32 = const 0 %5: {dtype} = atomic add y[%4], %3"
@@ -66,8 +78,10 @@ def test_size_is_linear() -> None:
     """64 values carried through two nested loops, reversed: no more words a value than 8 of them take."""
 
     def size(count: int) -> int:
-        sets = "".join(f"%{k}: f32 = get v{k - 100} %{k + 200}: f32 = sin %{k} set v{k - 100}, %{k + 200}\n"
-                       for k in range(100, 100 + count))  # fmt: skip
+        sets = "".join(
+            f"%{k}: f32 = get v{k - 100} %{k + 200}: f32 = sin %{k} set v{k - 100}, %{k + 200}\n"
+            for k in range(100, 100 + count)
+        )
         text = f"""kernel k(x: f32[1] grad, y: f32[1] grad) {{
           bounds {{ %0: i32 = const 0 %1: i32 = shape x, 0 }} parallel %2: i32 in %0 .. %1 {{
             {" ".join(f"local v{k}: f32" for k in range(count))}
@@ -75,8 +89,12 @@ def test_size_is_linear() -> None:
             %6: i32 = const 0
             {" ".join(f"set v{k}, %3" for k in range(count))}
             for %4: i32 in %6 .. %2 {{ for %5: i32 in %6 .. %4 {{ {sets} }} }}
-            {" ".join(f"%{1000 + 2 * k}: f32 = get v{k} %{1001 + 2 * k}: f32 = atomic add y[%2], %{1000 + 2 * k}"
-                      for k in range(count))}
+            {
+            " ".join(
+                f"%{1000 + 2 * k}: f32 = get v{k} %{1001 + 2 * k}: f32 = atomic add y[%2], %{1000 + 2 * k}"
+                for k in range(count)
+            )
+        }
           }} }}"""
         kernel = prepare_reverse(parse_kernel(text)).kernel
         return len(generate(kernel, Options()).words)

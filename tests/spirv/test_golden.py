@@ -4,6 +4,7 @@ A change of the generator that is meant to change code changes these files too, 
 `python tests/spirv/test_golden.py` writes them anew. Ids, and slots of the argument block, count from 0 in order of
 appearance in a function.
 """
+
 from __future__ import annotations
 
 import re
@@ -70,9 +71,11 @@ def _numbered(body: str, spelled: dict[str, str]) -> str:
     if block is None:
         return body
     return re.sub(
-        rf"(?<=OpIAdd !int64 {block[1]} )(\d+)$", lambda found: slots.setdefault(found[0], f"slot{len(slots)}"), body,
+        rf"(?<=OpIAdd !int64 {block[1]} )(\d+)$",
+        lambda found: slots.setdefault(found[0], f"slot{len(slots)}"),
+        body,
         flags=re.M,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", KERNELS)

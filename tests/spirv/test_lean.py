@@ -1,4 +1,5 @@
 """sin and cos of default builds, on machines that round a product and a sum once, and on others."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """What stands in a loop: the instructions of a trip, named one by one, because every one of them is run so often."""
+
 from __future__ import annotations
 
 import pytest

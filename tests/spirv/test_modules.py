@@ -1,4 +1,5 @@
 """Every kernel of the .kir files, forward and reverse, becomes a module that `spirv-val` accepts."""
+
 from __future__ import annotations
 
 import struct
@@ -17,9 +18,14 @@ from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 Validate = Callable[[Shaders], str]
-FULL = Features(float64_add=True, modes=tuple(
-    (mode, width) for mode in ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE") for width in (32, 64)
-))  # fmt: skip
+FULL = Features(
+    float64_add=True,
+    modes=tuple(
+        (mode, width)
+        for mode in ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
+        for width in (32, 64)
+    ),
+)
 """A device that has everything."""
 LEAST = Features(float32_add=False)
 BOUND = replace(FULL, buffer_addresses=False)
@@ -40,10 +46,18 @@ def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features
         return ""
 
 
-@pytest.mark.parametrize(("folder", "features"), [
-    ("ops", FULL), ("statements", FULL), ("ad", FULL), ("statements", BOUND), ("ad", BOUND), ("ops", PAIRED),
-    ("ad", replace(PAIRED, buffer_addresses=False)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("folder", "features"),
+    [
+        ("ops", FULL),
+        ("statements", FULL),
+        ("ad", FULL),
+        ("statements", BOUND),
+        ("ad", BOUND),
+        ("ops", PAIRED),
+        ("ad", replace(PAIRED, buffer_addresses=False)),
+    ],
+)
 def test_forward(folder: str, features: Features, validate: Validate) -> None:
     """Debug builds have all that release builds have, and the traps."""
     texts = list(kernel_texts(folder, every_type=folder == "ops"))
@@ -65,8 +79,9 @@ def test_without_features(validate: Validate) -> None:
     assert not {name: said for name, said in wrong.items() if said}
 
 
-@pytest.mark.parametrize(("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND),
-                                                    ("lean", PAIRED)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND), ("lean", PAIRED)]
+)
 def test_reverse(lowering: str, features: Features, validate: Validate) -> None:
     seen = 0
     for name, text in [*kernel_texts("ad", False), *kernel_texts("statements", False)]:

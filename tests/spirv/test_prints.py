@@ -1,4 +1,5 @@
 """Shaders that print."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from stackgrad.compiler.ir.types import SCALARS
 @pytest.mark.parametrize("addresses", [False, True])
 def test_shaders_that_print_every_type_are_valid(
     addresses: bool, int64: bool, validate: Callable[[Shaders], str]
-) -> None:  # fmt: skip
+) -> None:
     """Values narrower than a word among them."""
     lines = []
     for number, t in enumerate(SCALARS.values()):

@@ -1,4 +1,5 @@
 """Which device is taken for one with quirks."""
+
 from __future__ import annotations
 
 import pytest
@@ -11,13 +12,17 @@ KEEPS = (("SignedZeroInfNanPreserve", 32), ("DenormPreserve", 32))
     ("name", "vendor", "modes", "expected"),
     [
         ("llvmpipe (LLVM 15.0.6, 256 bits)", 0x10005, (), Quirks(loop_limit=True, known_zeros=True, shallow=True)),
-        ("NVIDIA H200", NVIDIA, (("SignedZeroInfNanPreserve", 32),),
-         Quirks(known_factors=True, known_trips=True, flushes=True)),
+        (
+            "NVIDIA H200",
+            NVIDIA,
+            (("SignedZeroInfNanPreserve", 32),),
+            Quirks(known_factors=True, known_trips=True, flushes=True),
+        ),
         ("another of that vendor", NVIDIA, KEEPS, Quirks(known_factors=True, known_trips=True)),
         ("another device", 0x1002, KEEPS, Quirks()),
         ("one that promises nothing", 0x1002, (("DenormPreserve", 64),), Quirks(flushes=True)),
     ],
-)  # fmt: skip
+)
 def test_by_name_vendor_and_promises(
     name: str, vendor: int, modes: tuple[tuple[str, int], ...], expected: Quirks
 ) -> None:

@@ -1,6 +1,7 @@
 """Attacks on stored programs, made by rule from valid ones: every field of text by every payload, every value by every
 wrong one. `canary` is the file that code of a stranger would leave behind.
 """
+
 from __future__ import annotations
 
 import copy
@@ -45,11 +46,52 @@ def payloads(canary: Path) -> list[str]:
         f"x: {leave} = 1 #",
         f"@{leave}\nclass a",
         f"f'{{{leave}}}'",
-        "__class__", "__builtins__", "__import__", "_hidden", "exec", "eval", "open", "print", "globals", "getattr",
-        "sg", "np", "json", "sys", "fill", "lambda", "import", "None", "True", "match x", "\uff53\uff47", "\u0435xec",
-        "x y", "x;y", "x#", "x\\", "x\n", "x\r", "\n", " ", "", "\x00", "\x1b[31m", "\u2028", "x" * 65, "x" * 100_000,
-        "../../etc/passwd", "/dev/zero", "<script>alert(1)</script>", "1x", "x.__class__", "x..y", ".x", "x.1.", "0",
-    ]  # fmt: skip
+        "__class__",
+        "__builtins__",
+        "__import__",
+        "_hidden",
+        "exec",
+        "eval",
+        "open",
+        "print",
+        "globals",
+        "getattr",
+        "sg",
+        "np",
+        "json",
+        "sys",
+        "fill",
+        "lambda",
+        "import",
+        "None",
+        "True",
+        "match x",
+        "\uff53\uff47",
+        "\u0435xec",
+        "x y",
+        "x;y",
+        "x#",
+        "x\\",
+        "x\n",
+        "x\r",
+        "\n",
+        " ",
+        "",
+        "\x00",
+        "\x1b[31m",
+        "\u2028",
+        "x" * 65,
+        "x" * 100_000,
+        "../../etc/passwd",
+        "/dev/zero",
+        "<script>alert(1)</script>",
+        "1x",
+        "x.__class__",
+        "x..y",
+        ".x",
+        "x.1.",
+        "0",
+    ]
 
 
 def deep(levels: int) -> Any:
@@ -61,12 +103,43 @@ def deep(levels: int) -> Any:
 
 
 WRONG: list[Any] = [
-    None, True, -1, 1.5, 10**30, -(10**30), 1 << 64, "x", [], [[]], [[], []], ["x", "x"], {}, {"is": "Program"},
-    {"is": "Exit"}, {"is": "Name"}, {"is": "Name", "name": "x", "more": 1}, {"is": ["Name"]}, {"real": "x"},
-    {"real": 5}, {"real": "0x1.0p+9999"}, {"real": "1e5"}, {"real": "nan", "is": "Name"}, {"real": None},
-    {"type": "f99"}, {"type": ["f32"]}, {"type": {}}, {"type": "__class__"}, [None] * 1000, {"": {}}, [{}], [[1, 2, 3]],
-    {"is": "Scalar", "name": "f32", "kind": "f", "bits": 32}, {"is": "Expr"}, {"is": "Stmt"}, deep(500),
-]  # fmt: skip
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    -(10**30),
+    1 << 64,
+    "x",
+    [],
+    [[]],
+    [[], []],
+    ["x", "x"],
+    {},
+    {"is": "Program"},
+    {"is": "Exit"},
+    {"is": "Name"},
+    {"is": "Name", "name": "x", "more": 1},
+    {"is": ["Name"]},
+    {"real": "x"},
+    {"real": 5},
+    {"real": "0x1.0p+9999"},
+    {"real": "1e5"},
+    {"real": "nan", "is": "Name"},
+    {"real": None},
+    {"type": "f99"},
+    {"type": ["f32"]},
+    {"type": {}},
+    {"type": "__class__"},
+    [None] * 1000,
+    {"": {}},
+    [{}],
+    [[1, 2, 3]],
+    {"is": "Scalar", "name": "f32", "kind": "f", "bits": 32},
+    {"is": "Expr"},
+    {"is": "Stmt"},
+    deep(500),
+]
 """Values that almost no field may hold."""
 
 

@@ -1,4 +1,5 @@
 """Fixtures of the tests of what strangers may do."""
+
 from __future__ import annotations
 
 import sys

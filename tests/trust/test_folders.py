@@ -1,4 +1,5 @@
 """Folders of strangers: what the commands read of them, what they refuse, and that they run and overwrite nothing."""
+
 from __future__ import annotations
 
 import json
@@ -39,9 +40,11 @@ I = m.Name("i")
 SINE = m.Assign((m.Element("y", (I,)),), (m.Call("sin", (m.Element("x", (I,)),)),))
 PROGRAM = Program(
     m.Kernel("k", (m.For(("i",), m.Over("x"), (SINE,)),)),
-    (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True)), (),
-    m.Inputs((("x", (0.5, 1.0)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 1.0)))), f64,
-)  # fmt: skip
+    (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True)),
+    (),
+    m.Inputs((("x", (0.5, 1.0)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 1.0)))),
+    f64,
+)
 JUDGED = (Judged("reverse", "dual", "lean", "disagree", "it did"),)
 COMMANDS = ("replay", "reduce", "bisect")
 
@@ -97,7 +100,8 @@ def sparse(path: Path) -> None:
 CANARY = "open('canary', 'w')"
 ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "code in a name": (
-        with_name(f"k(): ...; import os; {CANARY}"), "program.json is no part of a corpus: $.kernel.name",
+        with_name(f"k(): ...; import os; {CANARY}"),
+        "program.json is no part of a corpus: $.kernel.name",
     ),
     "a builtin as a name": (with_name("exec"), "$.kernel.name: 'exec' is not a name"),
     "code in a plan": (in_plan(policy=CANARY), "plan.json is no part of a corpus: $.plan.policy"),
@@ -113,7 +117,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a folder": (instead_of("plan.json", Path.mkdir), "it is a folder, not a file"),
     "an endless file": (instead_of("program.json", sparse), "it is longer than"),
     "no plan": (lambda e: (e / "plan.json").unlink(), "plan.json is no part of a corpus: No such file"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -139,8 +143,11 @@ def test_reduce_bisect_and_fuzz_refuse_it_too(
     change, reason = ATTACKS["code in a name"]
     change(entry)
     entry.parent.rename("fuzz-corpus")
-    for command in (("reduce", f"fuzz-corpus/{entry.name}"), ("bisect", f"fuzz-corpus/{entry.name}"),
-                    ("fuzz", "--cases", "1", "--seed", "3")):  # fmt: skip
+    for command in (
+        ("reduce", f"fuzz-corpus/{entry.name}"),
+        ("bisect", f"fuzz-corpus/{entry.name}"),
+        ("fuzz", "--cases", "1", "--seed", "3"),
+    ):
         assert reason in refused(capsys, *command, "--backends", "cpu")
     assert not (tmp_path / "canary").exists()
 
@@ -287,9 +294,11 @@ def test_commands_of_campaigns_refuse_other_data(campaign: Path, capsys: pytest.
     assert "it is a pipe" in refused(capsys, "report", str(campaign))
     path.unlink()
     for text, reason in (
-        ('{"seed": 1, "mutant": "os.system"}', "$.mutant"), ('{"seed": 1, "backends": ["cpu; x"]}', "$.backends[0]"),
-        ('{"seed": 1, "size": 0}', "$.size"), ('{"seed": 1, "backends": ["absent"]}', "no backend 'absent'"),
-    ):  # fmt: skip
+        ('{"seed": 1, "mutant": "os.system"}', "$.mutant"),
+        ('{"seed": 1, "backends": ["cpu; x"]}', "$.backends[0]"),
+        ('{"seed": 1, "size": 0}', "$.size"),
+        ('{"seed": 1, "backends": ["absent"]}', "no backend 'absent'"),
+    ):
         (campaign / "campaign.json").write_text(text)
         assert reason in refused(capsys, "report", str(campaign))
 

@@ -1,4 +1,5 @@
 """Folders that others may write to, in which texts and code of a program are asked for: links are replaced."""
+
 from __future__ import annotations
 
 from pathlib import Path

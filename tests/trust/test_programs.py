@@ -1,4 +1,5 @@
 """Stored programs of strangers: whatever a field says is data of the model or an error of ours, and nothing runs."""
+
 from __future__ import annotations
 
 import ast
@@ -77,8 +78,11 @@ def test_every_field_of_text_with_every_payload(valid: list[dict[str, Any]], can
             assert not canary.exists(), (owner, payload)
     assert {owner for owner, payload in left if payload} == {("Assert", "message")}
     assert {owner for owner, payload in left if not payload} <= {
-        ("Assert", "message"), ("Range", "stride"), ("Field", "struct"), ("Param", "struct"),
-    }  # fmt: skip
+        ("Assert", "message"),
+        ("Range", "stride"),
+        ("Field", "struct"),
+        ("Param", "struct"),
+    }
 
 
 def test_every_word_of_some_programs_with_payloads(valid: list[dict[str, Any]], canary: Path) -> None:
@@ -124,9 +128,12 @@ def test_unknown_and_missing_keys(valid: list[dict[str, Any]]) -> None:
 
 
 SMALL = m.Program(
-    m.Kernel("k", (m.For(("i",), m.Over("x"), (m.Pass(),)),)), (m.Field("x", f64, (2,)),), (),
-    m.Inputs((("x", (0.5, 1.0)),)), f64,
-)  # fmt: skip
+    m.Kernel("k", (m.For(("i",), m.Over("x"), (m.Pass(),)),)),
+    (m.Field("x", f64, (2,)),),
+    (),
+    m.Inputs((("x", (0.5, 1.0)),)),
+    f64,
+)
 
 
 def body(*stmts: m.Stmt, functions: tuple[m.Function, ...] = ()) -> str:
@@ -159,8 +166,10 @@ def doubling(levels: int) -> tuple[m.Function, ...]:
 SIZES: dict[str, tuple[str, str]] = {
     "brackets": ("[" * 100_000, "nested too deeply"),
     "objects": ('{"is":' * 100_000, "nested too deeply|no JSON"),
-    "operators": (changed(json.loads(body(m.Evaluate(m.Number(1)))), ("kernel", "body", 0, "value"), deep(300)),
-                  "nested too deeply"),
+    "operators": (
+        changed(json.loads(body(m.Evaluate(m.Number(1)))), ("kernel", "body", 0, "value"), deep(300)),
+        "nested too deeply",
+    ),
     "digits": (body(m.Evaluate(m.Number(1))).replace('"value": 1', '"value": ' + "9" * 5000), "no JSON"),
     "many digits": (body(m.Evaluate(m.Number(1))).replace('"value": 1', '"value": ' + "9" * 4000), "is not from"),
     "not a number": (body(m.Evaluate(m.Number(1))).replace('"value": 1', '"value": NaN'), "no number of JSON"),
@@ -170,16 +179,20 @@ SIZES: dict[str, tuple[str, str]] = {
     "a large field": (to_json(replace(SMALL, fields=(m.Field("x", f64, (1 << 20, 1 << 20)),))), "holds more than"),
     "a huge field": (to_json(replace(SMALL, fields=(m.Field("x", f64, (1 << 40,)),))), "is not from"),
     "content that does not fit": (to_json(replace(SMALL, fields=(m.Field("x", f64, (3,)),))), "has 2 numbers"),
-    "a view outside": (to_json(replace(SMALL, fields=(m.Field("x", f64, (2,), views=(m.View("v", 1, 2),)),))),
-                       "leaves it"),
+    "a view outside": (
+        to_json(replace(SMALL, fields=(m.Field("x", f64, (2,), views=(m.View("v", 1, 2),)),))),
+        "leaves it",
+    ),
     "two fields of a name": (to_json(replace(SMALL, fields=SMALL.fields * 2)), "names two"),
     "a field without content": (to_json(replace(SMALL, inputs=m.Inputs(()))), "lacks x"),
     "content of no field": (to_json(replace(SMALL, inputs=m.Inputs((("y", (1.0,)),)))), "which is no field"),
     "an attribute": (body(m.Evaluate(m.Member(m.Name("x"), "memory"))), "no member of a type"),
     "very many statements": (body(*[m.Pass()] * 200_000), "inlined and unrolled"),
     "blocks": (body(branches(130)), "more than 120 blocks"),
-    "no text": ("", "no JSON"), "another file": ("#!/bin/sh\n", "no JSON"), "half a file": (body()[:40], "no JSON"),
-}  # fmt: skip
+    "no text": ("", "no JSON"),
+    "another file": ("#!/bin/sh\n", "no JSON"),
+    "half a file": (body()[:40], "no JSON"),
+}
 
 
 @pytest.mark.parametrize("name", SIZES)

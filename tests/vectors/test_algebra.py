@@ -1,4 +1,5 @@
 """Operators, element-wise functions, methods and properties, against NumPy."""
+
 from __future__ import annotations
 
 import math
@@ -44,8 +45,20 @@ def test_operators_work_entry_by_entry(backend):
 
     a, b = x.to_numpy()
     c = (np.int32(a * 10) & 3) | np.array([4, 8, 16])
-    expected = [a + b, a - 2, 2 * a * b, a / b, a**2 + 2**b, b - a, a // 0.3, a % 0.3, np.array([1, 2, 3]) * a, c ^ 1,
-                ~c << 1, (c + [1, 2, 3]) * 2]  # fmt: skip
+    expected = [
+        a + b,
+        a - 2,
+        2 * a * b,
+        a / b,
+        a**2 + 2**b,
+        b - a,
+        a // 0.3,
+        a % 0.3,
+        np.array([1, 2, 3]) * a,
+        c ^ 1,
+        ~c << 1,
+        (c + [1, 2, 3]) * 2,
+    ]
     np.testing.assert_allclose(written(k, y), expected, rtol=1e-14)
 
 
@@ -75,11 +88,23 @@ def test_functions_work_entry_by_entry(backend):
 
     a, b = x.to_numpy()
     expected = [
-        np.sin(a) + np.cos(a), np.tan(a), np.arcsin(a) + np.arccos(b), np.tanh(a), np.exp(a) - np.log(b),
-        np.sqrt(a / b), np.arctan2(a, b), a**b, np.maximum(np.maximum(a, b), 0.5), np.minimum(a, b), a,
-        np.floor(a * 9) + np.ceil(b * 9) + np.rint(a * 7), np.where(a > b, a, 0), np.fmod(a, 0.25) + b / 0.5, a * 8,
+        np.sin(a) + np.cos(a),
+        np.tan(a),
+        np.arcsin(a) + np.arccos(b),
+        np.tanh(a),
+        np.exp(a) - np.log(b),
+        np.sqrt(a / b),
+        np.arctan2(a, b),
+        a**b,
+        np.maximum(np.maximum(a, b), 0.5),
+        np.minimum(a, b),
+        a,
+        np.floor(a * 9) + np.ceil(b * 9) + np.rint(a * 7),
+        np.where(a > b, a, 0),
+        np.fmod(a, 0.25) + b / 0.5,
+        a * 8,
         np.sin(a) + np.exp(b),
-    ]  # fmt: skip
+    ]
     np.testing.assert_allclose(written(k, y), expected, rtol=1e-13)
 
 
@@ -176,8 +201,24 @@ def test_methods_of_vectors(backend):
     a, b = x.to_numpy()
     s = a @ a
     whole = np.int32(a)
-    expected = [a @ b, s**0.5, s, s**-0.5, (s + 1e-3) ** 0.5, (a / (s**0.5 + 0.5)).sum(), a.sum() + a.min() + a.max(),
-                a @ b, 7, a[1], 6, whole.sum() + whole[0], np.ptp(a), 3, a.sum() + a[0] + 2, 1]  # fmt: skip
+    expected = [
+        a @ b,
+        s**0.5,
+        s,
+        s**-0.5,
+        (s + 1e-3) ** 0.5,
+        (a / (s**0.5 + 0.5)).sum(),
+        a.sum() + a.min() + a.max(),
+        a @ b,
+        7,
+        a[1],
+        6,
+        whole.sum() + whole[0],
+        np.ptp(a),
+        3,
+        a.sum() + a[0] + 2,
+        1,
+    ]
     np.testing.assert_allclose(written(k, y), expected, rtol=1e-13)
 
 

@@ -1,4 +1,5 @@
 """Fields of vectors, matrices and structs in kernels: elements, entries, updates, loops, gradients, layouts."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,6 @@
 # ruff: noqa: F841 - a parameter taken by reference is read by the caller
 """Vectors as arguments and results of functions: by value, early returns, annotations, defaults."""
+
 from __future__ import annotations
 
 import numpy as np

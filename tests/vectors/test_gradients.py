@@ -1,4 +1,5 @@
 """Gradients through vectors and matrices: every backend, both lowerings, JAX, dual numbers, in f32 and f64."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Long local vectors and matrices indexed at launch: memory of the iteration instead of selects, with gradients."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Local vectors and matrices: how they are made, read, written, selected."""
+
 from __future__ import annotations
 
 import numpy as np

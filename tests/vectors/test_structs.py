@@ -1,4 +1,5 @@
 """Structs in kernels: local ones, nested ones, as arguments and results of functions, with methods."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """What vectors become: scalar locals with readable names, no operation that a scalar program would not have."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,5 @@
 """Kernels on vectors and the same kernels written out in scalars by hand: same values, same gradients."""
+
 from __future__ import annotations
 
 import pytest

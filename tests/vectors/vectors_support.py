@@ -1,4 +1,5 @@
 """Fields with random content, kernels run for what they write, kernels compared with their scalar twins."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,5 @@
 """What the tests of the Vulkan backend share: a backend of their own on the device that is here."""
+
 from __future__ import annotations
 
 import sys

@@ -2,6 +2,7 @@
 
 What the device gives is within the error bound of each element (recorded_support.py), a closed form within twice that.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

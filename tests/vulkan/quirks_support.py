@@ -1,4 +1,5 @@
 """The Vulkan device that is here, taken for one whose driver has quirks."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Iterations that a thread takes several at a time, as where memory is far away: any number of them, any statement."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -65,9 +66,11 @@ def far(vulkan: VulkanBackend, request: pytest.FixtureRequest) -> VulkanBackend:
 def run(backend: Backend, body: str, count: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(count)
     arrays = {
-        "x": rng.integers(-9, 9, count).astype(np.float32), "g": rng.integers(0, max(count, 1), count, np.int32),
-        "y": rng.integers(-9, 9, count).astype(np.float32), "s": np.array([3.0], np.float32),
-    }  # fmt: skip
+        "x": rng.integers(-9, 9, count).astype(np.float32),
+        "g": rng.integers(0, max(count, 1), count, np.int32),
+        "y": rng.integers(-9, 9, count).astype(np.float32),
+        "s": np.array([3.0], np.float32),
+    }
     backend.compile(parse_kernel(text(body)), FAST).run(arrays, {}, Sizes(), Draws())
     return arrays
 
@@ -105,8 +108,12 @@ def test_threads_that_keep_sums_are_fewer(vulkan: VulkanBackend, monkeypatch: py
     for name, groups in (("sum", 2), ("elements", 10)):
         made = vulkan.compile(parse_kernel(text(BODIES[name])), FAST)
         assert isinstance(made, VulkanExecutable) and made.shaders.summed == ({0} if name == "sum" else set())
-        arrays = {"x": np.ones(640, np.float32), "g": np.zeros(640, np.int32), "y": np.ones(640, np.float32),
-                  "s": np.array([3.0], np.float32)}  # fmt: skip
+        arrays = {
+            "x": np.ones(640, np.float32),
+            "g": np.zeros(640, np.int32),
+            "y": np.ones(640, np.float32),
+            "s": np.array([3.0], np.float32),
+        }
         made.run(arrays, {}, Sizes(), Draws())
         view = made._ring.piece.view
         assert int.from_bytes(bytes(view[made._ring.counts_at : made._ring.counts_at + 4]), "little") == groups

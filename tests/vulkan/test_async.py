@@ -1,4 +1,5 @@
 """Launches that are not waited for: what the host sees, when errors surface, memory that is dropped, threads."""
+
 from __future__ import annotations
 
 import ctypes
@@ -71,10 +72,17 @@ def test_the_host_sees_what_launches_make(queue: Queue) -> None:
     assert queue.counters.waits == waits + 1 and not queue.is_pending
 
 
-@pytest.mark.parametrize("look", [
-    lambda x: x[7], lambda x: x.to_numpy()[7], lambda x: x.to_numpy(copy=False)[7], lambda x: np.from_dlpack(x)[7],
-    lambda x: sg.sync() or x.buffer[7], lambda x: x.fill(x[7]) or x[9],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x[7],
+        lambda x: x.to_numpy()[7],
+        lambda x: x.to_numpy(copy=False)[7],
+        lambda x: np.from_dlpack(x)[7],
+        lambda x: sg.sync() or x.buffer[7],
+        lambda x: x.fill(x[7]) or x[9],
+    ],
+)
 def test_every_way_to_look_waits(queue: Queue, look: Any) -> None:
     x = ndarray(np.ones(COUNT))
     expected = np.ones(1)

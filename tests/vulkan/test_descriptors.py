@@ -1,4 +1,5 @@
 """Kernels that reach memory by descriptors: a device that is opened without buffer addresses."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -62,8 +63,13 @@ SWEEP = """kernel sweep(x: f64[1] grad, n: i32[1], y: f64[1] grad) {
 @pytest.mark.parametrize("n", [0, 3, 5000])
 def test_gradients(bound: VulkanBackend, n: int) -> None:
     lowered = prepare_reverse(parse_kernel(SWEEP), "classic")
-    arrays = {"x": np.linspace(-2, 2, n), "x.grad": np.zeros(n), "n": (np.arange(n) % 7).astype(np.int32),
-              "y": np.zeros(1), "y.grad": np.ones(1)}  # fmt: skip
+    arrays = {
+        "x": np.linspace(-2, 2, n),
+        "x.grad": np.zeros(n),
+        "n": (np.arange(n) % 7).astype(np.int32),
+        "y": np.zeros(1),
+        "y.grad": np.ones(1),
+    }
     known = run_bounded(lowered.kernel, arrays, {}, precise=False)
     Launcher(lowered, bound, Options()).run(arrays, {})
     near(known, "x.grad", arrays["x.grad"])
@@ -87,6 +93,7 @@ WIDTHS = """kernel widths(a: u8[1], b: i16[1], c: f16[1], d: f32[1], e: i64[1], 
 
 def test_updates_of_every_width(bound: VulkanBackend) -> None:
     """One buffer is read as several types; parts of words at both ends of an array."""
+
     def make() -> Arrays:
         types = {"a": np.uint8, "b": np.int16, "c": np.float16, "d": np.float32, "e": np.int64, "f": np.float64}
         return {**{name: np.zeros(5, t) for name, t in types.items()}, "g": np.ones(5, bool)}
@@ -102,9 +109,7 @@ def many(names: list[str]) -> str:
 
 
 @pytest.mark.parametrize("buffers", [2, 3, 5])
-def test_more_arrays_than_storage_buffers(
-    bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch, buffers: int
-) -> None:  # fmt: skip
+def test_more_arrays_than_storage_buffers(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch, buffers: int) -> None:
     """Some share one, whatever lies where on the host, and arrays that overlap among them."""
     names = [f"x{k}" for k in range(7)]
     card(monkeypatch, bound, storage_buffers=buffers)
@@ -168,7 +173,7 @@ def test_parts(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch, reach: int
     send = Recording.run
     monkeypatch.setattr(Recording, "run", lambda self, *given: (seen.append(given), send(self, *given)))
     assert agrees(bound, ROW.replace("CAPACITY", "100"), rows(500))
-    (sets, steps), = seen
+    ((sets, steps),) = seen
     assert len(sets) == parts and [part.set for part in steps[1]] == list(range(parts))
     assert sum(part.groups for part in steps[1]) == 8 and all(part.threads == 512 for part in steps[1])
     assert all(shown[k].size <= reach for shown in sets for k in (1, 2))
@@ -178,7 +183,7 @@ def test_parts(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch, reach: int
 
 def test_threads_give_way_where_there_is_no_memory_for_all_parts(
     bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     card(monkeypatch, bound, reach=64 * 4 * 100)
     heap = Heap(bound.device, limit=4 * 64 * 4 * 100)
     made = bound.compile(parse_kernel(ROW.replace("CAPACITY", "100")), Options())
@@ -225,9 +230,7 @@ def test_a_large_array_is_reached_to_its_end(bound: VulkanBackend) -> None:
     bound.reset()
 
 
-def test_arrays_that_share_a_buffer_are_refused_together(
-    bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+def test_arrays_that_share_a_buffer_are_refused_together(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     card(monkeypatch, bound, storage_buffers=2, reach=4096)
     with pytest.raises(DeviceError, match=r"arrays x, y take, in one buffer, \d+ bytes"):
         run(bound, FILL, {"x": np.zeros(3000, np.uint8), "y": np.zeros(3000, np.uint8)})

@@ -1,4 +1,5 @@
 """What drivers get wrong, or are told by the validation layer: kernels that went wrong once."""
+
 from __future__ import annotations
 
 import os
@@ -19,9 +20,9 @@ from stackgrad.reference.scalar import NUMPY, cast
 LAYER = "VK_LAYER_KHRONOS_validation"
 
 
-@pytest.mark.parametrize(("wide", "narrow"), [
-    ("i64", "i32"), ("u64", "u32"), ("i32", "i8"), ("i32", "i64"), ("u8", "i32"), ("u32", "i64"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("i64", "i32"), ("u64", "u32"), ("i32", "i8"), ("i32", "i64"), ("u8", "i32"), ("u32", "i64")]
+)
 def test_comparisons_of_integers_that_were_resized(vulkan: VulkanBackend, wide: str, narrow: str) -> None:
     """Against constants, at the ends of both types: Mesa compares a part of some."""
     t, to = SCALARS[wide], SCALARS[narrow]
@@ -96,9 +97,11 @@ def test_the_validation_layer_is_silent(vulkan: VulkanBackend, tmp_path: Path) -
     device = Device()
     if LAYER not in {layer.layerName for layer in device.vk.vkEnumerateInstanceLayerProperties()}:
         pytest.skip(f"no {LAYER}; cure: apt-get install vulkan-validationlayers")
-    wrong = ("from stackgrad.backends.vulkan.device import Device\nd = Device()\n"
-             "try: d.vk.vkCreateBuffer(d.handle, d.vk.VkBufferCreateInfo(size=0, usage=32, sharingMode=0), None)\n"
-             "except Exception: pass\nprint('done')")  # fmt: skip
+    wrong = (
+        "from stackgrad.backends.vulkan.device import Device\nd = Device()\n"
+        "try: d.vk.vkCreateBuffer(d.handle, d.vk.VkBufferCreateInfo(size=0, usage=32, sharingMode=0), None)\n"
+        "except Exception: pass\nprint('done')"
+    )
     said = [_said(program, tmp_path / "program.py") for program in (wrong, PROGRAM)]
     assert "VUID" in said[0], "the layer says nothing of what is wrong"
     assert said[1].strip() == "done"

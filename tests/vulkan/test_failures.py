@@ -2,6 +2,7 @@
 
 Where a real driver cannot be made to fail, the function that would is replaced by one that does.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -78,10 +79,13 @@ class NoLoader:
             raise OSError("Cannot find Vulkan SDK version. Please ensure that it is installed")
 
 
-@pytest.mark.parametrize(("finder", "reason", "cure"), [
-    (NoLoader(), "no Vulkan loader: Cannot find Vulkan SDK", "apt-get install libvulkan1"),
-    (None, "the Python package `vulkan` is missing", "pip install vulkan"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("finder", "reason", "cure"),
+    [
+        (NoLoader(), "no Vulkan loader: Cannot find Vulkan SDK", "apt-get install libvulkan1"),
+        (None, "the Python package `vulkan` is missing", "pip install vulkan"),
+    ],
+)
 def test_no_loader_and_no_package(monkeypatch: pytest.MonkeyPatch, finder: Any, reason: str, cure: str) -> None:
     if finder is None:
         monkeypatch.setitem(sys.modules, "vulkan", None)
@@ -110,21 +114,28 @@ def test_a_loader_that_knows_no_device() -> None:
     environment = {**os.environ, "VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
     done = subprocess.run(
         [sys.executable, "-c", NO_DEVICE], capture_output=True, text=True, env=environment, timeout=120
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.strip().splitlines()
     assert first.startswith("DeviceError vulkan is not available here: ") and "; cure: " in first and last == "alive"
 
 
-@pytest.mark.parametrize(("function", "error", "reason"), [
-    ("vkCreateInstance", "VkErrorIncompatibleDriver", "the Vulkan loader gives no device: VkErrorIncompatibleDriver"),
-    ("vkEnumeratePhysicalDevices", "VkErrorInitializationFailed", "the Vulkan loader gives no device"),
-    ("vkCreateDevice", "VkErrorFeatureNotPresent", "opening .*: VkErrorFeatureNotPresent"),
-    ("vkCreateCommandPool", "VkErrorOutOfHostMemory", "opening .*: VkErrorOutOfHostMemory"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("function", "error", "reason"),
+    [
+        (
+            "vkCreateInstance",
+            "VkErrorIncompatibleDriver",
+            "the Vulkan loader gives no device: VkErrorIncompatibleDriver",
+        ),
+        ("vkEnumeratePhysicalDevices", "VkErrorInitializationFailed", "the Vulkan loader gives no device"),
+        ("vkCreateDevice", "VkErrorFeatureNotPresent", "opening .*: VkErrorFeatureNotPresent"),
+        ("vkCreateCommandPool", "VkErrorOutOfHostMemory", "opening .*: VkErrorOutOfHostMemory"),
+    ],
+)
 def test_a_device_that_does_not_open(
     vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str, error: str, reason: str
-) -> None:  # fmt: skip
+) -> None:
     """And what was made for it is given back."""
     held = Held(monkeypatch, "Instance", "Device", "CommandPool")
     monkeypatch.setattr(vk(), function, failing(error))
@@ -199,15 +210,17 @@ class Held:
 
 
 COMPILING = [
-    ("vkCreateShaderModule", "VkErrorOutOfHostMemory"), ("vkCreatePipelineLayout", "VkErrorOutOfHostMemory"),
-    ("vkCreateComputePipelines", "VkErrorOutOfDeviceMemory"), ("vkAllocateCommandBuffers", "VkErrorOutOfHostMemory"),
-]  # fmt: skip
+    ("vkCreateShaderModule", "VkErrorOutOfHostMemory"),
+    ("vkCreatePipelineLayout", "VkErrorOutOfHostMemory"),
+    ("vkCreateComputePipelines", "VkErrorOutOfDeviceMemory"),
+    ("vkAllocateCommandBuffers", "VkErrorOutOfHostMemory"),
+]
 
 
 @pytest.mark.parametrize(("function", "error"), COMPILING)
 def test_pipelines_that_the_driver_refuses(
     backend: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str, error: str
-) -> None:  # fmt: skip
+) -> None:
     """The kernel is named, nothing is held, and the next one is compiled."""
     assert is_right(backend)
     gc.collect()
@@ -223,7 +236,7 @@ def test_pipelines_that_the_driver_refuses(
 @pytest.mark.parametrize("function", ["vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory"])
 def test_no_memory_for_what_a_launch_needs(
     backend: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:  # fmt: skip
+) -> None:
     """Nothing has run, no buffer is left without memory, and the next launch has what it needs."""
     x = np.ones(1 << 20, np.float32)
     made = backend.compile(parse_kernel(KERNEL), Options())
@@ -239,7 +252,7 @@ def test_no_memory_for_what_a_launch_needs(
 
 def test_adstacks_that_the_device_refuses_get_fewer_rows(
     backend: VulkanBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     """As few as there is memory for; where there is none, the stack and its size are named."""
     allocate, sizes = vk().vkAllocateMemory, []
 
@@ -294,7 +307,7 @@ def test_a_device_that_is_lost(vulkan: VulkanBackend, monkeypatch: pytest.Monkey
 
 def test_a_device_that_is_lost_while_launches_are_in_flight(
     vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     backend = VulkanBackend(())
     x = backend.zeros((5,), np.dtype(np.float32))
     made = backend.compile(parse_kernel(KERNEL), Options())

@@ -1,4 +1,5 @@
 """Tasks behind gates: over the list of what passes where that is little, else over all; rows for what passes alone."""
+
 from __future__ import annotations
 
 import sys
@@ -48,8 +49,10 @@ def groups(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
         ring = made._ring
         at = ring.words[h.RING + h.SLOT * slot + h.S_HOST] - ring.piece.address
         view = ring.piece.view[at + ring.counts_at :]
-        return {name: int.from_bytes(bytes(view[h.GROUPS * k : h.GROUPS * k + 4]), "little")
-                for k, (name, _) in enumerate(made._entries)}  # fmt: skip
+        return {
+            name: int.from_bytes(bytes(view[h.GROUPS * k : h.GROUPS * k + 4]), "little")
+            for k, (name, _) in enumerate(made._entries)
+        }
 
     yield read
     sg.reset()
@@ -126,8 +129,9 @@ def test_what_passes_is_found_at_each_launch(groups: Callable[[], dict[str, int]
 
 
 @pytest.mark.parametrize("without", ["subgroups", "lists"])
-def test_without_features(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, without: str,
-                          groups: Callable[[], dict[str, int]]) -> None:  # fmt: skip
+def test_without_features(
+    vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, without: str, groups: Callable[[], dict[str, int]]
+) -> None:
     """Places claimed one by one; no lists."""
     fewer = replace(vulkan.features, **{without: False})
     monkeypatch.setattr(VulkanBackend, "features", fewer)
@@ -182,7 +186,7 @@ def test_lists_are_bound(dispatched: Callable[[], dict[str, int]], passing: int)
 
 def test_a_list_and_stacks_in_parts(
     bound: VulkanBackend, dispatched: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     """Each part takes its places of the one list; no slot lies beyond what a shader reaches."""
     monkeypatch.setattr(bound.device, "card", replace(bound.device.card, reach=1 << 14))
     steps = 20

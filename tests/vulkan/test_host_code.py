@@ -1,4 +1,5 @@
 """The host code of a launch, on words of a device that is made up: what it writes, submits and waits for."""
+
 from __future__ import annotations
 
 import ctypes
@@ -98,9 +99,10 @@ def place(array: np.ndarray) -> int:
     return found
 
 
-@pytest.mark.parametrize(("count", "n", "groups"), [
-    (1, 4, [1, 1]), (64, 67, [1, 1]), (65, 68, [2, 2]), (1000, 3, [16, 0]), (0, 1000, [0, 16]), (10**6, -5, [64, 0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("count", "n", "groups"),
+    [(1, 4, [1, 1]), (64, 67, [1, 1]), (65, 68, [2, 2]), (1000, 3, [16, 0]), (0, 1000, [0, 16]), (10**6, -5, [64, 0])],
+)
 def test_groups_of_each_task(count: int, n: int, groups: list[int]) -> None:
     """As many as iterations need, no more than the most, none without iterations; and the boxes are there."""
     device = MadeUp(KERNEL, [])

@@ -1,4 +1,5 @@
 """Vulkan under supervision: modules that `spirv-val` refuses, dispatches without a barrier, and mutants of shaders."""
+
 from __future__ import annotations
 
 import shutil
@@ -92,13 +93,18 @@ def test_dispatches_between_barriers_come_last_to_first() -> None:
     under_test.vkCmdPushConstants(7, "block")
     under_test.vkEndCommandBuffer(7)
     assert vk.seen == [
-        ("BindPipeline", 7, "compute", "b"), ("Dispatch", 7, 2, 1, 1),
-        ("BindPipeline", 7, "compute", "a"), ("Dispatch", 7, 1, 1, 1),
+        ("BindPipeline", 7, "compute", "b"),
+        ("Dispatch", 7, 2, 1, 1),
+        ("BindPipeline", 7, "compute", "a"),
+        ("Dispatch", 7, 1, 1, 1),
         ("PipelineBarrier", 7, "all"),
-        ("BindPipeline", 7, "compute", "b"), ("Dispatch", 7, 9, 1, 1),
-        ("BindPipeline", 7, "compute", "b"), ("DispatchIndirect", 7, "counts", 0),
-        ("PushConstants", 7, "block"), ("vkEndCommandBuffer", 7),
-    ]  # fmt: skip
+        ("BindPipeline", 7, "compute", "b"),
+        ("Dispatch", 7, 9, 1, 1),
+        ("BindPipeline", 7, "compute", "b"),
+        ("DispatchIndirect", 7, "counts", 0),
+        ("PushConstants", 7, "block"),
+        ("vkEndCommandBuffer", 7),
+    ]
 
 
 # ---- mutants ------------------------------------------------------------------------------------------------------

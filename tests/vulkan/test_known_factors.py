@@ -1,6 +1,7 @@
 """Numbers of one bit, made of the index of a loop, as indices of an array with several axes: NVIDIA's driver read
 V[i % 2, 0] as V[1, 0] beside y[i, j] (backends/spirv/hiding.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ USES = {
     "C[k, 1] += 1": "%30: i32 = const 1 %31: i32 = atomic add C[%13, %30], %30 %20: f32 = cast %30",
     "i64(k)·n": "%30: i64 = cast %13 %31: i32 = shape V, 0 %32: i64 = cast %31 %33: i64 = mul %30, %32 "
     "%20: f32 = cast %33",
-}  # fmt: skip
+}
 """Each defines %20, of k, which is %13."""
 
 
@@ -67,9 +68,13 @@ def kernel_of(bit: str, use: str, axis: int) -> Kernel:
 def test_as_the_reference(device: VulkanBackend, bit: str, axis: int) -> None:
     for use in USES:
         kernel = kernel_of(bit, use, axis)
-        ours = {"q": np.arange(8, dtype=np.int32), "V": np.arange(20, 84, dtype=np.float32).reshape(8, 8),
-                "U": np.arange(512, dtype=np.float32).reshape(8, 8, 8), "C": np.zeros((8, 8), np.int32),
-                "y": np.zeros((6, 5), np.float32)}  # fmt: skip
+        ours = {
+            "q": np.arange(8, dtype=np.int32),
+            "V": np.arange(20, 84, dtype=np.float32).reshape(8, 8),
+            "U": np.arange(512, dtype=np.float32).reshape(8, 8, 8),
+            "C": np.zeros((8, 8), np.int32),
+            "y": np.zeros((6, 5), np.float32),
+        }
         theirs = {name: array.copy() for name, array in ours.items()}
         device.compile(kernel, Options(precise=False)).run(ours, {"d": 2}, Sizes(), Draws())
         interpret(kernel, theirs, {"d": 2})

@@ -2,6 +2,7 @@
 
 Gradients are compared with closed forms or with the same recurrence in NumPy, never with another backend of ours alone.
 """
+
 from __future__ import annotations
 
 from pathlib import Path

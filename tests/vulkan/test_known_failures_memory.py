@@ -3,6 +3,7 @@ of ndarrays, overflows.
 
 Gradients are compared with closed forms or with the same recurrence in NumPy, never with another backend of ours alone.
 """
+
 from __future__ import annotations
 
 import subprocess

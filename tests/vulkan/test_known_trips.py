@@ -1,6 +1,7 @@
 """Loops that end where a number reaches the larger of another and its negative: NVIDIA's driver ran
 `while n < abs(w - i)` once, or any number of times (backends/spirv/hiding.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -57,6 +58,7 @@ WAYS = {
 
 UNHIDDEN = ("0 .. E",)
 """Those whose trips are a number that is computed before the loop."""
+
 
 @pytest.fixture(params=[False, True], ids=["as it is", "hidden"])
 def device(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[VulkanBackend]:

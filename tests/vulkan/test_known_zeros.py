@@ -1,6 +1,7 @@
 """Arithmetic with zeros that a driver can know, bit by bit as the reference has it: a product with one is NaN for NaN
 and infinities, and has a sign; a quotient by one is not undefined. See backends/spirv/hiding.py.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ USES = {
     "|0|/x": "{a}: T = abs {z} {y}: T = div {a}, {x}",
     "sqrt(0·x)": "{a}: T = mul {z}, {x} {y}: T = sqrt {a}",
     "0·x > 0": "{a}: T = mul {z}, {x} {b}: u1 = cmp_eq {a}, {z} {y}: T = cast {b}",
-}  # fmt: skip
+}
 """Each defines y, of x and the zero z."""
 
 

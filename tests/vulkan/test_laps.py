@@ -1,4 +1,5 @@
 """A profile tells tasks apart by time stamps of the device."""
+
 from __future__ import annotations
 
 import time

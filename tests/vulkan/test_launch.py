@@ -1,4 +1,5 @@
 """Launches on a Vulkan device: staging, errors, adstacks, features that are left out, what others get wrong."""
+
 from __future__ import annotations
 
 import gc
@@ -38,8 +39,14 @@ SWEEP = """kernel sweep(x: f64[1] grad, n: i32[1], y: f64[1] grad) {
 }"""
 
 
-def launch(vulkan: VulkanBackend, kernel: Kernel | str, arrays: Arrays, scalars: dict[str, Any] | None = None,
-           sizes: Sizes | None = None, **options: bool) -> Arrays:  # fmt: skip
+def launch(
+    vulkan: VulkanBackend,
+    kernel: Kernel | str,
+    arrays: Arrays,
+    scalars: dict[str, Any] | None = None,
+    sizes: Sizes | None = None,
+    **options: bool,
+) -> Arrays:
     made = parse_kernel(kernel) if isinstance(kernel, str) else kernel
     vulkan.compile(made, Options(**options)).run(arrays, scalars or {}, sizes or Sizes(), Draws())
     return arrays
@@ -47,8 +54,13 @@ def launch(vulkan: VulkanBackend, kernel: Kernel | str, arrays: Arrays, scalars:
 
 def inputs(n: int) -> Arrays:
     x = np.linspace(-2, 2, n)
-    return {"x": x, "x.grad": np.zeros(n), "n": (np.arange(n) % 7).astype(np.int32), "y": np.zeros(1),
-            "y.grad": np.ones(1)}  # fmt: skip
+    return {
+        "x": x,
+        "x.grad": np.zeros(n),
+        "n": (np.arange(n) % 7).astype(np.int32),
+        "y": np.zeros(1),
+        "y.grad": np.ones(1),
+    }
 
 
 @pytest.mark.parametrize("lowering", ["classic", "lean"])

@@ -1,4 +1,5 @@
 """Lists of passing iterations on Vulkan, by threads that decide one gate or several: gradients are exact."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Every feature that can be masked: a device opened without it runs what the reference runs, or says why not."""
+
 from __future__ import annotations
 
 import os
@@ -98,9 +99,13 @@ SWEEP = """kernel sweep(x: f32[1] grad, n: i32[1], y: f32[1] grad) {
 def test_gradients(masked: VulkanBackend, lowering: str) -> None:
     """Of f32, which asks for no feature: histories of a loop, and sums of many threads."""
     lowered = prepare_reverse(parse_kernel(SWEEP), lowering)
-    arrays = {"x": np.linspace(-1, 1, 3000, dtype=np.float32), "x.grad": np.zeros(3000, np.float32),
-              "n": (np.arange(3000) % 6).astype(np.int32), "y": np.zeros(3, np.float32),
-              "y.grad": np.array([1, 2, 3], np.float32)}  # fmt: skip
+    arrays = {
+        "x": np.linspace(-1, 1, 3000, dtype=np.float32),
+        "x.grad": np.zeros(3000, np.float32),
+        "n": (np.arange(3000) % 6).astype(np.int32),
+        "y": np.zeros(3, np.float32),
+        "y.grad": np.array([1, 2, 3], np.float32),
+    }
     known = run_bounded(lowered.kernel, arrays, {}, precise=False)
     launcher = Launcher(lowered, masked, Options())
     if masked.masked == ("int8",) and lowering == "classic":  # it keeps conditions, a byte each

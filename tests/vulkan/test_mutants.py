@@ -1,4 +1,5 @@
 """Known mistakes of shader generators, planted: each makes kernels of these tests wrong, so none could hide."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -77,9 +78,11 @@ def slots_of_one_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stack_state, "_enter", close)
 
 
-@pytest.mark.parametrize(("text", "plant"), [
-    (SUM, plain_sums), (HISTORY, adjoint_over_primal), (HISTORY, one_row_for_all), (HISTORY, slots_of_one_row),
-], ids=lambda x: getattr(x, "__name__", ""))  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "plant"),
+    [(SUM, plain_sums), (HISTORY, adjoint_over_primal), (HISTORY, one_row_for_all), (HISTORY, slots_of_one_row)],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
 def test_found(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, text: str, plant: Plant) -> None:
     assert is_right(vulkan, text)
     plant(monkeypatch)

@@ -1,4 +1,5 @@
 """What a driver made of a module is on disk for the next process, by module, device and driver."""
+
 from __future__ import annotations
 
 import os
@@ -85,9 +86,7 @@ def test_another_driver_has_entries_of_its_own(
     assert driver.given == [b""] * (1 + len(own))
 
 
-def test_damaged_entries_and_those_that_the_driver_refuses_are_ignored(
-    vulkan: VulkanBackend, driver: Driver
-) -> None:
+def test_damaged_entries_and_those_that_the_driver_refuses_are_ignored(vulkan: VulkanBackend, driver: Driver) -> None:
     run(vulkan, 1.0)
     cache = disk_cache.active()
     assert cache is not None

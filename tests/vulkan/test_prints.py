@@ -1,5 +1,6 @@
 # ruff: noqa: T201 - kernels print
 """`print` on a Vulkan device: at the next wait, in the order of a CPU, whatever the device did first."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
 """Programs of users on Vulkan, against the reference: shapes of kernels whose gradients others get wrong there."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -94,11 +95,14 @@ def test_f32_needs_no_f64(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch
     assert arrays["y"][0] == 500.0
 
 
-@pytest.mark.parametrize(("feature", "text", "statement"), [
-    ("float64", "%1: f64 = const 1.0 %2: i64 = cast %1", "%1: f64 = const 1.0"),
-    ("int8", "%1: u8 = const 3 %2: u8 = add %1, %1", "%1: u8 = const 3"),
-    ("int16", "%1: i16 = const 3 %2: i32 = cast %1", "%1: i16 = const 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("feature", "text", "statement"),
+    [
+        ("float64", "%1: f64 = const 1.0 %2: i64 = cast %1", "%1: f64 = const 1.0"),
+        ("int8", "%1: u8 = const 3 %2: u8 = add %1, %1", "%1: u8 = const 3"),
+        ("int16", "%1: i16 = const 3 %2: i32 = cast %1", "%1: i16 = const 3"),
+    ],
+)
 def test_what_a_device_lacks_is_named(vulkan: VulkanBackend, feature: str, text: str, statement: str) -> None:
     """With the statement that needs it."""
     with pytest.raises(Unsupported) as caught:

@@ -1,4 +1,5 @@
 """Large arrays come to the host through memory that it reads fast, where what the device writes is not of that kind."""
+
 from __future__ import annotations
 
 import threading

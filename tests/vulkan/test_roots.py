@@ -1,4 +1,5 @@
 """Square roots of f32 are rounded correctly, however far off those of a device are within what Vulkan allows."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,10 +18,26 @@ KERNEL = """kernel roots(x: f32[1], y: f32[1]) {
   } }"""
 
 SPECIAL = np.array(
-    [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -1e-40, 1e-45, 1e-40, 2.0**-126, 2.0**-96, 3.4028235e38, 4.0, 1.0,
-     np.nextafter(np.float32(4), np.float32(0)), np.nextafter(np.float32(1), np.float32(2))],
+    [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        -1.0,
+        -1e-40,
+        1e-45,
+        1e-40,
+        2.0**-126,
+        2.0**-96,
+        3.4028235e38,
+        4.0,
+        1.0,
+        np.nextafter(np.float32(4), np.float32(0)),
+        np.nextafter(np.float32(1), np.float32(2)),
+    ],
     np.float32,
-)  # fmt: skip
+)
 
 
 def numbers() -> np.ndarray:
@@ -51,7 +68,7 @@ def off_by(places: int) -> Callable[..., object]:
 @pytest.mark.parametrize("places", [-3, -1, 0, 1, 2, 3])
 def test_roots_of_devices_that_are_off(
     vulkan: VulkanBackend, places: int, precise: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(Code, "glsl", off_by(places))
     x = numbers()
     y = np.full_like(x, 7.0)

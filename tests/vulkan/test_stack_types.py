@@ -1,4 +1,5 @@
 """Adstacks of every type, and of several types in one task, on a device: what goes in comes out, in order."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,9 +9,19 @@ from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.ir.parser import parse_kernel
 
 DTYPES = {
-    "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32,
-    "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "u1": np.bool_,
-}  # fmt: skip
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "u1": np.bool_,
+}
 OVER = "bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1"
 DEPTH = 5
 

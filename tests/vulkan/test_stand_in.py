@@ -2,6 +2,7 @@
 
 All of them: STACKGRAD_STAND_IN=vulkan pytest tests/conformance tests/shapes tests/vectors
 """
+
 from __future__ import annotations
 
 import os

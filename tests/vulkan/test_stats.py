@@ -1,4 +1,5 @@
 """What launches cost, as `stats()` tells: bounds that the host can resolve cost no counting kernel and no wait."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -95,9 +96,9 @@ def sized(*content: int) -> Any:
     return made
 
 
-@pytest.mark.parametrize(("kernel", "more"), [
-    (constant, lambda: ()), (given, lambda: (5,)), (by_extent, lambda: (sized(0, 0, 0, 0, 0),)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kernel", "more"), [(constant, lambda: ()), (given, lambda: (5,)), (by_extent, lambda: (sized(0, 0, 0, 0, 0),))]
+)
 def test_bounds_that_no_memory_decides(queue: Queue, kernel: Any, more: Callable[[], tuple[Any, ...]]) -> None:
     """No counting, no wait, not even at the first launch; and the host waits for none of the launches."""
     x, y = arrays()
@@ -155,8 +156,11 @@ def test_no_shader_computes_bounds_that_the_host_computes(vulkan: VulkanBackend)
     text = """kernel k(x: f32[1], n: i32[1]) {{
       bounds {{ %0: i32 = const 0 %1: i32 = {} }} parallel %2: i32 in %0 .. %1 {{
         %3: f32 = load x[%2] store x[%2], %3 }} }}"""
-    for bound, debug, names in (("shape x, 0", False, ["task_0"]), ("load n[%0]", False, ["bounds_0", "task_0"]),
-                                ("shape x, 0", True, ["bounds_0", "task_0"])):  # fmt: skip
+    for bound, debug, names in (
+        ("shape x, 0", False, ["task_0"]),
+        ("load n[%0]", False, ["bounds_0", "task_0"]),
+        ("shape x, 0", True, ["bounds_0", "task_0"]),
+    ):
         kernel = parse_kernel(text.format(bound))
         entries = generate(kernel, Options(debug=debug), vulkan.features).entries
         assert [name for name, _ in h.needed(kernel, entries, Options(debug=debug))] == names

@@ -1,6 +1,7 @@
 """Subnormal f32, bit by bit as the reference has them: on the device as it is, and with shaders for one that may take
 them for zeros (backends/spirv/subnormals.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -17,8 +18,25 @@ from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import run as interpret
 
-NUMBERS = (0.0, -0.0, 1e-45, -1e-45, 1e-40, -1e-40, 1.1754942e-38, -1.1754942e-38, 1.17549435e-38, -1.17549435e-38,
-           2e-38, 1.0, -1.0, 3e38, np.inf, -np.inf, np.nan)  # fmt: skip
+NUMBERS = (
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-45,
+    1e-40,
+    -1e-40,
+    1.1754942e-38,
+    -1.1754942e-38,
+    1.17549435e-38,
+    -1.17549435e-38,
+    2e-38,
+    1.0,
+    -1.0,
+    3e38,
+    np.inf,
+    -np.inf,
+    np.nan,
+)
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 ZERO, ONE = "%6: f32 = const 0", "%6: f32 = const 1"
 
@@ -34,7 +52,7 @@ EXACT = {
     "narrowed": "%6: f64 = cast %3 %7: f64 = const 0.7 %8: f64 = mul %6, %7 %5: f32 = cast %8",
     "of a half": "%6: f16 = cast %3 %7: f32 = cast %6 %5: f32 = add %7, %7",
     "to the least": "%6: f64 = const 1.2e-45 %7: f64 = cast %4 %8: f64 = mul %6, %7 %5: f32 = cast %8",
-}  # fmt: skip
+}
 """Each defines %5 of x, %3, and y, %4; operations that are rounded correctly."""
 
 NEAR = {op: f"%5: f32 = {op} %3" for op in ("sin", "tan", "asin", "atan2", "tanh", "exp", "log")}
@@ -95,7 +113,6 @@ def test_what_is_compared_with_a_normal_number_needs_nothing() -> None:
     )
     for kernel, same in ((threshold, True), (order, False)):
         plain, made = (
-            generate(kernel, Options(), Features(quirks=quirks)).words
-            for quirks in (Quirks(), Quirks(flushes=True))
+            generate(kernel, Options(), Features(quirks=quirks)).words for quirks in (Quirks(), Quirks(flushes=True))
         )
         assert (plain == made) == same

@@ -1,4 +1,5 @@
 """Sums of many threads into one element: few updates, the right ones, and none where there was none to make."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -30,9 +31,10 @@ def masked(vulkan: VulkanBackend, request: pytest.FixtureRequest) -> VulkanBacke
     return VulkanBackend((request.param,)) if request.param else vulkan
 
 
-@pytest.mark.parametrize(("op", "t"), [
-    ("add", "f32"), ("add", "f64"), ("add", "i32"), ("add", "i64"), ("max", "u64"), ("min", "i32"), ("max", "f32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "t"),
+    [("add", "f32"), ("add", "f64"), ("add", "i32"), ("add", "i64"), ("max", "u64"), ("min", "i32"), ("max", "f32")],
+)
 def test_against_numpy(masked: VulkanBackend, op: str, t: str) -> None:
     """Counts below, at and above a subgroup, a workgroup, and all threads of a launch."""
     made = masked.compile(parse_kernel(reduction(op, t)), Options())

@@ -1,6 +1,7 @@
 """Loops whose trips are written several at a time, or the first one apart: any number of trips, any kind of slot, any
 argument; what is fused, and what is not.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -127,6 +128,7 @@ def test_a_loop_that_saves_is_written_several_times(name: str, more: int, monkey
 
 # ---- small arguments ----------------------------------------------------------------------------------------
 
+
 @pytest.fixture
 def runtime(vulkan: VulkanBackend) -> Iterator[None]:
     sg.init(arch=sg.vulkan)
@@ -183,9 +185,10 @@ def decides(v):
     return w
 
 
-@pytest.mark.parametrize(("step", "count", "apart"), [
-    (damped, 1, True), (both, 2, True), (unbounded, 1, False), (clamped, 0, False), (decides, 1, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("step", "count", "apart"),
+    [(damped, 1, True), (both, 2, True), (unbounded, 1, False), (clamped, 0, False), (decides, 1, False)],
+)
 def test_one_trip_looks_at_its_arguments(step: Any, count: int, apart: bool) -> None:
     """Only where all later ones are known to be small, and no control hangs on the last bit."""
     forward = prepare_forward(traced(step)).kernel
@@ -202,11 +205,14 @@ def fused(source: Kernel, options: Options) -> int:
 LINES = """kernel k(x: f32[1], y: f32[1]) { bounds { %0: i32 = const 0 %1: i32 = shape x, 0 }
   parallel %2: i32 in %0 .. %1 { %3: f32 = load x[%2] %4: f32 = load y[%2] %5: f32 = mul %3, %4 BODY } }"""
 FORMS = {
-    "%6: f32 = add %5, %3": (lambda x, y: x * y + x, 1), "%6: f32 = add %3, %5": (lambda x, y: x + x * y, 1),
-    "%6: f32 = sub %5, %3": (lambda x, y: x * y - x, 1), "%6: f32 = sub %3, %5": (lambda x, y: x - x * y, 1),
-    "%6: f32 = add %5, %5": (lambda x, y: x * y + x * y, 1), "%6: f32 = neg %5": (lambda x, y: -(x * y), 0),
+    "%6: f32 = add %5, %3": (lambda x, y: x * y + x, 1),
+    "%6: f32 = add %3, %5": (lambda x, y: x + x * y, 1),
+    "%6: f32 = sub %5, %3": (lambda x, y: x * y - x, 1),
+    "%6: f32 = sub %3, %5": (lambda x, y: x - x * y, 1),
+    "%6: f32 = add %5, %5": (lambda x, y: x * y + x * y, 1),
+    "%6: f32 = neg %5": (lambda x, y: -(x * y), 0),
     "%6: f32 = div %5, %3": (lambda x, y: x * y / x, 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("line", FORMS)

@@ -1,4 +1,5 @@
 """f32 functions on devices without f64: exact remainders; sines of any argument and powers within their ulps."""
+
 from __future__ import annotations
 
 import math

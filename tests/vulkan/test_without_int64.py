@@ -2,6 +2,7 @@
 
 Judged by the reference, bit by bit. That no module declares such integers, and all are valid: tests/spirv.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,8 +19,29 @@ from stackgrad.compiler.ir.types import INTEGERS, REALS, SCALARS, Scalar
 from stackgrad.reference.launch import run as interpret
 
 WIDE = [SCALARS["i64"], SCALARS["u64"]]
-EDGES = (0, 1, 2, 3, 5, 31, 32, 33, 63, 64, 65, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1,
-         (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 2, (1 << 64) - 1)  # fmt: skip
+EDGES = (
+    0,
+    1,
+    2,
+    3,
+    5,
+    31,
+    32,
+    33,
+    63,
+    64,
+    65,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    (1 << 32) + 1,
+    (1 << 53) + 1,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 64) - 2,
+    (1 << 64) - 1,
+)
 DRAWN = 200
 
 
@@ -54,8 +76,10 @@ def mapped(arrays: dict[str, np.ndarray], body: str, like: str = "x") -> str:
     """The text of a kernel that does something for each element; the iteration is %0."""
     names = {str(np.dtype(t.dtype)): t.name for t in SCALARS.values() if not t.is_bool}
     params = ", ".join(f"{name}: {names[str(array.dtype)]}[1]" for name, array in arrays.items())
-    return (f"kernel k({params}) {{ bounds {{ %1: i32 = const 0 %2: i32 = shape {like}, 0 }} "
-            f"parallel %0: i32 in %1 .. %2 {{ {body} }} }}")  # fmt: skip
+    return (
+        f"kernel k({params}) {{ bounds {{ %1: i32 = const 0 %2: i32 = shape {like}, 0 }} "
+        f"parallel %0: i32 in %1 .. %2 {{ {body} }} }}"
+    )
 
 
 @pytest.mark.parametrize("t", WIDE, ids=str)
@@ -91,9 +115,11 @@ def test_every_conversion(narrow: VulkanBackend, t: Scalar) -> None:
         number = 4 + 3 * k
         content = x.astype(other.dtype) if other.is_int else _reals(reals, other, len(x))
         arrays |= {f"from{k}": content, f"to{k}": np.zeros(len(x), other.dtype), f"back{k}": np.zeros(len(x), t.dtype)}
-        lines += [f"%{number}: {other} = cast %3 store to{k}[%0], %{number}",
-                  f"%{number + 1}: {other} = load from{k}[%0]",
-                  f"%{number + 2}: {t} = cast %{number + 1} store back{k}[%0], %{number + 2}"]  # fmt: skip
+        lines += [
+            f"%{number}: {other} = cast %3 store to{k}[%0], %{number}",
+            f"%{number + 1}: {other} = load from{k}[%0]",
+            f"%{number + 2}: {t} = cast %{number + 1} store back{k}[%0], %{number + 2}",
+        ]
     for name, (ours, theirs) in both(narrow, mapped(arrays, " ".join(lines)), arrays).items():
         np.testing.assert_array_equal(ours, theirs, f"{name} of {t}")
 

@@ -1,4 +1,5 @@
 """The works that are timed on devices are right on Vulkan: each compares its gradients with closed forms."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

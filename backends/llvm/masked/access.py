@@ -4,6 +4,7 @@ A place is one address for all lanes, the first of a run of neighbouring element
 machine has no masked access to memory, a run is accessed whole if all lanes are active, and lane by lane otherwise;
 addresses of their own always lane by lane. So are elements too narrow for the machine to gather.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -72,9 +73,7 @@ def _has_instruction(e: LaneEmitter, place: Place, t: ir.Type) -> bool:
 Body = Callable[[Arith, ir.Function], None]
 
 
-def _helper(
-    e: Arith, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: Body
-) -> ir.Function:  # fmt: skip
+def _helper(e: Arith, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: Body) -> ir.Function:
     return e.m.helper(f"sg.lanes.{name}.{suffix(wide)}", result, params, body, WIDE)
 
 

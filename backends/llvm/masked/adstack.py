@@ -9,6 +9,7 @@ of lane 0 if it is uniform. A ragged stack has a depth a lane, and beside it the
 had: if all active lanes are there, as in loops that run for as long as a lane needs, their slots are one run of memory,
 and they are gathered and scattered otherwise.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -152,8 +153,12 @@ def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> None:
     e.b.store(e.b.select(e.flow.mask, depth, old), s.depth)
 
 
-def _together(e: LaneEmitter, s: LaneStack, run: Callable[[ir.Value], ir.Value | None],
-              apart: Callable[[ir.Value], ir.Value | None]) -> ir.Value | None:  # fmt: skip
+def _together(
+    e: LaneEmitter,
+    s: LaneStack,
+    run: Callable[[ir.Value], ir.Value | None],
+    apart: Callable[[ir.Value], ir.Value | None],
+) -> ir.Value | None:
     """Emit an access twice: `run(depth)` for when the active lanes all have the depth of the hint, `apart(depths)` for
     when not; gives what they gave, if anything. The hint is renewed.
     """

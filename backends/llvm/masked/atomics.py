@@ -4,6 +4,7 @@ Where every iteration has an element of its own, an update is a vector read, ope
 update one element and no one asks for what was there, the active lanes are combined first and the element is updated
 once. Otherwise one active lane after the other makes its update.
 """
+
 from __future__ import annotations
 
 from functools import partial

@@ -3,6 +3,7 @@
 Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes,
 and iterations with one key stay near their neighbours in memory.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

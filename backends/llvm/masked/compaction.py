@@ -6,6 +6,7 @@ whose lanes would wait for each other is sorted by key. `listed.N` runs the body
 is by addresses of the lanes' own, but what is an iteration's own element stays so, and a draw keeps its iteration.
 Where nothing is gated and no order is better, the chunk runs as blocks of neighbours.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -30,6 +31,7 @@ FEW = 4
 
 SORTED = 200
 """Cost of sorting one iteration into the list and of gathering for it, in additions."""
+
 
 def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
     """masked.N(block, first, last, stride, row) of a task of which a scan can tell something."""

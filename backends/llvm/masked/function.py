@@ -4,6 +4,7 @@ A block is a run of iterations along the last axis of the box, cut at the end of
 uniform and the last one rises by one from lane to lane. Where the last axis is known to be short, blocks go on across
 rows instead, and each lane decodes its own number.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -164,5 +165,3 @@ def decode(e: LaneEmitter, k: ir.Value, further: ir.Value) -> None:
 def _set_lanes(e: LaneEmitter, axis: int, places: ir.Value) -> None:
     index = e.body.indices[axis]
     e.values[index] = e.from_i64(e.b.add(e.splat(_box(e, axis)[0]), places), index.type)
-
-

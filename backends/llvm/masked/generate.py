@@ -1,4 +1,5 @@
 """The masked module of a kernel: which tasks have masked code, with how many lanes, and the code."""
+
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n

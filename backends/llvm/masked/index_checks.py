@@ -3,6 +3,7 @@
 An index that all lanes share is compared once. Of neighbouring indices the first and the last active lane's are, for
 the others lie between them. Only where lanes go anywhere is a vector compared. Lanes that are not active do not count.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
 
 def trap_lanes(
     e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value, t: Scalar = i64
-) -> None:  # fmt: skip
+) -> None:
     """End the launch if an active lane is outside; the error names the index of the lowest one."""
     b, bad = e.b, e.b.and_(outside, e.flow.mask)
 
@@ -86,5 +87,3 @@ def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Va
                 trap_lanes(e, outside, site, index, extent)
             else:
                 e.flow.trap_if(b.and_(is_outside(b, index, extent), runs), site, index, extent)
-
-

@@ -3,6 +3,7 @@
 A uniform value is a scalar, a varying one a vector of `lanes` elements. A linear value has, beside its vector, the
 scalar that lane 0 would have, in `bases`: addresses of neighbouring elements are made of it.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

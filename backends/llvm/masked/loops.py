@@ -5,6 +5,7 @@ rounds of one common counter: round k of a lane is its iteration k, and the lane
 own. A descending loop counts rounds down from the longest lane's, so that a lane's last iteration meets the last ones
 of the others: the pops of a reverse sweep line up with the pushes.
 """
+
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
@@ -230,5 +231,3 @@ def _divergent_while(e: LaneEmitter, stmt: n.While) -> None:
         alive.drop(b.and_(live, e.splat(loop.stop())))
         b.cbranch(e.any(alive.mask()), loop.head, loop.done)
     loop.close()
-
-

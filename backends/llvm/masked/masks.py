@@ -6,6 +6,7 @@ plain branches. Where they diverge, each arm runs under the lanes that take it, 
 a loop goes on while a lane lives. `level` counts the divergent constructs around: what is declared at the present
 level may be overwritten in all lanes at once, as the others do not see it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

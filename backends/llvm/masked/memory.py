@@ -4,6 +4,7 @@ Elements whose numbers rise by one from lane to lane are read and written as one
 is [element][lane]. A local declared at the present level is overwritten in all lanes: those that are not active here
 never see it.
 """
+
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
@@ -163,5 +164,3 @@ def _set_element(e: LaneEmitter, stmt: n.SetElement) -> None:
         e.flow.mask = e.b.and_(outer, inside)
         write(e, place, new)
         e.flow.mask = outer
-
-

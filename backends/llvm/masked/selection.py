@@ -5,6 +5,7 @@ is worth a scan. Its trip counts are known if the bounds of loops at the top of 
 from light statements before them. Both are hints: the body decides the gate again, and counts its rounds itself, so
 the scan may be wrong about either as long as it lets every iteration pass that has something to do.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -174,9 +175,7 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
 def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
     """Whether a statement, or one inside, makes one of the values or changes one of the locals."""
     inside = walk((stmt,))
-    return any(
-        not wanted.isdisjoint(results(s)) or isinstance(s, (n.Local, n.Set)) and s.var in names for s in inside
-    )
+    return any(not wanted.isdisjoint(results(s)) or isinstance(s, (n.Local, n.Set)) and s.var in names for s in inside)
 
 
 def _depends_on_data(statements: Block, u: Uniformity) -> bool:

@@ -3,6 +3,7 @@
 Values, draws and assertions are here; memory, atomics and adstacks add their rows from files of their own. What is
 uniform is computed as a scalar by the rows that branching code uses; the rows of OPS take vectors as they are.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,9 +20,12 @@ from .lanes import LaneEmitter
 from .masks import CONTROL
 
 HOLES: dict[type[Stmt], str] = {
-    n.Scope: "lower_exits", n.Break: "lower_exits", n.Continue: "lower_exits", n.Return: "lower_exits",
+    n.Scope: "lower_exits",
+    n.Break: "lower_exits",
+    n.Continue: "lower_exits",
+    n.Return: "lower_exits",
     n.Print: "a task that prints runs by branching, which keeps its lines in order",
-}  # fmt: skip
+}
 
 MASKED: Table[type[Stmt], Callable[[LaneEmitter, Any], None]] = Table(
     "masked", [c for c in STATEMENTS.values() if c not in CONTROL], HOLES
@@ -89,5 +93,3 @@ def _random(e: LaneEmitter, stmt: n.Random) -> None:
 @MASKED.row(n.Assert)
 def _assert(e: LaneEmitter, stmt: n.Assert) -> None:
     """Checked in debug builds alone, which run by branching."""
-
-

@@ -9,6 +9,7 @@ some push, pop or declaration stands under other control than the first declarat
 Everything is uniform until shown to vary, and the rules run until nothing changes. A varying value may still be
 linear: value of lane k = value of lane 0 + stride * k, modulo the width of its type.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,9 +21,12 @@ from ....compiler.ir.table import Table
 from ....compiler.ir.walk import operands, results, walk
 
 Rule = Callable[["Uniformity", Any], None]
-RULES: Table[type[Stmt], Rule] = Table("uniform", STATEMENTS.values(), holes={
-    cls: "removed before masks are made" for cls in (n.Scope, n.Break, n.Continue, n.Return)
-} | {n.Print: "a task that prints runs by branching"})  # fmt: skip
+RULES: Table[type[Stmt], Rule] = Table(
+    "uniform",
+    STATEMENTS.values(),
+    holes={cls: "removed before masks are made" for cls in (n.Scope, n.Break, n.Continue, n.Return)}
+    | {n.Print: "a task that prints runs by branching"},
+)
 
 
 class Uniformity:

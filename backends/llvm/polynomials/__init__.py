@@ -5,6 +5,7 @@ the range that the code is made for, which libm computes lane by lane (guard.py)
 lane, and the code for one lane gives the same bits as the code for many. Arithmetic inside carries no fast-math flags.
 docs/decisions/inlined_functions.md states errors and times.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,5 @@
 """asin and acos: a polynomial up to 1/2, and the half-angle formula asin(x) = pi/2 - 2·asin(sqrt((1 - x)/2)) above."""
+
 from __future__ import annotations
 
 from .. import ir

@@ -1,4 +1,5 @@
 """atan2: a quotient in [0, 1], reduced by pi/4 in the same division, and the octant put back at the end."""
+
 from __future__ import annotations
 
 import math

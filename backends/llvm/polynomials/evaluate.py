@@ -3,6 +3,7 @@
 `mad` is one rounding where the machine has fused multiply-add and two where it has not. Who needs a product to be
 exact does not rely on it: see `two_product` and the short constants of the range reductions.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ _FORMATS = {"f32": Format(23, 32), "f64": Format(52, 64)}
 
 
 def kind(x: ir.Value) -> str:
-    """"f32" or "f64": the column of a value's type in tables."""
+    """ "f32" or "f64": the column of a value's type in tables."""
     return suffix(element(x.type))
 
 

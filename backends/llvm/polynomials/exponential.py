@@ -1,4 +1,5 @@
 """exp and tanh: the argument less a multiple of ln 2, a polynomial on what is left, and a power of two."""
+
 from __future__ import annotations
 
 from .. import ir

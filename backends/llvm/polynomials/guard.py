@@ -3,6 +3,7 @@
 The inlined code runs on all lanes. A branch that is practically never taken leads to a loop over the lanes, in a
 function of its own that is shared by vectors of all widths.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,8 +17,9 @@ Inside = Callable[..., ir.Value]
 """inside(e, *args): the condition 'the inlined code is made for these arguments'; it must hold where one is NaN."""
 
 
-def guarded(e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value],
-            active: ir.Value) -> ir.Value:  # fmt: skip
+def guarded(
+    e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value], active: ir.Value
+) -> ir.Value:
     """`fast` where `inside` holds, else what the scalar function gives. The open block is the function's entry.
 
     Lanes that are not active may hold anything, and do not lead there.
@@ -55,9 +57,7 @@ def _any(b: IRBuilder, condition: ir.Value) -> ir.Value:
     return b.icmp_unsigned("!=", b.bitcast(condition, word), const(word, 0))
 
 
-def _lane_loop(
-    e: Arith, name: str, scalar: ir.Function, inside: Inside, t: ir.Type, arity: int
-) -> ir.Function:  # fmt: skip
+def _lane_loop(e: Arith, name: str, scalar: ir.Function, inside: Inside, t: ir.Type, arity: int) -> ir.Function:
     """sg.NAME.lanes(arguments..., results, count): overwrites the results of lanes outside."""
 
     def body(e: Arith, function: ir.Function) -> None:

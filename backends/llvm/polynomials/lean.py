@@ -8,6 +8,7 @@ up to pi/2 there is none whose result rounding carries beyond 1, which a test ch
 Of arguments that are known to be small (compiler/passes/real_ranges.py) there is less to do; FORMS says what, from the
 least on. NaN may come anywhere, and is NaN.
 """
+
 from __future__ import annotations
 
 import math

@@ -3,6 +3,7 @@
 x = 2^k·(1 + f) with 1 + f between sqrt(1/2) and sqrt(2), found by integer arithmetic on the bits. With s = f/(2 + f),
 log(1 + f) = 2·atanh(s) = f - (h - s·(h + R(s²))), h = f²/2: the leading term is exact.
 """
+
 from __future__ import annotations
 
 import math

@@ -4,6 +4,7 @@ f32 works in f64, whose logarithm has 29 digits more than the result needs. f64,
 the logarithm and its product with y as sums of two numbers: y·log|x| goes up to 745 (f32: 104), where the last place of
 one number is 2^10 (2^7) times that of exp's.
 """
+
 from __future__ import annotations
 
 import math

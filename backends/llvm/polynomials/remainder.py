@@ -3,6 +3,7 @@
 f32 works in f64, where the product of a 24-bit divisor and a 29-bit quotient is exact. In f64 the product comes in
 two parts; of a quotient below 2^52 the difference fits into a number of the type.
 """
+
 from __future__ import annotations
 
 import math
@@ -52,5 +53,3 @@ def _corrected(e: Arith, rest: ir.Value, y: ir.Value) -> ir.Value:
     b = e.b
     rest = b.select(b.fcmp_ordered("<", rest, e.const(rest, 0.0)), b.fadd(rest, y), rest)
     return b.select(b.fcmp_ordered(">=", rest, y), b.fsub(rest, y), rest)
-
-

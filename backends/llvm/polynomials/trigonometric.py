@@ -4,6 +4,7 @@ The difference is taken part by part of pi, largest first. With fused multiply-a
 type: the first difference is exact, because its digits end where those of the part do and it is small, and later
 ones are rounded once. Without it the parts are so short that the products are exact. Both hold below a limit.
 """
+
 from __future__ import annotations
 
 from .. import ir
@@ -65,5 +66,3 @@ def tan(e: Arith, x: ir.Value) -> ir.Value:
     odd = e.b.icmp_unsigned("!=", sign, e.const(sign, 0))
     quotient = e.b.fdiv(e.b.select(odd, c, s), e.b.select(odd, s, c))
     return flip(e, quotient, sign)
-
-

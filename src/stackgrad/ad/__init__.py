@@ -6,6 +6,7 @@ that step aside.
     sg.ad.hvp(loss, x, run, v)                    H v, forward over reverse; also jvp, vjp, jacobian, hessian
     sg.ad.grad_check(loss, [x], run)              the gradient against finite differences
 """
+
 from __future__ import annotations
 
 from .check import grad_check
@@ -19,7 +20,24 @@ from .tape import DEFAULT_BUDGET, Tape
 from .validation import ValidationError, ValidationWarning
 
 __all__ = [
-    "DEFAULT_BUDGET", "FwdMode", "GradCheckError", "GradReport", "LostGradientWarning", "Mismatch", "SNodeGradType",
-    "Tape", "ValidationError", "ValidationWarning", "clear_all_gradients", "grad_check", "grad_for", "grad_replaced",
-    "hessian", "hvp", "jacobian", "jvp", "no_grad", "vjp",
-]  # fmt: skip
+    "DEFAULT_BUDGET",
+    "FwdMode",
+    "GradCheckError",
+    "GradReport",
+    "LostGradientWarning",
+    "Mismatch",
+    "SNodeGradType",
+    "Tape",
+    "ValidationError",
+    "ValidationWarning",
+    "clear_all_gradients",
+    "grad_check",
+    "grad_for",
+    "grad_replaced",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "no_grad",
+    "vjp",
+]

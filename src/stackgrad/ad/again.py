@@ -1,4 +1,5 @@
 """What a tape does after its block: its backward pass again, or its launches with the present content."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 Invariant: when the pass ends, every primal is what it was when it began.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

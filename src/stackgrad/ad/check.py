@@ -1,4 +1,5 @@
 """`grad_check`: the gradient of a function that launches kernels, compared with finite differences."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

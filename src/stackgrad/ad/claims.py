@@ -3,6 +3,7 @@
 Invariant: adjoints and tangents of an array are used by one thread at a time. What another thread wrote to an array of
 a tape meanwhile is an error of the tape, if a derivative hangs on it, and never a derivative.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

@@ -3,6 +3,7 @@
 Invariant: launches inside such a function are watched by all tapes, as they may destroy what a gradient reads, but not
 recorded. Each decorator works on functions and, in classes, on methods.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,7 @@ Invariant: while it is active, `x.dual` of a field is the derivative of its cont
 tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those of
 reverse mode do. Gradients that are launched inside have tangents too, `x.grad.dual`: the second derivative.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -194,9 +195,15 @@ class FwdMode:
         self._each_direction(launcher, backward.memory, duals, backward.written, scalars, draws, replaced)
 
     def _each_direction(
-        self, launcher: Launcher, memory: Mapping[str, np.ndarray], duals: Mapping[str, list[np.ndarray]],
-        fields: Iterable[Array], scalars: Scalars, draws: Draws, replaced: Replaced,
-    ) -> None:  # fmt: skip
+        self,
+        launcher: Launcher,
+        memory: Mapping[str, np.ndarray],
+        duals: Mapping[str, list[np.ndarray]],
+        fields: Iterable[Array],
+        scalars: Scalars,
+        draws: Draws,
+        replaced: Replaced,
+    ) -> None:
         """fields: what the launch writes."""
         written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
         if written:
@@ -356,5 +363,3 @@ def _tensors(given: Any, what: str) -> list[Any]:
     if len({id(tensor) for tensor in found}) < len(found):
         raise TapeError(f"a {what} is given twice", "give each once")
     return found
-
-

@@ -1,4 +1,5 @@
 """Clearing gradients: all adjoints or all tangents of the runtime at once."""
+
 from __future__ import annotations
 
 import enum

@@ -1,4 +1,5 @@
 """Losses of a tape: what may be one, how it begins at zero, and the cotangent it starts the backward pass with."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -6,6 +6,7 @@ An element passes if the difference quotient of some step is within atol + rtol 
 steps are wrong by curvature, small ones by rounding, and a wrong gradient agrees with none. Every evaluation starts
 from the same content of all fields and draws the same random numbers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -142,12 +143,7 @@ def _named(array: Array) -> str:
 
 
 def _quotients(
-    terms: Sequence[Term],
-    array: Array,
-    index: tuple[int, ...],
-    run: Callable[[], Any],
-    before: State,
-    steps: Steps,
+    terms: Sequence[Term], array: Array, index: tuple[int, ...], run: Callable[[], Any], before: State, steps: Steps
 ) -> Iterator[tuple[float, float]]:
     """Central difference quotients, each with its step, the one that the type could represent."""
     x = float(before.of(array)[index])

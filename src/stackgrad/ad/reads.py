@@ -5,6 +5,7 @@ launch wrote it, and what was written depends on something with a gradient. Whic
 boxes that launches write and read, backward from the present. Best effort: a launch that may have skipped an element is
 taken to have written it, a chain of more than DEPTH launches to begin at something with a gradient.
 """
+
 from __future__ import annotations
 
 import dis

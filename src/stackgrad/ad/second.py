@@ -7,6 +7,7 @@ Directions come in batches: each launch runs once for each, from the same conten
 along all of them. Invariant: `run` is called once for each batch, always from the same content of all fields and with
 the same random numbers; afterwards fields hold what a single call leaves in them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +40,7 @@ def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> Arrays:
     return _like(outputs, _tangents(outputs, params, run, v))
 
 
-def vjp(
-    outputs: Any, params: Any, run: Callable[[], Any], w: Any, *, budget_bytes: int = DEFAULT_BUDGET
-) -> Arrays:
+def vjp(outputs: Any, params: Any, run: Callable[[], Any], w: Any, *, budget_bytes: int = DEFAULT_BUDGET) -> Arrays:
     """w J: the derivative of sum(w * outputs) by the parameters' first content, by one tape.
 
     w: a cotangent of the outputs' shape, a batch of them with an axis in front, a list for a list of outputs. Gives

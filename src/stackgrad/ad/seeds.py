@@ -1,4 +1,5 @@
 """Directions of forward mode: what a seed may look like, as float64 arrays of one direction after the other."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,5 @@
 """The content of every field at one moment, to come back to: numeric checks run again from it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -6,6 +6,7 @@ state right after its launch, wherever later writes went, and the primals have t
 the body of a tape raises, nothing runs backward. Inside a function of `grad_for`, gradients are taken at the present
 state.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

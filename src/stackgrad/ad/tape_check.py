@@ -3,6 +3,7 @@
 The block itself cannot run again, so its launches, its calls of grad_replaced and no_grad functions and the host's
 writes are repeated in order. Writes by the host are recorded by their result: the content before the next launch.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -11,6 +11,7 @@ arrays the tape looks for such writes itself, and ends adjoints (see `unseen.py`
 
 Invariant: `Expected.content` is what memory holds if nothing was written unseen, also while the tape swaps states.
 """
+
 from __future__ import annotations
 
 import hashlib

@@ -4,6 +4,7 @@
 Every command imports what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit
 status: 0 all is well, 1 something is wrong with the user's program, 2 the command was not understood, 130 interrupted.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -15,15 +16,33 @@ from pathlib import Path
 from ..compiler.errors import StackgradError
 
 STAGES = (
-    "source", "tasks", "structured", "adjoint", "final", "counting", "all", "llvm", "asm", "ptx", "spirv", "metal",
-)  # fmt: skip
+    "source",
+    "tasks",
+    "structured",
+    "adjoint",
+    "final",
+    "counting",
+    "all",
+    "llvm",
+    "asm",
+    "ptx",
+    "spirv",
+    "metal",
+)
 
 _COMMANDS = {
-    "check": (".check", "run"), "explain": (".explain", "run"), "doctor": (".doctor", "run"), "ir": (".ir", "run"),
-    "fuzz": (".fuzz", "run"), "replay": (".fuzz", "run_replay"), "reduce": (".fuzz", "run_reduce"),
-    "bisect": (".fuzz", "run_bisect"), "campaign": (".campaign", "run_campaign"), "report": (".campaign", "run_report"),
+    "check": (".check", "run"),
+    "explain": (".explain", "run"),
+    "doctor": (".doctor", "run"),
+    "ir": (".ir", "run"),
+    "fuzz": (".fuzz", "run"),
+    "replay": (".fuzz", "run_replay"),
+    "reduce": (".fuzz", "run_reduce"),
+    "bisect": (".fuzz", "run_bisect"),
+    "campaign": (".campaign", "run_campaign"),
+    "report": (".campaign", "run_report"),
     "cache": (".cache", "run"),
-}  # fmt: skip
+}
 """The module and the function of each command."""
 
 _UNCACHED = ("fuzz", "replay", "reduce", "bisect", "campaign")
@@ -53,8 +72,10 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout = None  # type: ignore[assignment]
         return 1
     except OSError as error:  # of a file that a command reads or makes; what programs raise is caught before
-        print(f"stackgrad {given.command}: {error.filename or 'a file'}: {error.strerror or error}; cure: name another",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"stackgrad {given.command}: {error.filename or 'a file'}: {error.strerror or error}; cure: name another",
+            file=sys.stderr,
+        )
         return 2
     return status
 
@@ -134,9 +155,7 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
         "--candidate", type=int, metavar="K", help="with --seed: this case alone, with the program that a finding names"
     )
     parser.add_argument("--backends", metavar="A,B", help=_BACKENDS)
-    parser.add_argument(
-        "--peers", metavar="A,B", help="look for wrong gradients of other systems: quadrants, taichi"
-    )
+    parser.add_argument("--peers", metavar="A,B", help="look for wrong gradients of other systems: quadrants, taichi")
     parser.add_argument("--peer-python", metavar="FILE", help="the interpreter that has the peers (default: this one)")
     parser.add_argument("--findings", metavar="DIR", help="with --peers: where scripts of what was found are kept")
     parser.add_argument("--processes", type=_positive, default=1, metavar="P", help="cases at a time (default 1)")

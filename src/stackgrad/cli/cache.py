@@ -1,4 +1,5 @@
 """`stackgrad cache`: where compiled kernels are kept, how many there are, how old; `--clear` removes them."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,5 @@
 """`stackgrad campaign` and `report`: fuzzing in units, here or on a cluster, stopped and resumed; what came of it."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,5 @@
 """`stackgrad check FILE…`: run programs, replay what they launched on every executor, and say whether all agree."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,5 @@
 """`stackgrad doctor`: versions, and each backend with what it has found or what is missing. Needs nothing installed."""
+
 from __future__ import annotations
 
 import argparse

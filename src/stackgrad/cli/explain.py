@@ -3,6 +3,7 @@
 A program runs under watch, like in `stackgrad check`, and each gradient that it launched is explained with the depths
 of that launch. Kernels of IR text, and those whose gradient the program did not launch, are explained without depths.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -108,8 +109,10 @@ def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping
 
 def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[str, Estimate]) -> Iterator[str]:
     line = f", line {history.span.line}" if history.span else ""
-    yield (f"  task {history.task}{line}: {len(history.stacks)} saved, {history.kept} kept in registers,"
-           f" {history.recomputed} computed again")  # fmt: skip
+    yield (
+        f"  task {history.task}{line}: {len(history.stacks)} saved, {history.kept} kept in registers,"
+        f" {history.recomputed} computed again"
+    )
     for entry in history.stacks:
         yield from _stack(entry, stacks.get(entry.stack))
         yield f"        {_depth(depths.get(entry.stack))}"

@@ -1,6 +1,7 @@
 """`stackgrad fuzz`, `replay`, `reduce`, `bisect`: random programs on every executor; what is found is made small, kept,
 run again, and traced to the statement where executors part.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -73,8 +74,15 @@ def run(given: argparse.Namespace) -> int:
     with Status() as status:
         sample = partial(draw, profile=given.profile)
         found = fuzz(
-            seconds, cases, given.seed, backends, given.processes, sample, progress=status.show,
-            thorough=given.thorough, candidate=given.candidate,
+            seconds,
+            cases,
+            given.seed,
+            backends,
+            given.processes,
+            sample,
+            progress=status.show,
+            thorough=given.thorough,
+            candidate=given.candidate,
         )
     print(table(found))
     for finding in kept(found.findings, backends):

@@ -1,4 +1,5 @@
 """`stackgrad fuzz --ir-text`: texts that are almost kernels, and whether every error that they meet is one of ours."""
+
 from __future__ import annotations
 
 import argparse

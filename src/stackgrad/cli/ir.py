@@ -3,6 +3,7 @@
 Kernels of a program are its module attributes; if none of them is the one wanted the program runs, and the kernels
 that it launched are found by watching. What it prints goes to standard error.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -199,5 +200,9 @@ def _metal(kernel: Kernel, arch: str) -> str:
 
 
 _CODE: dict[str, Callable[[Kernel, str], str]] = {
-    "llvm": _llvm, "asm": _asm, "ptx": _ptx, "spirv": _spirv, "metal": _metal,
-}  # fmt: skip
+    "llvm": _llvm,
+    "asm": _asm,
+    "ptx": _ptx,
+    "spirv": _spirv,
+    "metal": _metal,
+}

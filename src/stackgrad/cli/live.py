@@ -1,4 +1,5 @@
 """The status of a long run: a line that rich redraws in a terminal; elsewhere a plain line now and then."""
+
 from __future__ import annotations
 
 import sys

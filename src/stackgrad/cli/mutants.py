@@ -1,4 +1,5 @@
 """`stackgrad fuzz --mutants`: known mistakes are planted one at a time; how soon does the fuzzer find each?"""
+
 from __future__ import annotations
 
 import time
@@ -50,7 +51,12 @@ def _where(backend: str) -> tuple[str, ...]:
 
 
 def _hunt_one(
-    mutant: Mutant, seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int,
+    mutant: Mutant,
+    seconds: float,
+    cases: int | None,
+    seed: int,
+    backends: tuple[str, ...],
+    processes: int,
     clean: dict[Program, bool],
 ) -> tuple[Statistics, int]:
     """The run that found it, or the last one, and the cases of all. A case that fails without the mutant too proves
@@ -61,9 +67,14 @@ def _hunt_one(
         rest = None if cases is None else cases - (first - seed)
         left = max(deadline - time.monotonic(), 0.0)
         found = fuzz(
-            left, rest, first, backends, processes, mutant=mutant.name,
+            left,
+            rest,
+            first,
+            backends,
+            processes,
+            mutant=mutant.name,
             stop=lambda statistics: bool(statistics.findings),
-        )  # fmt: skip
+        )
         ran = first - seed + found.cases
         if not found.findings:
             return found, ran

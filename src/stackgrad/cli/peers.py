@@ -1,4 +1,5 @@
 """`stackgrad fuzz --peers`: what other systems get wrong, made small, told into families, and kept as scripts."""
+
 from __future__ import annotations
 
 import argparse

@@ -3,6 +3,7 @@
 A program that defines a dict `CHECK` at its top is imported instead, and `main(**CHECK)` is called: its arguments for
 a run that is short enough to be checked. Which of the two is decided by the text, so no program runs twice.
 """
+
 from __future__ import annotations
 
 import ast

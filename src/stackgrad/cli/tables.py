@@ -1,4 +1,5 @@
 """How a check is shown: progress and tables by rich; without it, the same content as plain text."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,14 @@ PLAIN_WIDTH = 200
 """Columns where the output is no terminal: tables are not folded there."""
 
 STYLES: dict[Verdict, str] = {
-    "ok": "green", "unsupported": "dim", "refused": "cyan", "poisoned": "yellow", "undecided": "yellow",
-    "trap": "bold red", "disagree": "bold red",
-}  # fmt: skip
+    "ok": "green",
+    "unsupported": "dim",
+    "refused": "cyan",
+    "poisoned": "yellow",
+    "undecided": "yellow",
+    "trap": "bold red",
+    "disagree": "bold red",
+}
 NO_RICH = "rich is not installed, so tables are plain text; cure: pip install 'stackgrad[harness]'"
 
 Table = tuple[list[str], list[list[str]]]

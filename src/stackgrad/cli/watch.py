@@ -3,6 +3,7 @@
 Of each kernel specialisation and direction the first launches are kept, and one later: that whose number is the
 greatest power of two, so at least half way through the program, at the price of log2(launches) copies.
 """
+
 from __future__ import annotations
 
 from collections import Counter

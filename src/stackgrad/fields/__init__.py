@@ -1,4 +1,5 @@
 """Fields: what kernels read and write. Scalar arrays, and vectors, matrices and structs over them."""
+
 from __future__ import annotations
 
 from ..dtypes import scalar_type
@@ -11,6 +12,22 @@ from .scalar import ScalarField, ScalarNdarray
 from .struct import StructField
 
 __all__ = [
-    "Array", "Backend", "Field", "Layout", "MatrixArray", "MatrixField", "MatrixNdarray", "Ndarray", "ScalarField",
-    "ScalarNdarray", "StructField", "Tensor", "convert", "field", "matrix_field", "scalar_type", "struct_field", "wrap",
-]  # fmt: skip
+    "Array",
+    "Backend",
+    "Field",
+    "Layout",
+    "MatrixArray",
+    "MatrixField",
+    "MatrixNdarray",
+    "Ndarray",
+    "ScalarField",
+    "ScalarNdarray",
+    "StructField",
+    "Tensor",
+    "convert",
+    "field",
+    "matrix_field",
+    "scalar_type",
+    "struct_field",
+    "wrap",
+]

@@ -7,6 +7,7 @@ telling is `exported`: its version is another one each time it is asked.
 On a device launches are not over when they return: `memory` waits for them, `buffer` is for those who launch, or ask
 where the memory is and how large, and elements and whole contents go through the backend.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -51,9 +52,26 @@ class Array(Exchange):
     """
 
     __slots__ = (
-        "dtype", "shape", "needs_grad", "needs_dual", "name", "buffer", "is_grad", "layout", "words", "owner",
-        "wanted", "automatic", "offset", "_grad", "_dual", "_generation", "_traced", "_companion", "__weakref__",
-    )  # fmt: skip
+        "dtype",
+        "shape",
+        "needs_grad",
+        "needs_dual",
+        "name",
+        "buffer",
+        "is_grad",
+        "layout",
+        "words",
+        "owner",
+        "wanted",
+        "automatic",
+        "offset",
+        "_grad",
+        "_dual",
+        "_generation",
+        "_traced",
+        "_companion",
+        "__weakref__",
+    )
     is_stackgrad_field = True
 
     shape: tuple[int, ...]

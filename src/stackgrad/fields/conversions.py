@@ -2,6 +2,7 @@
 
 Invariant: a conversion loses no fraction and no integer; it raises FieldError instead.
 """
+
 from __future__ import annotations
 
 import operator

@@ -2,6 +2,7 @@
 
 Invariant: a copy that is seen so does what the copy by the host does, to the last bit.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,7 @@ def copied(target: Array, source: Array, axes: Axes) -> bool:
 
 
 def matched_axes(target: Any, source: Any) -> Axes | None:
-    """How the axes of two fields of vectors or matrices match; None if they do not. A vector is a matrix of one column.
-    """
+    """How the axes of two fields of vectors or matrices match; None if they do not. A vector is a matrix of one column."""
     ours, theirs = ((*one.shape, *one.element_shape) for one in (target, source))
     if ours == theirs:
         numbers: list[int | None] = list(_in_memory(target))

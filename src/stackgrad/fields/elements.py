@@ -2,6 +2,7 @@
 
 Invariant: an element shows what the field holds now, and writing it writes the field, under the rules of field writes.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -2,6 +2,7 @@
 
 Invariant: memory that leaves without a copy is `exported` first, so that no cache trusts its content afterwards.
 """
+
 from __future__ import annotations
 
 from typing import Any

@@ -2,6 +2,7 @@
 
 A field is captured by the kernels that use it; an ndarray is an argument, its shape may differ from call to call.
 """
+
 from __future__ import annotations
 
 import enum

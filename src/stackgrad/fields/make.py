@@ -3,6 +3,7 @@
 Invariant: a field is either placed, with shape and memory, or waits for `place`; gradients that were asked for are
 placed together with their primals.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,7 @@
 Invariant: `storage` has the axes of the field and those of the element, the element's last (AOS) or first (SOA). It
 alone has memory, versions and gradients; `grad` here is a view of `storage.grad`.
 """
+
 from __future__ import annotations
 
 from typing import Any, Self

@@ -3,6 +3,7 @@
 Invariant: a field, its members and what is beside it (adjoint, tangent) have one offset, which is fixed when the field
 is placed; () means that indices begin at 0. Memory begins at the first element: only indices are shifted.
 """
+
 from __future__ import annotations
 
 import operator

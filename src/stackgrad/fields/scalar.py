@@ -1,4 +1,5 @@
 """Fields and ndarrays of scalars, and the factory `sg.field`."""
+
 from __future__ import annotations
 
 from typing import Any

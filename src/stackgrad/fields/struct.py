@@ -3,6 +3,7 @@
 Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of those
 members that have one.
 """
+
 from __future__ import annotations
 
 import operator

@@ -2,6 +2,7 @@
 
 Invariant: every use of it is a FieldError that says how to place the array; arrays that are placed pay nothing.
 """
+
 from __future__ import annotations
 
 import weakref

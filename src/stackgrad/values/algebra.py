@@ -1,4 +1,5 @@
 """What vectors and matrices can do: operators, reductions and linear algebra, the same names as inside kernels."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

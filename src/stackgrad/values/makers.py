@@ -1,4 +1,5 @@
 """Makers that hang on `sg.Matrix` and `sg.Vector`: constants, and fields, ndarrays and tensors of such elements."""
+
 from __future__ import annotations
 
 import importlib

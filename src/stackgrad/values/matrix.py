@@ -3,6 +3,7 @@
 Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if one was given, None
 for plain numbers, which take a type where they are used, as Python's do.
 """
+
 from __future__ import annotations
 
 import operator

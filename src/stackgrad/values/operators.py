@@ -3,6 +3,7 @@
 Invariant: a value without a type of its own counts as Python numbers do: beside a typed one it takes that one's type,
 as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast silently.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

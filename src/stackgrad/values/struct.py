@@ -2,6 +2,7 @@
 
 Invariant: a member that is a vector or matrix is held by value: what was assigned can change without the struct.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

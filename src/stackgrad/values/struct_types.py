@@ -3,6 +3,7 @@
 Invariant: Python's float, int and bool stay in a type until a kernel is traced or memory is made, when the defaults of
 `sg.init` say what they mean.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping

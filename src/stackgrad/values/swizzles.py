@@ -1,4 +1,5 @@
 """Names of entries of a vector: `v.x`, `v.xy`, `v.rgb`."""
+
 from __future__ import annotations
 
 ALPHABETS = ("xyzw", "rgba", "stpq", "uvw")

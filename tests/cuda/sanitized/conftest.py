@@ -1,8 +1,9 @@
 """The subset that `compute-sanitizer` watches: each kind of memory and of code once, in small grids.
 
-    compute-sanitizer --tool memcheck python -m pytest tests/cuda/sanitized -m cuda -n 0
-    compute-sanitizer --tool initcheck python -m pytest tests/cuda/sanitized -m cuda -n 0
+compute-sanitizer --tool memcheck python -m pytest tests/cuda/sanitized -m cuda -n 0
+compute-sanitizer --tool initcheck python -m pytest tests/cuda/sanitized -m cuda -n 0
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

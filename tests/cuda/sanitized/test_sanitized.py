@@ -1,4 +1,5 @@
 """One kernel of each kind, small, with results by NumPy."""
+
 from __future__ import annotations
 
 import numpy as np
