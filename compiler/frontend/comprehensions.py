@@ -32,7 +32,7 @@ def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, 
     check_items(domain)
     for item in domain:
         check_size(t.builder.next_id)
-        with t.scopes.inner(dynamic=False):
+        with t.scopes.inner(dynamic=False, apart=True):
             _bind(t, first.target, item)
             if all(_holds(t, condition) for condition in first.ifs):
                 _run(t, generators[1:], element, found)

@@ -7,7 +7,7 @@ expressions and statements live in tables that the other modules fill. A mistake
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -43,7 +43,7 @@ from .operands import (
 from .protocols import extents_type, measured, measured_hint
 from .reads import Read
 from .scope import Fixed, Namer, Scopes
-from .source import Source, condition_nodes, indexed_names, local_names
+from .source import Source, condition_nodes, indexed_names, local_names, read_names
 
 if TYPE_CHECKING:
     from .returns import Results
@@ -82,8 +82,9 @@ class Chain:
 class Activation:
     """An activation is one function being traced: the kernel, or a function inlined into it.
 
-    `stopped` holds the arrays under `stop_grad`; `indexed` the names that are indexed by something the text does not
-    fix.
+    `locals` holds the names that are local in Python, with the lines that first assign them; `read` the names that the
+    text reads; `stopped` the arrays under `stop_grad`; `indexed` the names that are indexed by something the text does
+    not fix.
     """
 
     function: FunctionType
@@ -95,14 +96,16 @@ class Activation:
     result_names: tuple[str, ...] = ()
     returns: list[ReturnSite] = field(default_factory=list)
     call_span: Span | None = None
-    locals: frozenset[str] = frozenset()
+    locals: Mapping[str, int] = field(default_factory=dict)
     conditions: frozenset[ast.AST] = frozenset()
     stopped: frozenset[str] = frozenset()
     indexed: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.locals = local_names(self.function)
+        self.locals = local_names(self.function.__code__, self.source.tree)
         self.indexed = indexed_names(self.source.tree)
+        self.read = read_names(self.source.tree)
         self.conditions = condition_nodes(self.source.tree)
 
 
@@ -124,6 +127,7 @@ class Tracer:
         self.tasks: list[Task] = []
         self.activations: list[Activation] = []
         self.poisoned: set[tuple[FunctionType, str]] = set()
+        self.told: set[tuple[FunctionType, str]] = set()
         self.frames = 0
         self.nesting = self.expressions = 0
         self.chain: Chain | None = None
@@ -156,9 +160,9 @@ class Tracer:
         context = f" (in `{name}`, called at {call.file}:{call.line})" if call else ""
         self.diagnostics.error(problem, span, context)
 
-    def warn(self, reason: str, cure: str) -> None:
-        """Record a warning at the statement being built."""
-        span = list(self.locations)[self.builder.loc]
+    def warn(self, reason: str, cure: str, node: ast.AST | None = None) -> None:
+        """Record a warning at its node, or at the statement being built."""
+        span = self.active.source.span(node) if node is not None else list(self.locations)[self.builder.loc]
         assert span is not None
         self.diagnostics.warn(reason, cure, span)
 

@@ -16,7 +16,7 @@ def append_loop(t: Tracer, task: Task) -> None:
     """Add a parallel loop to the kernel, or a serial loop and a warning if iterations pass a local to later ones."""
     found = carried(task.body, shared_locals(task.body))
     if found:
-        name = next((s for s in found if isinstance(s, n.Set)), found[0]).var
+        name = next((s for s in found if isinstance(s, n.Set)), found[0]).var.partition(".")[0]
         t.warn(
             f"the loop stores to `{name}`, which is declared outside it: its iterations run one after another",
             f"declare `{name}` inside the loop, reduce into it (`+=`, min, max), or say that this is meant with"

@@ -8,8 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from types import ModuleType
-from typing import Any
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
@@ -18,13 +16,12 @@ from .arguments import positional
 from .broadcasts import broadcast
 from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
 from .conversions import as_matrix, captured, unified
-from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .diagnostics import Problem, mistyped, syntax
 from .limits import check_count
 from .memory import declare, is_argument, load, store
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, Static, describe, integer, known, number, shape_text, static
-from .reads import NameRead, is_builtin
+from .outside import outer
 from .scope import Compound, Fixed, Reference, Variable
-from .source import MISSING, outer_name, outer_names
 
 # ---- names and constants ----------------------------------------------------------------------------------------
 
@@ -45,36 +42,7 @@ def _name(t: Tracer, node: ast.Name) -> Operand:
         return load(t, binding.place)
     if binding is not None:
         return load(t, binding)
-    return captured(t, static(outer(t, node.id), node.id))
-
-
-def outer(t: Tracer, name: str) -> Any:
-    """Return the object outside the function that a name means, and record that the name was read.
-
-    Raises:
-        Problem: there is no such object.
-        Poisoned: the unknown name was already reported.
-    """
-    function = t.active.function
-    local = name in t.active.locals
-    found = MISSING if local else outer_name(function, name)
-    if found is not MISSING:
-        if not isinstance(found, ModuleType) and not is_builtin(name, function):
-            t.reads.append(NameRead(function, name, found))
-        return found
-    # An unknown name is reported once per function.
-    if (function, name) in t.poisoned:
-        raise Poisoned
-    t.poisoned.add((function, name))
-    if name in t.scopes.expired:
-        raise syntax(
-            f"`{name}` is first assigned inside the block at line {t.scopes.expired[name]} and ends with that block",
-            f"give `{name}` a value before the block, as in `{name} = 0.0`",
-        )
-    if local:
-        raise syntax(f"`{name}` is used before it has a value", f"assign `{name}` first")
-    close = suggestion(name, [*t.scopes.visible(), *outer_names(function)])
-    raise syntax(f"the name `{name}` is not known", close or "define it before the kernel is first called")
+    return captured(t, static(outer(t, node), node.id))
 
 
 @EXPRESSIONS.row(ast.NamedExpr)

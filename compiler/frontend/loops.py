@@ -313,20 +313,23 @@ def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
     if _exits(node.body):
         _unrolled_in_scopes(t, node, items)
         return False
-    for item in items:
-        # The number of values is a good measure of the size of the kernel.
-        check_size(t.builder.next_id)
-        with t.scopes.inner(dynamic=False):
-            _bind_item(t, node, item)
-            if t.run(node.body):
-                return True
+    with t.scopes.iterations() as begin:
+        for item in items:
+            # The number of values is a good measure of the size of the kernel.
+            check_size(t.builder.next_id)
+            begin()
+            with t.scopes.inner(dynamic=False):
+                _bind_item(t, node, item)
+                if t.run(node.body):
+                    return True
     return False
 
 
 def _unrolled_in_scopes(t: Tracer, node: ast.For, items: list[Any]) -> None:
-    with t.frame() as whole, t.block() as body:
+    with t.frame() as whole, t.block() as body, t.scopes.iterations() as begin:
         for item in items:
             check_size(t.builder.next_id)
+            begin()
             with t.frame() as one, t.block() as iteration:
                 t.active.loops.append(LoopFrame("unrolled", whole, one))
                 try:

@@ -21,6 +21,7 @@ from .conversions import conform, kind_of
 from .diagnostics import Problem, syntax
 from .local_arrays import Item, choose_item, declare_array, read_item, wants_array, write_item
 from .operands import MatrixValue, Operand, Pack, StructValue
+from .outside import local_hint
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
 from .scope import Argument, Compound, Reference, Variable
 from .selections import Position, Selection, candidates_of, choose
@@ -314,10 +315,10 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
 
 def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
     """Declare a local that holds the operand and has its type: `v`, or `v.0`, `v.1`, ... for a vector."""
-    kind = kind_of(t, operand)
+    kind, own = kind_of(t, operand), t.namer.unique(local_hint(t, name))
     if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType) and wants_array(t, name, kind):
-        return Compound(kind, declare_array(t, t.namer.unique(name), kind, [t.value(i) for i in operand.items]))
-    return _declare(t, t.namer.unique(name), operand, kind)
+        return Compound(kind, declare_array(t, own, kind, [t.value(i) for i in operand.items]))
+    return _declare(t, own, operand, kind)
 
 
 def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variable | Compound:

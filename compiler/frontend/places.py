@@ -18,12 +18,13 @@ from .diagnostics import mistyped, syntax
 from .expressions import apply_binary, assign_name
 from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, refer, store
 from .operands import MatrixValue, Operand, Static, StructValue, describe, number
-from .protocols import is_any_field
+from .outside import meaningless, tell_if_unread
+from .protocols import AnyField, index_text, is_any_field
 from .scope import Compound, Fixed, Reference
 from .trees import leaves
 from .views import is_view, named
 
-__all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update", "whole_field"]
+__all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update"]
 
 
 def place(t: Tracer, node: ast.expr) -> Place:
@@ -55,9 +56,11 @@ def _named(t: Tracer, node: ast.Name) -> Place:
         return binding.place  # type: ignore[no-any-return]
     if isinstance(binding, PLACES) and not is_argument(binding):
         return binding
+    if binding is None and isinstance(node.ctx, ast.Store):
+        raise meaningless(t, node)
     operand = t.clean(node)
     if isinstance(operand, Static) and is_any_field(operand.value):
-        raise whole_field(node.id, len(operand.value.shape), node)
+        raise _whole_field(node.id, operand.value, node)
     if is_view(operand):
         raise mistyped(f"the view `{node.id}` cannot be assigned as a whole", f"write `{node.id}[i] = ...`", node)
     raise syntax(f"`{node.id}` cannot be assigned: it is {describe(operand)}", "copy it to a new local first", node)
@@ -82,10 +85,10 @@ def _refuse_twice(t: Tracer, node: ast.expr, found: Place) -> None:
         raise syntax(f"`{ast.unparse(node)}` names an entry twice and cannot be assigned", "name each entry once", node)
 
 
-def whole_field(name: str, rank: int, node: ast.AST) -> Exception:
+def _whole_field(name: str, field: AnyField, node: ast.AST) -> Exception:
     """Return the mistake of assigning a field without an index."""
-    index = ", ".join("ijklmnop"[:rank]) if rank else "None"
-    return mistyped(f"the field `{name}` cannot be assigned as a whole", f"write `{name}[{index}] = ...`", node)
+    cure = f"assign an element, `{name}[{index_text(field)}]`"
+    return mistyped(f"the field `{name}` cannot be assigned as a whole", cure, node)
 
 
 def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
@@ -101,16 +104,13 @@ def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
 
 
 def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
-    # An assignment makes the name local, although the program most likely means the field.
-    shadowed = t.active.function.__globals__.get(node.id)
-    binding = t.scopes.find(node.id)
-    if binding is None and is_any_field(shadowed):
-        raise whole_field(node.id, len(shadowed.shape), node)
     operand = sequence(t, operand)
     if is_view(operand):
         _bind_view(t, node, operand)
         return
     _refuse_objects(node, operand)
+    if t.scopes.find(node.id) is None:
+        tell_if_unread(t, node.id)
     assign_name(t, node, operand)
 
 

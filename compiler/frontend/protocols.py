@@ -276,6 +276,11 @@ def offset_of(field: AnyField) -> tuple[int, ...]:
     return found or (0,) * len(field.shape)
 
 
+def index_text(field: AnyField) -> str:
+    """An index of an element, as messages write it: `i, j`; `None` of a 0-d field."""
+    return ", ".join("ijklmnop"[: len(field.shape)]) or "None"
+
+
 def extents_type(field: FieldLike) -> Scalar:
     """Return the type of the extents of a scalar array: i32, or i64 if the array is wide."""
     if isinstance(field.shape, LaunchShape):

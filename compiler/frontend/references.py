@@ -33,7 +33,7 @@ from .operands import (
     known,
     static,
 )
-from .protocols import AnyField, is_any_field, is_field, is_matrix_field, is_struct_field, offset_of
+from .protocols import AnyField, index_text, is_any_field, is_field, is_matrix_field, is_struct_field, offset_of
 from .reads import attribute_read, item_read
 from .scope import Compound
 from .selections import Selection, select, selected, swizzle
@@ -269,7 +269,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
     rank = len(field.shape)
     found = _index_parts(t, node.slice)
     if len(found) != rank:
-        cure = f"write `{hint}[{', '.join('ijklmnop'[:rank]) if rank else 'None'}]`"
+        cure = f"write `{hint}[{index_text(field)}]`"
         if is_matrix_field(field) and len(found) == rank + len(field.element.shape):
             cure += ", and the entry after it, as in `[i][k]`"
         raise mistyped(

@@ -6,7 +6,7 @@ Invariant: a name lives from its first assignment to the end of the block that c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -113,11 +113,12 @@ class Scopes:
         return [name for names in self._chain for name in names]
 
     @contextmanager
-    def inner(self, dynamic: bool = True) -> Iterator[None]:
+    def inner(self, dynamic: bool = True, apart: bool = False) -> Iterator[None]:
         """Open a block whose names expire at its end.
 
         Args:
             dynamic: True if the launch decides if the block runs.
+            apart: True if the names of the block are not those of the function to Python.
         """
         self._chain.append({})
         self._dynamic.append(dynamic)
@@ -125,8 +126,24 @@ class Scopes:
             yield
         finally:
             self._dynamic.pop()
-            for name, (_, line) in self._chain.pop().items():
-                self.expired[name] = line
+            made = self._chain.pop()
+            if not apart:
+                self.expired.update((name, line) for name, (_, line) in made.items())
+
+    @contextmanager
+    def iterations(self) -> Iterator[Callable[[], None]]:
+        """A loop whose iterations are traced one by one, each after a call of what this gives.
+
+        What one of them ended has ended behind the loop; in the next iteration it has not been met yet.
+        """
+        before, after = dict(self.expired), dict[str, int]()
+
+        def begin() -> None:
+            after.update(self.expired)
+            self.expired = dict(before)
+
+        yield begin
+        self.expired = after | self.expired
 
 
 class Namer:

@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import linecache
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from tokenize import TokenError
@@ -270,9 +271,26 @@ def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
-def local_names(function: FunctionType) -> frozenset[str]:
-    """Return the names that Python itself treats as local to the function."""
-    return frozenset((*function.__code__.co_varnames, *function.__code__.co_cellvars))
+@lru_cache(maxsize=64)
+def local_names(code: CodeType, tree: ast.FunctionDef) -> Mapping[str, int]:
+    """Return the names that Python itself treats as local to a function, each with the line that first assigns it.
+
+    Indices of comprehensions are not among them, although some versions of Python list them too.
+    """
+    inside = {p for c in _nodes(tree) if isinstance(c, ast.comprehension) for p in ast.walk(c.target)}
+    stores = [p for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)]
+    lines: dict[str, int] = {}
+    for node in stores:
+        if node not in inside:
+            lines[node.id] = min(node.lineno, lines.get(node.id, node.lineno))
+    taken = lines.keys() | {p.arg for p in ast.walk(tree.args) if isinstance(p, ast.arg)}
+    indices = {node.id for node in stores} - taken
+    return {name: lines.get(name, tree.lineno) for name in {*code.co_varnames, *code.co_cellvars} - indices}
+
+
+def read_names(tree: ast.AST) -> frozenset[str]:
+    """Return the names that a function reads somewhere."""
+    return frozenset(p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load))
 
 
 def indexed_names(tree: ast.AST) -> frozenset[str]:

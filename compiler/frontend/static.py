@@ -13,9 +13,9 @@ from typing import Any
 
 from .context import Tracer, unpoisoned
 from .diagnostics import Poisoned, mistyped
-from .expressions import outer
 from .functions import Function
 from .operands import UNKNOWN, MatrixValue, Poison, Static, known, static
+from .outside import outer
 from .protocols import is_any_field
 from .reads import Evaluation, Inputs, is_plain, listed
 from .scope import Fixed
@@ -38,7 +38,7 @@ def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str =
     root: ast.expr = node.func
     while isinstance(root, ast.Attribute):
         root = root.value
-    if not isinstance(root, ast.Name) or t.scopes.find(root.id) is not None or root.id in t.active.locals:
+    if not isinstance(root, ast.Name) or t.scopes.find(root.id) is not None:
         return None
     target = t.expr(node.func)
     found = isinstance(target, Static) and isinstance(target.value, Function) and target.value.name == function
@@ -169,7 +169,7 @@ _KNOWN_ATTRIBUTES = frozenset(("n", "m", "shape", "dtype", "ndim"))
 def _object(t: Tracer, name: ast.Name) -> Any:
     binding = t.scopes.find(name.id)
     if binding is None:
-        return outer(t, name.id)
+        return outer(t, name)
     if isinstance(binding, Fixed):
         if isinstance(binding.operand, Poison):
             raise Poisoned

@@ -78,3 +78,11 @@ def rebuilt_program(program: m.Program, change: Callable[[Any], Any]) -> m.Progr
 def fields_used(body: Any) -> set[str]:
     """Return the names of the fields and views that a node or block reads, writes, measures or loops over."""
     return {n.field for n in walk(body) if isinstance(n, (m.Element, m.Extent, m.Over))}
+
+
+def locals_of(body: Any) -> set[str]:
+    """Names that a function of this body makes: locals, and indices of loops and comprehensions."""
+    nodes = list(walk(body))
+    found = {t.name for n in nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
+    found |= {n.name for n in nodes if isinstance(n, (m.Declare, m.Walrus, m.Comprehension))}
+    return found | {name for n in nodes if isinstance(n, m.For) for name in n.indices}

@@ -1,4 +1,4 @@
-"""Rewrite a finished program in other forms: numbers in structs, arrays as views, indices from other origins.
+"""Rewrite a finished program in other forms: numbers in structs, arrays as views, other origins and names.
 
 Every alteration takes a program of `Kernels` and returns a program that is as valid. In this way every construct that a
 program may hold meets structs, views and offsets. Most programs stay as they are.
@@ -10,6 +10,7 @@ from ..model import nodes as m
 from ..model.origins import moved
 from .deep_branches import with_deep_branches
 from .draw import Draw
+from .outer_names import with_outer_names
 from .strides import with_strides
 from .struct_fields import with_struct_fields
 from .struct_functions import with_struct_arguments
@@ -24,6 +25,8 @@ STRUCT_ARGUMENTS is a share of programs with functions, and STRIDES one of progr
 """
 DEEP_BRANCHES = 0.01
 """Share of programs with deeply nested branches; it is small because such programs take a second to compile."""
+OUTER_NAMES = 0.5
+"""Share of programs whose locals take names from outside, where there are any; most programs have none to take."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
@@ -48,7 +51,9 @@ def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
         program = with_offsets(draw, program)
     if draw.boolean(STRIDES):
         program = with_strides(draw, program)
-    return with_deep_branches(draw, program) if draw.boolean(DEEP_BRANCHES) else program
+    if draw.boolean(DEEP_BRANCHES):
+        program = with_deep_branches(draw, program)
+    return with_outer_names(draw, program) if draw.boolean(OUTER_NAMES) else program
 
 
 def with_offsets(draw: Draw, program: m.Program) -> m.Program:

@@ -1,11 +1,11 @@
-"""This module defines predicates on how a program keeps its numbers: structs, views, origins, local arrays, atomics."""
+"""This module defines predicates on how a program keeps and names its numbers: structs, views, origins, atomics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
 from ..model import nodes as m
-from ..model.walk import walk
+from ..model.walk import locals_of, walk
 from .facts import LOOPS, Facts
 
 
@@ -144,6 +144,22 @@ def _whole_numbers(f: Facts) -> bool:
     return any(isinstance(n, (m.Filled, m.Vector)) and n.dtype is not None and n.dtype.is_int for n in f.nodes)
 
 
+def _made(f: Facts) -> Iterator[set[str]]:
+    """The locals of the kernel, and of each function."""
+    kernel = f.program.kernel
+    return map(locals_of, (kernel.body, *(function.body for function in kernel.functions)))
+
+
+def _named_like_fields(f: Facts) -> bool:
+    fields = {name for field in f.program.fields for name in field.names}
+    return any(not made.isdisjoint(fields) for made in _made(f))
+
+
+def _named_like_functions(f: Facts) -> bool:
+    functions = {function.name for function in f.program.kernel.functions}
+    return any(not made.isdisjoint(functions) for made in _made(f))
+
+
 MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
     "struct": lambda f: f.has(m.Make),
     "struct changed in a loop": _member_in_loop,
@@ -166,5 +182,7 @@ MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
     "local array of integers": _whole_numbers,
     "local started in an iteration": _started,
     "extreme of one side": _extreme_of_one_side,
+    "local named like a field": _named_like_fields,
+    "local named like a function": _named_like_functions,
 }
 """Predicates by the name of their property, as in SHAPES."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from .arguments import Signature
 from .classes import BoundKernel
-from .compiler.errors import Span, StackgradError, warn
+from .compiler.errors import StackgradError, warn
 from .compiler.ir.nodes import Kernel as KernelIR
 from .compiler.ir.nodes import Param
+from .constant import CONSTANT
 from .guards import hold
 from .leaves import Misfit
 from .native import Native, Situation
@@ -26,12 +27,12 @@ from .specialise import TRACING, Specialisation, Specialisations
 from .statistics import KernelStats, stats_of
 from .streams import KEYWORD, on, without_stream
 from .text_kernels import TextKernel, kernel_from_text
+from .tracing import definition_span, frontend_options, trace_function
 from .usage import ArgumentError, KernelWarning, OptionError
 
 if TYPE_CHECKING:
     from .backends.base import Arrays, Scalars
     from .backends.launcher import Lowered
-    from .compiler.frontend.infer import FrontendOptions
     from .compiler.frontend.trace import Traced
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "definition_span",
     "kernel",
     "kernel_from_text",
+    "trace_function",
 ]
 
 P = ParamSpec("P")
@@ -61,6 +63,8 @@ class Kernel(Generic[P, R]):
     type or rank, other templates. Then the located errors of the compiler are raised. Arguments that do not fit raise a
     KernelTypeError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
 
+    is_constant: derivatives take its launches for constant, and its gradient is empty; see `sg.ad.no_grad`.
+
     Invariant: `__call__` and `grad` are slots: a call runs no Python code before the function that stands there.
     """
 
@@ -75,12 +79,14 @@ class Kernel(Generic[P, R]):
         "_table",
         "_forward",
         "_reverse",
+        "is_constant",
         *_CALLS,
     )
     is_stackgrad_kernel = True
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], is_constant: bool = False) -> None:
         self.__wrapped__ = function
+        self.is_constant = is_constant
         self.__name__ = getattr(function, "__name__", "kernel")
         self._method = False
         self._generation = -1
@@ -90,7 +96,13 @@ class Kernel(Generic[P, R]):
         self._table: Specialisations | None = None
         self._forward, self._reverse = Native(), Native()
         self._set("__call__", self._first_call)
-        self._set("grad", self._first_call_grad)
+        self._set("grad", self._launch_nothing if is_constant else self._first_call_grad)
+
+    def constant(self) -> Kernel[P, R]:
+        """The same kernel, constant to derivatives."""
+        made = Kernel(self.__wrapped__, is_constant=True)
+        made._method = self._method
+        return made
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
@@ -137,6 +149,15 @@ class Kernel(Generic[P, R]):
     def _first_call_grad(self, *args: Any, **keywords: Any) -> None:
         """Run a call of the gradient, perhaps through what stood in the slot before a trampoline did."""
         (self._call_grad if self._reverse.is_new else self.grad)(*args, **keywords)
+
+    def _launch_nothing(self, *args: Any, **keywords: Any) -> None:
+        """The gradient of a constant kernel. Raises what a launch with these arguments would."""
+        given = without_stream(keywords, is_gradient=True) if KEYWORD in keywords else keywords
+        if self._ready() is None:
+            self._table.check(args, given)  # type: ignore[union-attr]
+        else:
+            signature: Signature = self._signature  # type: ignore[assignment]
+            signature.scalars(signature.positional(args, given) if given else args)
 
     def _call(self, *args: Any, **keywords: Any) -> R:
         """Run a call that nothing stands ready for, unless a standing launch with guards fits it."""
@@ -301,7 +322,7 @@ class Kernel(Generic[P, R]):
             read_source(function)
             parameters = parameters_of(function, options, self._method)
             kinds = {p.kind for p in parameters}
-            table = Specialisations(self.__name__, parameters, options, span, self._traced)
+            table = Specialisations(self.__name__, parameters, options, span, self._traced, self.is_constant)
             self._forward.clear()
             self._reverse.clear()
             self._special, self._binding, self._table = None, None, table
@@ -309,7 +330,7 @@ class Kernel(Generic[P, R]):
                 traced = self._traced({})
                 params = [Param(a.name, a.type) for a in traced.arguments]
                 self._signature = Signature(self.__name__, params, span, table.defaults)
-                self._special = Specialisation(Program(traced.kernel, span), traced)
+                self._special = Specialisation(Program(traced.kernel, span, self.is_constant), traced)
                 self._binding = self._special.binding([])
             self._generation = RUNTIME.generation
 
@@ -319,28 +340,6 @@ class Kernel(Generic[P, R]):
         for warning in traced.warnings:
             warn(warning.render(), KernelWarning)
         return traced
-
-
-def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None = None) -> Traced:
-    """Return the trace of a function under the present settings.
-
-    `given` tells by name what the parameters that are no numbers stand for.
-    """
-    from .compiler.frontend.trace import trace
-
-    RUNTIME.tracing = True
-    try:
-        return trace(function, frontend_options(), given=given)
-    finally:
-        RUNTIME.tracing = False
-
-
-def frontend_options() -> FrontendOptions:
-    """Return the present settings, as far as they decide what a kernel means."""
-    from .compiler.frontend.infer import FrontendOptions
-
-    settings = RUNTIME.settings
-    return FrontendOptions(settings.default_fp, settings.default_ip, settings.debug, settings.bounds or settings.debug)
 
 
 @overload
@@ -360,8 +359,15 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
             raise OptionError(f"sg.kernel has no option {name!r}", "its options are pure, fastcache and graph")
     frame = sys._getframe(1)
     if function is None:
-        return lambda found: Kernel(_resolved(found, frame))
-    return Kernel(_resolved(function, frame))
+        return lambda found: _made(found, frame)
+    return _made(function, frame)
+
+
+def _made(function: Callable[..., Any], frame: FrameType | None) -> Kernel[..., Any]:
+    """The kernel of a function; a constant one of what `sg.ad.no_grad` made of a function."""
+    call, inner = getattr(function, CONSTANT, (None, function))
+    is_constant = call is function
+    return Kernel(_resolved(inner if is_constant else function, frame), is_constant)
 
 
 def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any]:
@@ -379,16 +385,3 @@ def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable
             frame.f_back if "__qualname__" in frame.f_locals else None
         )  # A class body also sees the names around it.
     return function
-
-
-def definition_span(function: Callable[..., Any]) -> Span | None:
-    """Return the `def` line of a function, or None if it has no source."""
-    from .compiler.frontend.source import read_source
-
-    try:
-        source = read_source(function)
-    except StackgradError:
-        return None
-    line = source.tree.lineno
-    text = source.lines[line - source.first_line].rstrip("\n")
-    return Span(source.file, line, source.tree.col_offset, len(text), text)

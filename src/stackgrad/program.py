@@ -49,7 +49,8 @@ def nothing(direction: int | None) -> Mapping[str, np.ndarray]:
 class Program:
     """A source kernel under the settings of one generation, lowered and compiled when it is first needed.
 
-    `span` is where the kernel is defined, for messages. The located errors of the compiler are raised at first use.
+    `span` is where the kernel is defined, for messages. `constant` is True if its launches are constant to derivatives
+    and its gradient is empty. The located errors of the compiler are raised at first use.
     """
 
     __slots__ = (
@@ -71,12 +72,14 @@ class Program:
         "_overwritten",
         "orderings",
         "guards",
+        "constant",
     )
 
-    def __init__(self, kernel: Kernel, span: Span | None = None) -> None:
+    def __init__(self, kernel: Kernel, span: Span | None = None, constant: bool = False) -> None:
         RUNTIME.ensure()
         self.kernel = kernel
         self.span = span
+        self.constant = constant
         self.generation = RUNTIME.generation
         self.has_random = any(isinstance(s, Random) for s in walk_kernel(kernel))
         self._forward: Launcher | None = None
@@ -143,6 +146,9 @@ class Program:
         return None
 
     def _need_gradients(self) -> None:
+        if self.constant:
+            reason = f"kernel {self.kernel.name} is decorated with no_grad, so its gradient is empty"
+            raise NotDifferentiable(reason, "take that of the kernel without the decorator", self.span)
         if not self.gradients:
             raise NotDifferentiable(
                 f"missing gradient: no array that kernel {self.kernel.name} uses has one",
@@ -250,22 +256,18 @@ class Program:
 
     def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
         """Return the key of the last forward launch with these arguments, so that the gradient replays its draws."""
-        try:
-            return self._draws[arguments]
-        except KeyError:
-            raise NotDifferentiable(
-                f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before",
-                "launch the kernel with the same arguments before its grad",
-                self.span,
-            ) from None
+        draws = self._draws.get(arguments)
+        if draws is None:
+            reason = f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before"
+            raise NotDifferentiable(reason, "launch the kernel with the same arguments before its grad", self.span)
+        return draws
 
 
 class Binding:
     """A program and the memory it runs on.
 
-    `arrays` has a field or a NumPy array for each array parameter and, only where it is not the field's own gradient,
-    for `x.grad`. The arrays fit their parameters: the maker of the binding has checked. `own` are arrays of one launch
-    alone. `again` launches the binding once more, with new arrays in the place of `own`.
+    `arrays` has a field or a NumPy array for each array parameter, already checked, and for `x.grad` where that is not
+    the field's own. `own` are arrays of one launch. `again` launches once more, with new arrays in the place of `own`.
     """
 
     __slots__ = (
@@ -325,6 +327,8 @@ class Binding:
         `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
         arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
         """
+        if self.program.constant:
+            return
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
         with rounded(self.halves):

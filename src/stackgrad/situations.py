@@ -127,7 +127,7 @@ class _Taken:
 
     def _are_apart(self) -> bool:
         """Return True if all leaves are different arrays, and the kernel uses none of them under another name."""
-        from .specialise import aliases, is_among
+        from .aliasing import aliases, is_among
 
         leaves = self.call.leaves
         return aliases(leaves) is None and not any(is_among(leaf, self.special.own) for leaf in leaves)

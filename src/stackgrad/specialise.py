@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .aliasing import aliases, is_among
 from .arguments import REQUIRED, arranged
 from .backends.forks import hold_while_forking
 from .backends.words import WATCHED
@@ -29,7 +30,7 @@ from .program import Binding, Program
 from .recent import Recent
 from .results import Reader
 from .session import RUNTIME
-from .stand_ins import StandIns, identity_of
+from .stand_ins import StandIns
 from .usage import KernelWarning
 
 if TYPE_CHECKING:
@@ -155,10 +156,17 @@ class Specialisations:
     """
 
     def __init__(
-        self, name: str, parameters: tuple[Parameter, ...], options: FrontendOptions, span: Span | None, trace: Tracing
+        self,
+        name: str,
+        parameters: tuple[Parameter, ...],
+        options: FrontendOptions,
+        span: Span | None,
+        trace: Tracing,
+        constant: bool = False,
     ) -> None:
         self.name = name
         self.span = span
+        self.constant = constant
         self.names = tuple(p.name for p in parameters)
         self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
         self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
@@ -205,6 +213,10 @@ class Specialisations:
         recent = recent or self._remember(objects, special, call, binding)
         if recent is not None:
             recent.remember_reverse(binding)
+
+    def check(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+        """Check the arguments of a call as a launch does, without a launch."""
+        self.bind(self._arranged(args, keywords))
 
     def _arranged(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments in the order of the parameters."""
@@ -318,7 +330,7 @@ class Specialisations:
             if not isinstance(stand_in, LaunchValue):
                 given[name] = stand_in
         traced = self.trace(given)
-        made = self.found[key] = Specialisation(Program(traced.kernel, self.span), traced)
+        made = self.found[key] = Specialisation(Program(traced.kernel, self.span, self.constant), traced)
         for owner in call.owners:
             self._depend(key, owner, made)
         return made
@@ -365,18 +377,6 @@ class Specialisations:
         return self.error(f"the parameter {self.names[at]}: {misfit.reason}", misfit.cure)
 
 
-def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Return which leaves are the same array, or the gradient of another leaf; None if all are different."""
-    first: dict[int, int] = {}
-    pattern = []
-    for position, leaf in enumerate(leaves):
-        # Even numbers stand for leaves, odd ones for their gradients; the first occurrence names later ones.
-        pattern.append(first.setdefault(identity_of(leaf), 2 * position))
-        if isinstance(leaf, Array) and leaf.needs_grad:
-            pattern.append(first.setdefault(id(leaf.grad), 2 * position + 1))
-    return None if len(first) == len(pattern) else tuple(pattern)
-
-
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
     """Return the identities of the arrays of a call, or None if an array is a view made for this call alone."""
     if any(isinstance(leaf, Foreign) and leaf.owner is not leaf.memory for leaf in leaves):
@@ -384,14 +384,9 @@ def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
     return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])
 
 
-def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
-    """Return True if a leaf, or its gradient, has one of these identities."""
-    return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))
-
-
 def _result(reader: Reader, binding: Binding, scalars: Mapping[str, Any]) -> Any:
     """Return the result of a launch to the host, after telling the watchers of this thread."""
-    if RUNTIME.words[WATCHED]:
+    if RUNTIME.words[WATCHED] and not binding.program.constant:
         own = RUNTIME.threads.own
         for seen in (*reversed(own.tapes), own.forward):
             if seen is not None and seen.before_result(binding, scalars):

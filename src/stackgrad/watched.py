@@ -6,8 +6,10 @@ derivatives are told of what the launch of another thread writes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from .constant import unrecorded, without_tangents
 from .session import RUNTIME
 
 if TYPE_CHECKING:
@@ -26,14 +28,30 @@ def launch_watched(binding: Binding, scalars: Scalars) -> bool:
         True if the kernel was launched, False if the caller must launch it.
     """
     own = RUNTIME.threads.own
-    tapes = own.tapes
-    if not tapes and own.forward is None and RUNTIME.capture is None:
+    if not own.tapes and own.forward is None and RUNTIME.capture is None:
         _announce(binding)
         return False
+    if binding.program.constant:
+        _launch_constant(binding, scalars)
+    else:
+        _launch_seen(binding, scalars)
+    return True
+
+
+def _launch_constant(binding: Binding, scalars: Scalars) -> None:
+    """Launch a kernel of `no_grad`: nobody records it, and a tape that runs its launches again runs it too."""
+    with unrecorded(True) as tapes, without_tangents():
+        _launch_seen(binding, scalars)
+    for tape in tapes:
+        tape.add_custom(None, partial(binding.again, scalars))
+
+
+def _launch_seen(binding: Binding, scalars: Scalars) -> None:
+    tapes = RUNTIME.tapes
     instead = next((found for t in tapes if (found := t.instead(binding, scalars)) is not None), None)
     if instead is not None:
         instead.launch(scalars)
-        return True
+        return
     for tape in tapes:
         tape.before_launch(binding, scalars)
     _announce(binding)
@@ -46,7 +64,6 @@ def launch_watched(binding: Binding, scalars: Scalars) -> bool:
         raise
     for tape in tapes:
         tape.after_launch(binding, scalars, draws)
-    return True
 
 
 def _announce(binding: Binding) -> None:

@@ -94,3 +94,15 @@ def test_kernels_that_are_no_functions(kernel: Any, words: str) -> None:
 def test_kernels_without_arrays() -> None:
     with pytest.raises(sg.ArgumentError, match="nothing says which shape n has"):
         sg.jax.wrap(numbers, out="n")()
+
+
+def test_a_kernel_of_no_grad_has_the_gradient_zero() -> None:
+    @sg.kernel
+    def double(a: sg.types.ndarray(sg.f64, 1), b: sg.types.ndarray(sg.f64, 1)):
+        for i in a:
+            b[i] = 2.0 * a[i]
+
+    for kernel, slope in ((double, 2.0), (sg.ad.no_grad(double), 0.0)):
+        f = sg.jax.wrap(kernel, out="b")
+        assert np.asarray(f(jnp.ones(3))).tolist() == [2.0] * 3
+        assert np.asarray(jax.grad(lambda a, f=f: f(a).sum())(jnp.ones(3))).tolist() == [slope] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import stackgrad as sg
 
@@ -18,3 +19,21 @@ def arch(request: pytest.FixtureRequest) -> str:
     """An executor, started."""
     sg.init(arch=request.param, default_fp=sg.f64)
     return request.param
+
+
+@pytest.fixture
+def outside(arch: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Globals of the test's module, to be captured: fields `x`, `loss`, `act`, `pair`, `y`, and a view `part`."""
+    x, act = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))
+    x.from_numpy(np.array([0.3, 0.4, 0.5]))
+    act.from_numpy(np.array([3.0, 4.0, 5.0]))
+    made = {
+        "x": x,
+        "act": act,
+        "y": sg.field(sg.f64, 3),
+        "loss": sg.field(sg.f64, (), needs_grad=True),
+        "pair": sg.Vector.field(2, sg.f64, shape=3, needs_grad=True),
+        "part": sg.BufferView(act, 1, 2),
+    }
+    for name, value in made.items():
+        monkeypatch.setattr(request.module, name, value, raising=False)

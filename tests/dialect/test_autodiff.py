@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pickle
-import types
 
 import numpy as np
 import pytest
@@ -271,6 +270,38 @@ def test_replaced_gradients_and_no_gradients() -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), 2 * A)
 
 
+def test_kernels_without_gradients() -> None:
+    """Above the kernel, as in the dialect, and below it; the gradient by hand is empty."""
+    x, loss = filled(needs_grad=True), real((), needs_grad=True)
+    k = squares(x, loss)
+
+    @sg.ad.no_grad
+    @sg.kernel
+    def above():
+        for i in x:
+            loss[None] += 5.0 * x[i]
+
+    @sg.kernel
+    @sg.ad.no_grad
+    def below():
+        for i in x:
+            loss[None] += 5.0 * x[i]
+
+    with sg.ad.Tape(loss):
+        k()
+        above()
+        below()
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * A)
+    above.grad()
+    below.grad()
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * A)
+    with sg.ad.FwdMode(loss, x, seed=[1.0, 1.0, 1.0]):
+        k()
+        above()
+        below()
+    assert loss.dual[None] == pytest.approx(2 * A.sum())
+
+
 def test_clear_all_gradients() -> None:
     x, y = filled(needs_grad=True, needs_dual=True), sg.Vector.field(2, sg.f64, shape=3, needs_grad=True)
     x.grad.fill(1.0)
@@ -331,45 +362,3 @@ def test_forward_mode_over_ndarrays_and_vectors() -> None:
     with sg.ad.FwdMode(loss=total, param=v, seed=np.ones((3, 2))):
         squared()
     assert total.dual[None] == 12.0
-
-
-class TorchTensor:
-    """What the runtime asks of a torch tensor on the CPU."""
-
-    __module__ = "torch"
-    is_leaf, retains_grad, device = True, False, types.SimpleNamespace(type="cpu")
-    dtype = types.SimpleNamespace(is_floating_point=True)
-
-    def __init__(self, data: np.ndarray, requires_grad: bool = False) -> None:
-        self.data, self.requires_grad, self.shape, self.ndim = data, requires_grad, data.shape, data.ndim
-        self.grad: TorchTensor | None = None
-
-    def is_contiguous(self) -> bool:
-        return bool(self.data.flags.c_contiguous)
-
-    def detach(self) -> TorchTensor:
-        return TorchTensor(self.data)
-
-    def numpy(self) -> np.ndarray:
-        assert not self.requires_grad
-        return self.data
-
-    def new_zeros(self, shape) -> TorchTensor:
-        return TorchTensor(np.zeros(shape, self.data.dtype))
-
-
-def test_a_loss_that_is_a_torch_tensor() -> None:
-    x, loss = TorchTensor(A.copy(), requires_grad=True), TorchTensor(np.zeros(1), requires_grad=True)
-
-    @sg.kernel
-    def k(x: sg.types.ndarray(dtype=sg.f64, ndim=1), loss: sg.types.ndarray(dtype=sg.f64, ndim=1)):
-        for i in x:
-            loss[0] += x[i] ** 2
-
-    for tapes in (1, 2):
-        with sg.ad.Tape(loss):
-            k(x, loss)
-        assert loss.data[0] == A @ A
-        np.testing.assert_allclose(x.grad.data, tapes * 2 * A)
-    with pytest.raises(sg.UsageError), sg.ad.Tape(TorchTensor(np.zeros(1))):
-        pass

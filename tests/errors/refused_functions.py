@@ -24,16 +24,37 @@ def replaced_by_nothing():
     yield sg.ad.grad_replaced(plain).grad
 
 
-@case(sg.TapeError, "no_grad decorates Python functions, and square is a kernel", "square", cure="that calls square")
+@case(
+    sg.TapeError, "grad_replaced decorates Python functions, and square is a kernel", "square", cure="that calls square"
+)
 def decorated_kernel():
     x, _, loss, square, total, _ = square_and_total()
-    yield lambda: sg.ad.no_grad(square)  # here
+    yield lambda: sg.ad.grad_replaced(square)  # here
 
-    @sg.ad.no_grad
+    @sg.ad.grad_replaced
     def calls():
         square()
 
-    assert taped(loss, x, calls, total).tolist() == [0.0, 0.0, 0.0]
+    @sg.ad.grad_for(calls)
+    def gradient():
+        square.grad()
+
+    assert taped(loss, x, calls, total).tolist() == [1.0, 2.0, 4.0]
+
+
+@case(
+    sg.NotDifferentiable,
+    "kernel square is decorated with no_grad, so its gradient is empty",
+    "square",
+    cure="without the decorator",
+)
+def gradient_of_a_constant_kernel():
+    x, _, loss, square, total, _ = square_and_total()
+    constant = sg.ad.no_grad(square)
+    yield constant.lowered_grad
+
+    constant.grad()
+    assert square.lowered_grad() and taped(loss, x, square, constant, total).tolist() == [0.0, 0.0, 0.0]
 
 
 @case(sg.TapeError, "grad_replaced decorates functions, not int", cure="above a `def`")

@@ -87,14 +87,32 @@ def index_that_shadows():
         x[i] = 1.0
 
 
-@mistake(KernelTypeError, "the field `x` cannot be assigned as a whole", "x", "`x[i] = ...`")
-def assigned_field():
-    x = 1.0  # here
-
-
-@mistake(KernelSyntaxError, "`zero` is used before it has a value", "zero")
+@mistake(KernelSyntaxError, "`zero` is used before it has a value", "zero", "`zero[None]` for an element")
 def augmented_field():
     zero += 1.0  # here
+
+
+@mistake(KernelSyntaxError, "`FACTOR` is used before it has a value", "FACTOR", "assign `FACTOR` first")
+def augmented_number():
+    FACTOR += 1.0  # here
+
+
+@mistake(KernelSyntaxError, "`grid` is first assigned inside the block at line", "grid", "or the local another name")
+def field_after_a_local_of_its_name():
+    for i in range(3):
+        if i > 0:
+            grid = 1.0
+        x[i] = grid[i, 0]  # here
+
+
+@mistake(
+    KernelTypeError,
+    "a local holds numbers, vectors, matrices and structs, not the field `zero`",
+    "n = zero",
+    "index it",
+)
+def field_as_a_local():
+    n = zero  # here
 
 
 # ---- elements ---------------------------------------------------------------------------------------------------

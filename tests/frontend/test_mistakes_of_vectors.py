@@ -1,4 +1,4 @@
-# ruff: noqa: F841 - locals that only hold a mistake
+# ruff: noqa: F823, F841 - locals that only hold a mistake
 """One mistake with vectors, matrices or structs in a kernel, one located error with its cure."""
 
 from __future__ import annotations
@@ -285,9 +285,9 @@ def large_array_as_a_number():
     x[0] = BIG + 1.0  # here
 
 
-@mistake(KernelTypeError, "the field `w` cannot be assigned as a whole", "w", "w[i]")
-def whole_field_of_vectors():
-    w = 0.0  # here
+@mistake(KernelSyntaxError, "`w` is used before it has a value", "w", "`w[i]` for an element of the field")
+def updated_field_of_vectors():
+    w += 1.0  # here
 
 
 @mistake(KernelTypeError, "the field `w` has no gradient", "w.grad", "needs_grad")

@@ -15,7 +15,7 @@ import pytest
 import stackgrad as sg
 from frontend_support import DOUBLE, execute, failure, integers, marked, real, traced
 from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError
-from stackgrad.compiler.frontend.source import read_source
+from stackgrad.compiler.frontend.source import local_names, read_source
 from stackgrad.compiler.frontend.trace import trace
 
 x = real(1, 2, 3)
@@ -234,3 +234,20 @@ def test_annotations_of_python_and_numpy() -> None:
         x[0] = a + b + c + d + e
 
     assert [a.type for a in traced(k).arguments] == [sg.f64, sg.i32, sg.u1, sg.f32, sg.i64]
+
+
+def test_locals_have_the_line_that_first_assigns_them() -> None:
+    """Indices of comprehensions are none of them, in versions of Python that list them too."""
+
+    def function(a, *rest):
+        b = [c for c in a]
+        d, (e, *f) = b, rest
+        for g in (h := d):
+            d += g
+        c1 = [h for h in e]
+        return c1, f, h
+
+    source, code = read_source(function), function.__code__
+    with_index = code.replace(co_varnames=(*code.co_varnames, "c"), co_nlocals=code.co_nlocals + 1)
+    found = {name: line - source.first_line for name, line in local_names(with_index, source.tree).items()}
+    assert found == {"a": 0, "rest": 0, "b": 1, "d": 2, "e": 2, "f": 2, "g": 3, "h": 3, "c1": 5}

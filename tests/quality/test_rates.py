@@ -101,6 +101,8 @@ LEAST: dict[str, float] = {
     "local started in an iteration": 0.06,
     "extreme of one side": 0.035,
     "deep branches": 0.003,
+    "local named like a field": 0.02,
+    "local named like a function": 0.02,
 }
 
 

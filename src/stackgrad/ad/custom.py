@@ -6,58 +6,30 @@ they are not recorded. Each decorator works on functions and, in classes, on met
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..session import RUNTIME, Watcher
+from ..classes import BoundKernel
+from ..constant import CONSTANT, unrecorded, without_tangents
+from ..kernels import Kernel
 from ..usage import TapeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@contextmanager
-def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
-    """Watch launches inside the `with` block without recording them. Yield the tapes that would have recorded them.
-
-    Args:
-        constant: True if what the launches and the host write is constant to the tapes; False if the function has its
-            own gradient.
-    """
-    tapes = [tape for tape in RUNTIME.tapes if tape.recording]
-    # The call is inside another such function, or a tape runs backward.
-    if not tapes or not RUNTIME.tapes[-1].recording:
-        yield []
-        return
-    for tape in tapes:
-        tape.before_custom()
-    for tape in tapes:
-        tape.recording, tape.constant = False, constant
-    try:
-        yield tapes
-    finally:
-        for tape in tapes:
-            tape.recording = tape.constant = True
-
-
-@contextmanager
-def without_tangents() -> Iterator[None]:
-    """Make what launches inside the `with` block write constant to forward mode."""
-    mode = RUNTIME.forward
-    if mode is None or mode.constant:
-        yield
-        return
-    mode.constant = True
-    try:
-        yield
-    finally:
-        mode.constant = False
-
-
 def no_grad(function: F) -> F:
-    """Exclude the launches of a function from gradients; use it as a decorator. To a tape its results are constants."""
-    _check_function(function, "no_grad")
+    """Exclude the launches of a function or kernel from derivatives; use it as a decorator.
+
+    What the function writes is constant to tapes and to forward mode. Applied to a kernel, above or below `@sg.kernel`
+    and also in classes, it returns a kernel with an empty gradient: `k.grad(...)` checks its arguments and changes
+    nothing. The original kernel keeps its gradient.
+    """
+    if isinstance(function, BoundKernel):
+        return BoundKernel(function.__func__.constant(), function.__self__)  # type: ignore[return-value]
+    if isinstance(function, Kernel):
+        return function.constant()  # type: ignore[return-value]
+    _check_callable(function, "no_grad")
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -67,6 +39,7 @@ def no_grad(function: F) -> F:
             tape.add_custom(None, lambda: call(*args, **kwargs))
         return result
 
+    setattr(call, CONSTANT, (call, function))
     return call  # type: ignore[return-value]
 
 
@@ -133,10 +106,13 @@ def custom_gradient(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_function(function: object, decorator: str) -> None:
-    """Raise TapeError if what is decorated is a kernel, or no function."""
-    if getattr(function, "is_stackgrad_kernel", False):
-        name = getattr(function, "__name__", "it")
+    if isinstance(function, (Kernel, BoundKernel)):
+        name = function.__name__
         cure = f"write a Python function that calls {name}, and decorate that"
         raise TapeError(f"{decorator} decorates Python functions, and {name} is a kernel", cure)
+    _check_callable(function, decorator)
+
+
+def _check_callable(function: object, decorator: str) -> None:
     if not callable(function):
         raise TapeError(f"{decorator} decorates functions, not {type(function).__name__}", "put it above a `def`")

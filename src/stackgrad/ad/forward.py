@@ -43,9 +43,9 @@ class FwdMode:
             run()
 
     A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` returns it. What the
-    host writes inside, or a function of `no_grad`, is constant and has no tangent, as it has no adjoint on a tape. What
-    no launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0 again; duals
-    that fields did not have before, losses and parameters apart, are dropped.
+    host or a function or kernel of `no_grad` writes inside is constant and has no tangent, as it has no adjoint on a
+    tape. What no launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0
+    again; duals that fields did not have before, losses and parameters apart, are dropped.
 
     Args:
         loss: A field or ndarray, or a list of them.

@@ -50,8 +50,8 @@ class Tape(Again):
     outer tape clears the gradients again before its own backward pass, and must have been made with
     clear_gradients=True. A tape is entered once; `replay()` runs its launches again.
 
-    What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions of `no_grad`
-    write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
+    What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions and kernels
+    of `no_grad` write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
 
     Args:
         loss: A field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list
