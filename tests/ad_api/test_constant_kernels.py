@@ -98,6 +98,8 @@ def test_both_orders(p: Program) -> None:
     for look in (above, below, with_options, sg.ad.no_grad(above)):
         assert isinstance(look, sg.Kernel) and look.__name__ in ("above", "below", "with_options")
         assert p.gradients(p.square, p.total, look)[0] == [2, 4, 6]
+        look.grad()
+        assert p.x.grad.to_numpy().tolist() == [2, 4, 6]
         assert p.tangent(p.square, p.total, look) == 12
 
 

@@ -270,38 +270,6 @@ def test_replaced_gradients_and_no_gradients() -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), 2 * A)
 
 
-def test_kernels_without_gradients() -> None:
-    """Above the kernel, as in the dialect, and below it; the gradient by hand is empty."""
-    x, loss = filled(needs_grad=True), real((), needs_grad=True)
-    k = squares(x, loss)
-
-    @sg.ad.no_grad
-    @sg.kernel
-    def above():
-        for i in x:
-            loss[None] += 5.0 * x[i]
-
-    @sg.kernel
-    @sg.ad.no_grad
-    def below():
-        for i in x:
-            loss[None] += 5.0 * x[i]
-
-    with sg.ad.Tape(loss):
-        k()
-        above()
-        below()
-    np.testing.assert_allclose(x.grad.to_numpy(), 2 * A)
-    above.grad()
-    below.grad()
-    np.testing.assert_allclose(x.grad.to_numpy(), 2 * A)
-    with sg.ad.FwdMode(loss, x, seed=[1.0, 1.0, 1.0]):
-        k()
-        above()
-        below()
-    assert loss.dual[None] == pytest.approx(2 * A.sum())
-
-
 def test_clear_all_gradients() -> None:
     x, y = filled(needs_grad=True, needs_dual=True), sg.Vector.field(2, sg.f64, shape=3, needs_grad=True)
     x.grad.fill(1.0)
