@@ -15,6 +15,7 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt, Task, Value
 from ....compiler.ir.ops import OPS
 from ....compiler.ir.walk import operands, results, walk
+from ....compiler.passes.index_checks import index_checks
 from .uniform import Uniformity
 
 LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Random, n.Local, n.Get, n.Set, n.If)
@@ -92,7 +93,9 @@ def selection(task: Task, linear: bool) -> Selection | None:
     u = Uniformity(task, linear)
     gate = _gate(task.body, u)
     before, after = _opened(task.body, gate)
-    deciding = (_slice(before, [gate.cond]) if gate else None) or ()
+    deciding = _deciding(task, gate, before, after) if gate else ()
+    if deciding is None:
+        gate, before, after, deciding = None, (), task.body, ()
     loops, counting = _loops(replace(task, body=(*before, *after)), linear)
     if gate is None and not loops:
         return None
@@ -121,6 +124,36 @@ def _gate(body: Block, u: Uniformity) -> Gate | None:
     if found is None or not _depends_on_data(found, u):
         return None
     return gate if _is_heavy(loud) else None
+
+
+def _deciding(task: Task, gate: Gate, before: Block, after: Block) -> Block | None:
+    """Return the statements that a scan runs: those that the gate follows from, and those whose index may be outside.
+
+    An iteration whose gate is closed runs the silent statements of the body, so a load among them may end the launch
+    although nobody uses its value. The scan runs such a load too, which costs a comparison.
+
+    Args:
+        task: Task whose exits are lowered.
+        gate: Gate of the task.
+        before: Statements ahead of the gate's first if.
+        after: Statements behind them, with the gate open.
+
+    Returns:
+        The statements in order, or None if the task can have no scan: not all of them are light, or a load behind the
+        gate's first if may be outside.
+    """
+    found = _slice(before, [gate.cond])
+    known = {id(s) for s in walk(found or ())}
+    opened = {id(s) for stmt in task.body if gate.guards(stmt) for s in walk((stmt,))}
+    loads = [s for s in walk(task.body) if isinstance(s, n.Load) and id(s) not in known | opened]
+    if found is None or not loads:
+        return found
+    checks = index_checks(task, hoist=False, learns=False)
+    astray = [s for s in loads if checks.of(s)]
+    behind = {id(s) for s in walk(after)}
+    if any(id(s) in behind for s in astray):
+        return None
+    return _slice(before, [gate.cond, *(s.result for s in astray)])
 
 
 def _is_silent(stmt: Stmt) -> bool:
