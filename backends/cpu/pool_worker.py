@@ -1,4 +1,7 @@
-"""What a worker thread of the pool runs, as LLVM IR: part of the template of `pool_code`, which has the globals."""
+"""This module contains the LLVM IR that a worker thread of the pool runs.
+
+The text is a part of the template of `pool_code`, which defines the globals that the text uses.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Decide which iterations of a task a thread of a GPU runs together, so that their loads are in flight together.
 
-y[i] = x[i]        a = x[i];  b = x[i + T];  ..;  y[i] = a;  y[i + T] = b;  ..        T: the number of threads
+    y[i] = x[i]    →    a = x[i];  b = x[i + T];  ..;  y[i] = a;  y[i + T] = b;  ..
+
+T is the number of threads.
 """
 
 from __future__ import annotations

@@ -137,19 +137,19 @@ def end_deferred(e: Any, ends: Deferred) -> None:
 
 
 def limit_of(e: Any, stmt: n.Within) -> ir.Value:
-    """The extent of a `within` in 64 bits, or a vector of them. A negative one has nothing inside, as 0 has."""
+    """Return the extent of a `within` in 64 bits for each lane, with 0 in place of a negative extent."""
     return not_negative(e, e.index(stmt.extent))
 
 
 def not_negative(e: Any, number: ir.Value) -> ir.Value:
-    """A number of 64 bits, or 0 in the place of a negative one."""
+    """Return a number of 64 bits, or 0 if the number is negative."""
     zero = e.const(number, 0)
     found: ir.Value = e.b.select(e.b.icmp_signed("<", number, zero), zero, number)
     return found
 
 
 def extent_before(e: Any, check: LoopCheck) -> ir.Value:
-    """What is compared with before a loop."""
+    """Return the extent that the indices of a loop are compared with before the loop runs."""
     if check.extent is not None:
         return not_negative(e, value_of(e, check.extent))
     assert not isinstance(check.stmt, n.Within)

@@ -50,7 +50,7 @@ def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
 
 
 def _note(e: Emitter, stray: ir.Value) -> None:
-    """Of a function that ends no launch."""
+    """Store that an index was outside, if the function itself cannot end the launch."""
     if e.strayed is not None:
         e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
 

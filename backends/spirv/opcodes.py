@@ -8,7 +8,7 @@ VERSION = 0x00010500
 
 
 def _numbered(text: str) -> dict[str, int]:
-    """A table written as `name number, name number`."""
+    """Return the numbers by name of a table that is written as `name number, name number`."""
     return {name: int(number) for name, number in map(str.split, text.split(","))}
 
 

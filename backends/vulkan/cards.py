@@ -1,4 +1,4 @@
-"""Cards: the physical devices that the driver knows, what each can do, and which one is chosen."""
+"""This module describes the physical devices that the driver knows, and chooses the device to use."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..spirv.emit import Features
 from ..spirv.quirks import quirks_of
 
 CHOICE = "STACKGRAD_VULKAN_DEVICE"
-"""Part of the name of the device to use, or its number."""
+"""Name of the environment variable that holds the number of the device to use, or a part of its name."""
 
 API = 1 << 22 | 2 << 12
 """Vulkan 1.2."""
 
 _KINDS = {2: 0, 1: 1, 3: 2, 4: 3}
-"""Discrete, integrated, virtual, CPU: in this order."""
+"""Rank of each kind of device by Vulkan's number: discrete GPUs, integrated GPUs, virtual GPUs, CPUs."""
 
 _PREFIXES = ("shader", "buffer", "storage", "timeline")
 _MODES = ("SignedZeroInfNanPreserve", "DenormPreserve", "RoundingModeRTE")
 _MOST_BUFFERS = 64
-"""Storage buffers of a shader: what a descriptor set is made for. Kernels with more arrays let some share one."""
+"""Maximum number of storage buffers in a descriptor set. Arrays of kernels with more arrays share buffers."""
 
 CURE = "install a Vulkan driver (`apt-get install mesa-vulkan-drivers` brings lavapipe, which runs on CPUs)"
-"""Of there being no card."""
+"""Cure of the error that there is no device."""
 
 _RAW = {
     "int8": ("shaderInt8", "storageBuffer8BitAccess"),
@@ -39,14 +39,14 @@ _RAW = {
     "subgroups": ("subgroups",),
     "wide_subgroups": ("shaderInt64", "subgroups", "shaderSubgroupExtendedTypes"),
 }
-"""Features of kernels, and those of the driver that make one up."""
+"""The features of the driver that each feature of kernels needs."""
 
 MASKABLE = (*_RAW, "modes")
-"""Names of what a device can be opened without."""
+"""Names of the features that a device can be opened without."""
 
 
 class Absent(DeviceError):
-    """There is no device to use: the reason, and the cure."""
+    """Report that there is no device to use, with the reason and a cure."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(f"{reason}; cure: {cure}")
@@ -55,10 +55,20 @@ class Absent(DeviceError):
 
 @dataclass(frozen=True)
 class Card:
-    """A physical device: its handle, name, kind (4: a CPU), version, features by name, and what is missing of it.
+    """Represent a physical device.
 
-    storage_buffers: how many a shader may have; reach: bytes of one that it sees; alignment: of where one begins.
-    vendor: its number.
+    Attributes:
+        handle: Handle of the driver.
+        name: Name of the device.
+        kind: Vulkan's number of the kind of device; 4 is a CPU.
+        version: Version of Vulkan that the device supports.
+        has: Names of the features of the driver that the device has.
+        modes: Controls of floating-point numbers, each with the width in bits of a type for which it exists.
+        missing: What the device lacks to be used at all.
+        storage_buffers: Maximum number of storage buffers of a shader.
+        reach: Number of bytes of a storage buffer that a shader can access.
+        alignment: Alignment in bytes of the beginning of a storage buffer.
+        vendor: Number of the vendor.
     """
 
     handle: Any
@@ -75,11 +85,12 @@ class Card:
 
     @property
     def is_cpu(self) -> bool:
+        """Return True if the device runs kernels on the CPU."""
         return self.kind == 4
 
     @property
     def features(self) -> Features:
-        """What kernels may use."""
+        """Return the features that kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
         quirks = quirks_of(self.name, self.vendor, self.modes)
         return Features(
@@ -87,7 +98,11 @@ class Card:
         )
 
     def without(self, masked: Sequence[str]) -> Card:
-        """The card as if it lacked these features. Raises DeviceError for a name that is none."""
+        """Return the card as if it lacked these features.
+
+        Raises:
+            DeviceError: a name is not the name of a feature.
+        """
         for name in masked:
             if name not in MASKABLE:
                 raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(MASKABLE)}")
@@ -99,13 +114,13 @@ class Card:
 
 
 def _fields(vk: Any, record: Any) -> set[str]:
-    """Names of the features that are on in a record."""
+    """Return the names of the features that are on in a record."""
     names = [name for name, _ in vk.ffi.typeof(record).fields]
     return {name for name in names if name.startswith(_PREFIXES) and getattr(record, name)}
 
 
 def card_of(vk: Any, handle: Any) -> Card:
-    """What the driver says of a physical device."""
+    """Return the card of a physical device, as the driver describes it."""
     properties = vk.vkGetPhysicalDeviceProperties(handle)
     version = properties.apiVersion
     text = f"{version >> 22}.{version >> 12 & 0x3FF}.{version & 0xFFF}"
@@ -139,7 +154,7 @@ def card_of(vk: Any, handle: Any) -> Card:
 
 
 def _subgroups(vk: Any, handle: Any) -> set[str]:
-    """The word "subgroups" if those of compute shaders choose one of their threads, add up and tell all."""
+    """Return {"subgroups"} if compute shaders can elect, add up and ballot over a subgroup, else an empty set."""
     found = vk.VkPhysicalDeviceVulkan11Properties()
     vk.vkGetPhysicalDeviceProperties2(handle, vk.VkPhysicalDeviceProperties2(pNext=found))
     wanted = (
@@ -158,7 +173,16 @@ def _modes(vk: Any, handle: Any) -> tuple[tuple[str, int], ...]:
 
 
 def choose(cards: Sequence[Card], wanted: str = "") -> Card:
-    """The card to use: that of the wanted number or name, else the first of the best kind. Raises Absent."""
+    """Return the card to use.
+
+    Args:
+        cards: Cards of all devices, in the order of the driver.
+        wanted: Number of a device in this order, or a part of its name; if empty, the first card of the best kind
+            is chosen.
+
+    Raises:
+        Absent: there is no such device, or it cannot run kernels.
+    """
     if wanted:
         found = [c for k, c in enumerate(cards) if wanted == str(k) or wanted.lower() in c.name.lower()]
         if not found:

@@ -333,7 +333,7 @@ class Tracer:
         return self.value(operand, infer.index_type(dtype))
 
     def within(self, index: Value, extent: int | Value, message: str) -> Value:
-        """The index, of which the launch makes sure that it is below the extent, and not negative."""
+        """Emit a check that the index is from 0 to `extent` - 1, if the option `bounds` is on; return the index."""
         if not self.options.bounds:
             return index
         limit = extent if isinstance(extent, Value) else self.builder.const(extent, i32)

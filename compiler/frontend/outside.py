@@ -1,8 +1,9 @@
-"""Names that mean something outside of a function, also where the function makes a local of the same name later on.
+"""This module finds the objects outside of a function that its names mean, also if a name becomes a local later.
 
-In Python a name that a function assigns is its local everywhere, and cannot be read before. Programs of the dialect do
-read what it means outside until then; they get that, with a warning. Invariant: what a name means outside is read, and
-recorded, only where no local of that name has been made, in this block or in one that has ended.
+In Python, a name that a function assigns is a local everywhere in the function and cannot be read before it is
+assigned. Programs of the dialect do read such a name before; there it means the object outside, and a warning is given.
+Invariant: the object outside is read, and recorded, only where no local of that name has been made, neither in an
+enclosing block nor in a block that has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from .source import MISSING, outer_name, outer_names
 
 
 def outer(t: Tracer, node: ast.Name) -> Any:
-    """The object outside the function that a name means. Raises KernelSyntaxError if there is none."""
+    """Return the object outside the function that a name means.
+
+    Raises:
+        KernelSyntaxError: there is no such object, or a local of this name has ended.
+        Poisoned: the error was raised before for this name.
+    """
     function, name = t.active.function, node.id
     found = outer_name(function, name)
     is_local = name in t.active.locals
@@ -33,7 +39,7 @@ def outer(t: Tracer, node: ast.Name) -> Any:
 
 
 def _tell_of_local(t: Tracer, node: ast.Name) -> None:
-    """Warn, once for each name of a function, that Python would not read it here."""
+    """Warn, once for each name of a function, that Python would not read the object outside here."""
     key = t.active.function, node.id
     if key in t.told:
         return
@@ -48,12 +54,12 @@ def _tell_of_local(t: Tracer, node: ast.Name) -> None:
 
 
 def local_hint(t: Tracer, name: str) -> str:
-    """What the IR calls a local: an array that the program calls the same keeps that name."""
+    """Return the name of a local in the IR; it differs from the name of a field that the program can also name."""
     return f"{name}.local" if is_any_field(outer_name(t.active.function, name)) else name
 
 
 def tell_if_unread(t: Tracer, name: str) -> None:
-    """Warn of a new local that nothing reads, and that is named like a field: the field may be meant."""
+    """Warn of a new local that nothing reads and that is named like a field: the user may mean the field."""
     found, around = outer_name(t.active.function, name), t.active.function.__name__
     if is_any_field(found) and name not in t.active.read:
         t.warn(
@@ -63,7 +69,11 @@ def tell_if_unread(t: Tracer, name: str) -> None:
 
 
 def meaningless(t: Tracer, node: ast.Name) -> Problem:
-    """The mistake of using a name that stands for nothing here, said once; raises Poisoned after that."""
+    """Return the error for a name that means nothing at this place.
+
+    Raises:
+        Poisoned: the error was returned before for this name.
+    """
     function, name = t.active.function, node.id
     if (function, name) in t.poisoned:
         raise Poisoned
@@ -86,7 +96,8 @@ def _cure_of_early_use(function: FunctionType, name: str) -> str:
 
 
 def _ended(t: Tracer, node: ast.Name) -> Problem:
-    """The local was made in a block that may have run or not, so neither it nor what is outside is meant for sure."""
+    """Return the error for a name whose local was made in a block that has ended."""
+    # The block may not have run, so the name may mean the local or the object outside.
     function, name = t.active.function, node.id
     cure = f"give `{name}` a value before the block, as in `{name} = 0.0`"
     if outer_name(function, name) is not MISSING and not is_builtin(name, function):

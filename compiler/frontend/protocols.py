@@ -277,7 +277,7 @@ def offset_of(field: AnyField) -> tuple[int, ...]:
 
 
 def index_text(field: AnyField) -> str:
-    """An index of an element, as messages write it: `i, j`; `None` of a 0-d field."""
+    """Return the index of an element as messages write it: `i, j` for a field of two axes, `None` for a 0-d field."""
     return ", ".join("ijklmnop"[: len(field.shape)]) or "None"
 
 

@@ -132,9 +132,9 @@ class Scopes:
 
     @contextmanager
     def iterations(self) -> Iterator[Callable[[], None]]:
-        """A loop whose iterations are traced one by one, each after a call of what this gives.
+        """Trace a loop iteration by iteration. Yield a function to call at the beginning of each iteration.
 
-        What one of them ended has ended behind the loop; in the next iteration it has not been met yet.
+        A local that ends in one iteration has ended after the loop, but does not exist yet in the next iteration.
         """
         before, after = dict(self.expired), dict[str, int]()
 

@@ -79,6 +79,7 @@ class Builder:
         return out
 
     def within(self, index: Value, extent: Value, message: str) -> Value:
+        """Emit an index that ends the launch with a message unless it is from 0 to `extent` - 1; return its value."""
         out = self.fresh(index.type)
         self.emit(n.Within(out, index, extent, message, loc=self.loc))
         return out

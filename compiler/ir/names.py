@@ -1,6 +1,8 @@
 """This module names the parameters that the compiler adds to a kernel for an array, and shows them in messages.
 
-x  →  $x.marks0  →  x
+    x  →  $x.marks0  →  x
+
+The first arrow is `added`, the second is `shown`.
 """
 
 from __future__ import annotations

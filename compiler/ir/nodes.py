@@ -154,7 +154,7 @@ class BitCast(Stmt):
 
 @statement
 class Within(Stmt):
-    """The index itself: one that is not from 0 to `extent` - 1 ends the launch with the message, see `texts.about`."""
+    """This statement results in the index; if it is not from 0 to `extent` - 1, the launch ends, see `texts.about`."""
 
     FORM = "{result} = within {index}, {extent}, {message}"
     result: Value = result()

@@ -113,6 +113,6 @@ def _use(value: Value) -> str:
 
 
 def headline(stmt: Stmt) -> str:
-    """The first line of a statement for a message, which itself says what a `within` says."""
+    """Return the first line of a statement as error messages show it; a `within` is shown without its message."""
     text = print_statement(stmt).splitlines()[0]
     return text.partition(', "')[0] if isinstance(stmt, Within) else text

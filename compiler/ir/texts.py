@@ -1,8 +1,8 @@
 """This module defines the text that a `print` makes of its template and its values.
 
-"x = {}, y = {:.3f}"   a place for each value, with Python's format or, without a format, in the shortest form
-                       that reads back as the same value of its type
-"...{;}"               no newline at the end
+    "x = {}, y = {:.3f}"   a place for each value, with Python's format or, without a format, in the shortest form
+                           that reads back as the same value of its type
+    "...{;}"               no newline at the end
 
 The module also makes the message of an index that is outside.
 """

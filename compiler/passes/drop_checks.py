@@ -1,12 +1,13 @@
-"""Drops comparisons of positions that are proved to be inside: the index stands in the place of what was compared.
+"""Drop each `within` whose index is proved to be inside: the index takes the place of its result.
 
     for %0 in 0 .. 3 {                     for %0 in 0 .. 3 {
       %2: i32 = within %0, %1              %3: u1 = cmp_eq %0, %4
       %3: u1 = cmp_eq %2, %4             }
     }
 
-Loops, branches and constants prove, other accesses do not: what a kernel, or its gradient, does not need of them goes
-later, and with it what they would have found. What is left is decided again when code is made, see `index_checks`.
+The proofs use loops, branches and constants, but no other access: a later pass may remove an access that the kernel or
+its gradient does not need, and the check of its index with it. The checks that are left are examined again when code is
+generated, see `index_checks`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .rewrite import Rewriter
 
 
 def drop_checks(kernel: Kernel) -> Kernel:
-    """The kernel without what is proved; the same object if there is nothing to prove, or it cannot be."""
+    """Return the kernel without the checks that are proved; the same object if no check is proved."""
     if not any(isinstance(stmt, n.Within) for stmt in walk_kernel(kernel)):
         return kernel
     return _Dropper(kernel).run()

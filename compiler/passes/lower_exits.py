@@ -91,7 +91,7 @@ class _Lowering(Fresh):
         return self._guarded(lowered, guards) if guards else lowered
 
     def _temporary(self, base: str) -> str:
-        """A name for a temporary that no memory of the kernel has: its exits may have been lowered before."""
+        """Return a name for a temporary that no memory of the kernel has, even if its exits were lowered before."""
         names = (f"{base}.{k}" if k else base for k in itertools.count())
         name = next(name for name in names if name not in self.memory)
         self.memory.add(name)

@@ -17,7 +17,7 @@ from ..ir.walk import kept_block, map_blocks, walk_kernel
 
 
 def number_draws(kernel: Kernel) -> Kernel:
-    """Number the draws of a kernel of any stage; the stage stays the same."""
+    """Give each draw the number of its task in a kernel of any stage; the stage stays the same."""
     if not any(isinstance(s, n.Random) for s in walk_kernel(kernel)):
         return kernel
     return replace(kernel, tasks=tuple(replace(t, body=_block(t.body, i)) for i, t in enumerate(kernel.tasks)))

@@ -1,6 +1,8 @@
 """This pass gives a trip count to every loop whose reverse needs one: while loops, and for loops that may stop early.
 
-while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
+    while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
+
+Loops that have a trip count already stay as they are.
 """
 
 from __future__ import annotations

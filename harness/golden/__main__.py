@@ -1,7 +1,9 @@
 """This command writes the digests of all generated code to a file, and compares two such files.
 
-python -m stackgrad.harness.golden write FILE [--only FILE[:KERNEL] ...] [--every N] [--jobs N] [--texts DIR]
-python -m stackgrad.harness.golden compare BASE HEAD [--texts BASE_DIR HEAD_DIR] [--most N] [--names]
+    python -m stackgrad.harness.golden write FILE [--only FILE[:KERNEL] ...] [--every N] [--jobs N] [--texts DIR]
+    python -m stackgrad.harness.golden compare BASE HEAD [--texts BASE_DIR HEAD_DIR] [--most N] [--names]
+
+The exit status of `compare` is 1 if the files differ.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .run import all_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """This function runs the command.
+    """Run the command.
 
     Returns:
         The exit status: 0 if all is well, 1 if records differ, 2 if the command cannot be carried out.

@@ -96,7 +96,7 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 
 
 def text_reader() -> Callable[[str], list[Any]]:
-    """This function gives the reader of .kir files, which belongs to the tests.
+    """Return the reader of .kir files, which belongs to the tests.
 
     Returns:
         A function from the text of a file to its cases, each with `text`, `types`, `invalid` and `source(dtype)`.

@@ -26,7 +26,7 @@ V4 = replace(V3, vector_masks=True)
 TRIPLE = "x86_64-unknown-linux-gnu"
 ARCH = "sm_90"
 GROUP, THREADS = 128, 1 << 20
-"""Code that starts entries counts with so many threads, of a group of a GPU and of a launch."""
+"""Numbers of threads, of a group of a GPU and of a launch, for which host code is generated."""
 DEVICE = at.Features(
     float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True
 )
@@ -46,9 +46,14 @@ BARE = at.Features(
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator makes one kind of code. needs: a program or library without which it is left out; empty for none.
+    """A generator makes one kind of code.
 
-    heavy: LLVM's pipeline runs, which takes ten times as long as all that is ours; for kernels that say most.
+    Attributes:
+        name: Name of the generator.
+        make: Function from a lowered kernel to its code as text.
+        needs: Program or library without which the generator is left out; empty if it needs none.
+        heavy: True if the pipeline of LLVM runs, which takes ten times as long as everything else together. A heavy
+            generator serves only sections that are heavy too.
     """
 
     name: str
@@ -64,7 +69,7 @@ def _machine(name: str) -> llvm.TargetMachine:
 
 
 def _optimised(text: str, name: str) -> str:
-    """This function runs LLVM's pipeline as a launch would, for a machine of this name."""
+    """Return LLVM IR after the pipeline of LLVM, run as a launch would run it, for a machine of this name."""
     at.initialise()
     machine = _machine(name)
     module = at.parse(text, TRIPLE, str(machine.target_data))
@@ -126,13 +131,13 @@ GENERATORS = (
     Generator("vulkan-host", _vulkan_host),
     Generator("metal", lambda k: at.metal_program(k, PLAIN).text, at.METAL_TRANSLATOR),
 )
-"""What others are made of comes first. Masked code is made as it is chosen, and forced where it would not pay."""
+"""All generators, each behind those whose code it uses. FORCED makes masked code also where it would not pay."""
 
 
 def of_the_runtime() -> dict[str, str]:
-    """This function makes the code that serves every kernel: threads of the CPU, and launches that need no Python.
+    """Return the code that serves every kernel, by name: the thread pool of the CPU, and the trampoline.
 
-    The latter knows how this interpreter lays objects out; `tools` names its version.
+    The trampoline depends on the layout of objects in this version of Python, which `tools` names.
     """
     platforms = {
         f"{system}-{machine}": at.platform_of(system, machine)
@@ -145,13 +150,13 @@ def of_the_runtime() -> dict[str, str]:
 
 @cache
 def missing() -> frozenset[str]:
-    """This function lists the programs and libraries that generators need and this machine lacks."""
+    """Return the programs and libraries that generators need and this machine lacks."""
     here = {"libdevice": at.libdevice_path(), at.METAL_TRANSLATOR: shutil.which(at.METAL_TRANSLATOR)}
     return frozenset(name for name, place in here.items() if place is None)
 
 
 def tools() -> Iterator[str]:
-    """This function names what decides the code beside the checkout: foreign tools, by version or as absent."""
+    """Yield a line for each foreign tool that decides the code beside the checkout, with its version or `absent`."""
     version = ".".join(map(str, llvm.llvm_version_info))
     yield f"Python {sys.version.split()[0]}, NumPy {np.__version__}, LLVM {version}, llvmlite {llvmlite.__version__}"
     yield f"libdevice {_library()}"
@@ -171,14 +176,14 @@ def _translator() -> str:
 
 
 def code_of(kernel: at.Kernel, heavy: bool) -> dict[str, str]:
-    """This function makes the code of a kernel by every generator of one kind whose needs are met here.
+    """Return the code of a kernel by every generator of one kind whose needs are met here.
 
     Args:
         kernel: A kernel as backends get it.
-        heavy: Whether the generators that take long are wanted, or the others.
+        heavy: True to run the generators that take long, False to run the other generators.
 
     Returns:
-        Texts by the number and name of the generator; what the compiler refuses has the error for its text.
+        Texts by the number and name of the generator. If the compiler refuses the kernel, the text is the error.
     """
     return {
         f"{number:02}-{generator.name}": _text(generator, kernel)

@@ -10,13 +10,19 @@ from pathlib import Path
 from .record import Record, Row, read_text
 
 CONTEXT, MOST_LINES = 3, 60
-"""A diff has so many lines around each change, and in all."""
+"""Maximum numbers of lines of a diff around each change, and of the whole diff."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference is a kernel that two checkouts make otherwise. base, head: the first rows that differ, None where a
-    side has none. count: stages that differ, of `stages`.
+    """A difference is a kernel for which two checkouts generate different code.
+
+    Attributes:
+        kernel: Name of the kernel.
+        base: Row of the base at the first stage that differs, or None if the base has no such stage.
+        head: Row of the head at the first stage that differs, or None if the head has no such stage.
+        count: Number of stages that differ.
+        stages: Number of all stages.
     """
 
     kernel: str
@@ -27,25 +33,25 @@ class Difference:
 
     @property
     def stage(self) -> str:
-        """This property is the first stage that differs."""
+        """Return the first stage that differs."""
         row = self.base or self.head
         assert row is not None
         return row.stage
 
     @property
     def title(self) -> str:
-        """This property is that stage, with what each side calls it."""
+        """Return the first stage that differs, with its names on both sides."""
         names = dict.fromkeys(row.name for row in (self.base, self.head) if row and row.name)
         return " ".join([self.stage, *(f"({name})" for name in names)])
 
     @property
     def sides(self) -> str:
-        """This property says which side lacks the stage; nothing if both have it."""
+        """Return a clause that says which side alone has the stage; it is empty if both sides have it."""
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 
 def differences(base: Record, head: Record) -> list[Difference]:
-    """This function finds every kernel of which a stage differs, or that one side alone has."""
+    """Return the difference of every kernel that has a different stage or that only one record contains."""
     before, after = base.by_kernel(), head.by_kernel()
     found = (_of(name, before.get(name, {}), after.get(name, {})) for name in sorted({*before, *after}))
     return [difference for difference in found if difference is not None]
@@ -64,13 +70,13 @@ def _digest(row: Row | None) -> str:
 
 
 def chosen(found: Sequence[Difference], most: int) -> list[Difference]:
-    """This function picks the differences worth showing: one for each first stage, as many as are wanted."""
+    """Return at most `most` differences to show: the first of each stage at which kernels differ first."""
     by_stage = {difference.title: difference for difference in reversed(found)}
     return [by_stage[title] for title in sorted(by_stage)][:most]
 
 
 def summary(found: Sequence[Difference], base: Record, head: Record) -> Iterator[str]:
-    """This function says in lines how many kernels differ, and at which stage first."""
+    """Yield lines that say how many kernels differ, and at which stage first."""
     for before, after in zip(base.tools, head.tools):
         if before != after:
             yield f"made by other tools: {before}, {after}"
@@ -86,12 +92,12 @@ def summary(found: Sequence[Difference], base: Record, head: Record) -> Iterator
 
 
 def shown(difference: Difference, base: Path, head: Path) -> Iterator[str]:
-    """This function shows one difference in lines, with a unified diff of its first stage.
+    """Yield lines that show one difference, with a unified diff of its first stage.
 
     Args:
-        difference: What is shown.
-        base: A folder with the texts of one side.
-        head: A folder with those of the other.
+        difference: The difference to show.
+        base: Folder with the texts of the base.
+        head: Folder with the texts of the head.
     """
     kernel, stage = difference.kernel, difference.stage
     count = f"{difference.count} of {difference.stages} stages"

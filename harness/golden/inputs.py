@@ -26,7 +26,13 @@ class GoldenError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A source is one kernel by name, or a text in its place: how it is refused, or what no kernel decides."""
+    """A source is one named input of the net.
+
+    Attributes:
+        name: Name of the source.
+        kernel: Kernel of the source, or None if the source is a text.
+        text: The error of a kernel that is refused, or code that no kernel decides.
+    """
 
     name: str
     kernel: at.Kernel | None
@@ -34,12 +40,12 @@ class Source:
 
 
 def label(path: Path) -> str:
-    """This function gives the name by which the net knows a file: its folder and its own."""
+    """Return the name of a file in the net: its last folder and its file name."""
     return f"{path.parent.name}/{path.name}"
 
 
 def input_files(root: Path) -> list[Path]:
-    """This function lists the files of a checkout that have kernels, those that take longest first.
+    """Return the files of a checkout that have kernels, the slowest first.
 
     Returns:
         Paths below `root`, absolute.
@@ -64,7 +70,7 @@ def _kept(root: Path) -> Iterator[Path]:
 
 
 def _is_program(path: Path) -> bool:
-    """This function says whether an example is a program of its own, with arguments for a short run."""
+    """Return True if an example is a program of its own, with arguments for a short run."""
     return at.defines_check(path.read_text(encoding="utf-8"))
 
 
@@ -73,20 +79,22 @@ def _is_program(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection says which kernels are wanted: those that match a pattern FILE[:KERNEL], and of these every n-th.
+    """A selection decides which kernels the net takes.
 
-    No pattern at all stands for every kernel.
+    Attributes:
+        patterns: Patterns FILE[:KERNEL] of the kernels to take; no pattern stands for every kernel.
+        every: Number n if only every n-th of the kernels of a file that match is taken.
     """
 
     patterns: tuple[str, ...] = ()
     every: int = 1
 
     def wants_file(self, path: Path) -> bool:
-        """This method says whether a file may hold kernels that are wanted."""
+        """Return True if a file may contain kernels of the selection."""
         return not self.patterns or any(fnmatchcase(label(path), p.split(":")[0]) for p in self.patterns)
 
     def of(self, sources: Sequence[Source]) -> list[Source]:
-        """This method picks the wanted kernels of one file."""
+        """Return the sources of one file that belong to the selection."""
         return [s for s in sources if self._wants(s.name)][:: self.every]
 
     def _wants(self, name: str) -> bool:
@@ -97,7 +105,7 @@ class Selection:
 
 
 def sources_of(path: Path) -> list[Source]:
-    """This function reads all kernels of a file, running it if it is a program.
+    """Return all kernels of a file, which is run if it is a program.
 
     Raises:
         GoldenError: The program failed.
@@ -117,7 +125,7 @@ def _of_text(path: Path) -> Iterator[Source]:
 
 
 def _judge(case: Any, dtype: str) -> None:
-    """This function parses, verifies and differentiates what one of the three must refuse, as the tests do."""
+    """Parse, verify and differentiate a kernel that one of the three steps must refuse, as the tests do."""
     stage = case.invalid[0].only[0] if case.invalid[0].only else "tasks"
     kernel = at.parse_kernel(case.source(dtype))
     at.verify(kernel, "tasks" if stage == "grad" else stage)
@@ -125,9 +133,9 @@ def _judge(case: Any, dtype: str) -> None:
 
 
 def refused(make: Callable[[], object]) -> str:
-    """This function gives the error that the compiler raises, as text; nothing if there is none.
+    """Return the error that the compiler raises, as text; it is empty if there is no error.
 
-    A defect of the compiler names a folder of its own each time, in a line that is left out.
+    The text of an InternalError has only its first line, because a later line names a new folder in each run.
     """
     try:
         make()

@@ -1,8 +1,10 @@
-"""This module keeps what the net made: one line for each kernel and stage, sorted, and the texts themselves if wanted.
+"""This module stores records: one line for each kernel and stage, sorted, and the texts themselves if wanted.
 
-# stackgrad golden 1
-# LLVM 22.1.0, llvmlite 0.50.0
-ops/sin.kir:01-f32 1.forward.02 9f86d081884c7d65 simplify
+    # stackgrad golden 1
+    # LLVM 22.1.0, llvmlite 0.50.0
+    ops/sin.kir:01-f32 1.forward.02 9f86d081884c7d65 simplify
+
+The words of a line are kernel, stage, digest and name.
 """
 
 from __future__ import annotations
@@ -18,12 +20,19 @@ from .texts import Text
 
 MAGIC = "# stackgrad golden 1"
 _LENGTH = 16
-"""A digest has so many digits: 64 bits are enough for a hundred thousand texts."""
+"""Number of hexadecimal digits of a digest; 64 bits are enough for a hundred thousand texts."""
 
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """A row is one line of a record. name: of the pass or part, which is not compared."""
+    """A row is one line of a record.
+
+    Attributes:
+        kernel: Name of the kernel.
+        stage: Stage of the text.
+        digest: Digest of the text.
+        name: Name of the pass or part, which is not compared.
+    """
 
     kernel: str
     stage: str
@@ -32,19 +41,24 @@ class Row:
 
     @property
     def line(self) -> str:
-        """This property is the row as it is written."""
+        """Return the row as it is written."""
         return f"{self.kernel} {self.stage} {self.digest} {self.name}".rstrip()
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record is everything that one checkout generates. tools: what decided it beside the checkout."""
+    """A record represents everything that one checkout generates.
+
+    Attributes:
+        rows: All rows.
+        tools: A line for each foreign tool that the generated code depends on, see `code.tools`.
+    """
 
     rows: tuple[Row, ...]
     tools: tuple[str, ...] = ()
 
     def by_kernel(self) -> Mapping[str, dict[str, Row]]:
-        """This method arranges the rows by kernel, then by stage."""
+        """Return the rows by kernel, then by stage."""
         found: dict[str, dict[str, Row]] = {}
         for row in self.rows:
             found.setdefault(row.kernel, {})[row.stage] = row
@@ -52,19 +66,19 @@ class Record:
 
 
 def row_of(text: Text) -> Row:
-    """This function makes the row of a text."""
+    """Return the row of a text."""
     digest = hashlib.sha256(text.text.encode()).hexdigest()[:_LENGTH]
     return Row(text.kernel, text.stage, digest, text.name)
 
 
 def write_record(path: Path, rows: Iterable[Row], tools: Iterable[str]) -> None:
-    """This function writes a record to a file."""
+    """Write a record to a file."""
     lines = [MAGIC, *(f"# {tool}" for tool in tools), *(row.line for row in sorted(rows))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def read_record(path: Path) -> Record:
-    """This function reads what `write_record` wrote.
+    """Return the record in a file that `write_record` wrote.
 
     Raises:
         GoldenError: There is no such file, or it is no record.
@@ -91,18 +105,18 @@ def _row(path: Path, line: str) -> Row:
 
 
 def text_path(folder: Path, kernel: str, stage: str) -> Path:
-    """This function gives the file of a text in a folder of texts."""
+    """Return the path of a text in a folder of texts."""
     return folder / quote(kernel, safe="") / f"{stage}.txt"
 
 
 def keep_text(folder: Path, text: Text) -> None:
-    """This function writes a text into a folder of texts."""
+    """Write a text into a folder of texts."""
     path = text_path(folder, text.kernel, text.stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.text, encoding="utf-8")
 
 
 def read_text(folder: Path, kernel: str, stage: str) -> list[str] | None:
-    """This function reads the lines of a text; None if the folder does not have it."""
+    """Return the lines of a text, or None if the folder does not contain it."""
     path = text_path(folder, kernel, stage)
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else None

@@ -1,6 +1,7 @@
-"""This module makes the rows of a whole checkout, file by file, on some processes at a time.
+"""This module makes the rows of a whole checkout, file by file, in several processes at a time.
 
-Every process works in the root of the checkout and keeps nothing on disk, so that what it makes depends on neither.
+Every process works in the root of the checkout and uses no cache on disk, so that rows depend on neither the current
+folder nor earlier runs.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from .record import Row, keep_text, row_of
 from .texts import texts_of, without_places
 
 Seen = Callable[[str, int], None]
-"""It is called with the label of each file that is done, and the number of its rows."""
+"""Function that is called with the label of each file that is done, and the number of its rows."""
 
 RUNTIME = "runtime"
-"""This name stands for the file of what no kernel decides."""
+"""Label that code has which no kernel decides, in place of the label of a file."""
 
 
 def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) -> list[Row]:
-    """This function makes the rows of all wanted kernels of one file.
+    """Return the rows of the selected kernels of one file.
 
     Args:
         path: The file, absolute.
-        selection: Which of its kernels are wanted.
-        texts: A folder that the texts are written to as well; None keeps digests alone.
+        selection: Selection of the kernels.
+        texts: Folder that the texts are written to, or None to make only digests.
 
     Raises:
         GoldenError: A program failed.
@@ -44,7 +45,7 @@ def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) ->
 
 
 def rows_of_runtime(selection: Selection, texts: Path | None = None) -> list[Row]:
-    """This function makes the rows of the code that serves every kernel; see `rows_of_file`."""
+    """Return the rows of the code that serves every kernel; see `rows_of_file`."""
     sources = [Source(f"{RUNTIME}:{name}", None, text) for name, text in of_the_runtime().items()]
     return [row for source in selection.of(sources) for row in _rows(source, None, texts)]
 
@@ -58,7 +59,7 @@ def _rows(source: Source, path: Path | None, texts: Path | None) -> Iterator[Row
 
 
 def all_rows(selection: Selection, jobs: int, texts: Path | None, seen: Seen) -> list[Row]:
-    """This function makes the rows of all wanted kernels of the checkout; see `rows_of_file`."""
+    """Return the rows of the selected kernels of the checkout; `seen` is called for each file, see `rows_of_file`."""
     files = [path for path in input_files(at.ROOT) if selection.wants_file(path)]
     rows = rows_of_runtime(selection, texts)
     for path, found in _results(files, selection, jobs, texts):
@@ -80,7 +81,7 @@ def _results(
 
 
 def _end_with_parent() -> None:
-    """This function ends the process when the one that started it is gone: a killed run leaves nobody waiting."""
+    """Let this process end when its parent has ended, so that no process waits for work after a run was killed."""
 
     def watch() -> None:
         parent = parent_process()

@@ -1,4 +1,4 @@
-"""This module makes every text of one kernel: the IR after each pass of each pipeline, and the code of what comes out.
+"""This module makes every text of one kernel: the IR after each pass of each pipeline, and the code of the results.
 
     0.source                       as it was read or traced
     1.forward.03                   after the fourth pass of the pipeline
@@ -24,7 +24,14 @@ from .inputs import Source, refused
 
 @dataclass(frozen=True)
 class Text:
-    """A text is what one stage makes of one kernel. name: of the pass or part, for readers; it is never compared."""
+    """A text is the IR or code that one stage makes of one kernel.
+
+    Attributes:
+        kernel: Name of the kernel.
+        stage: Stage that made the text.
+        name: Name of the pass or part, for readers; it is never compared.
+        text: The IR or code.
+    """
 
     kernel: str
     stage: str
@@ -43,8 +50,13 @@ Named = tuple[str, str, str]
 class Section:
     """A section is one pipeline of the driver.
 
-    backward: it takes kernels that can be differentiated alone. traced: what each pass leaves is a text. coded: code is
-    made of what comes out. heavy: by the generators that take long, too.
+    Attributes:
+        name: Name of the section, with which its stages begin.
+        pipeline: Function that runs the pipeline on a kernel.
+        backward: True if the pipeline takes only kernels that can be differentiated.
+        traced: True if the kernel after each pass is a text.
+        coded: True if code is generated from the results.
+        heavy: True if the generators that take long generate code too.
     """
 
     name: str
@@ -79,15 +91,15 @@ SECTIONS = (
 """These are all pipelines; those that are not traced share their passes with one that is."""
 
 PARTS = ("kernel", "counting", "marking", "claims", "sizes", "arrays")
-"""These come out of a pipeline, as stage 90 and those after it. A refusal takes the first place."""
+"""Results of a pipeline, as stage 90 and the stages after it. A refusal is stage 90."""
 
 
 OTHER_FILE = "<a file of the project>"
-"""This stands for a file that is not the kernel's own."""
+"""Text that replaces the path of a file of the project that is not the file of the kernel."""
 
 
 def texts_of(source: Source) -> Iterator[Text]:
-    """This function makes all texts of a kernel, in the order of their stages."""
+    """Yield all texts of a kernel, in the order of their stages."""
     kernel = source.kernel
     if kernel is None:
         yield Text(source.name, "0.source", "text", source.text)
@@ -119,7 +131,7 @@ def _texts(section: Section, kernel: at.Kernel, code: Code) -> Iterator[Named]:
 
 
 def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
-    """This function lists everything that is compiled for a launch, by name."""
+    """Yield the name and the kernel of everything that is compiled for a launch."""
     yield "kernel", made.kernel
     if made.counting is not None:
         yield "counting", made.counting
@@ -130,7 +142,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
 
 
 def _parts(made: at.Lowered) -> Iterator[Named]:
-    """This function prints what a launcher is given: kernels, sizes of adstacks, and which arrays they touch."""
+    """Yield the texts of what a launcher gets: kernels, sizes of adstacks, and the arrays that they touch."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
         texts["sizes"] = made.sizes.text
@@ -147,13 +159,13 @@ def _code(made: at.Lowered, code: Code) -> Iterator[Named]:
 
 
 class _Coder:
-    """A coder makes the code of each kernel once, however many pipelines come to the same one."""
+    """A coder makes the code of each kernel once, even if several pipelines result in the same kernel."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, bool], dict[str, str]] = {}
 
     def code(self, kernel: at.Kernel, heavy: bool) -> dict[str, str]:
-        """This method gives the texts by generator; heavy: by those that take long, too."""
+        """Return the code of a kernel by generator, including generators that take long if `heavy` is true."""
         text = at.print_kernel(kernel)
         light = self._once(kernel, text, False)
         return light | self._once(kernel, text, True) if heavy else light
@@ -165,15 +177,15 @@ class _Coder:
 
 
 def without_places(text: str, path: Path, known: str) -> str:
-    """This function takes out of a text where the checkout lies, and where in it the file of the kernel.
+    """Return a text without the path of the checkout and without the path of the kernel's file in it.
 
-    Lines of functions that are written in the kernel language themselves name other files of the project, whose places
-    are taken out as a whole: a file that moves, or is found through a link, makes no other code.
+    Functions that are written in the kernel language name other files of the project, whose paths are replaced as a
+    whole: the text does not change if a file moves or is found through a link.
 
     Args:
-        text: As it was generated.
-        path: The file of the kernel, absolute.
-        known: What that file is called instead.
+        text: The text as it was generated.
+        path: The absolute path of the kernel's file.
+        known: The name that replaces this path.
     """
     root = f"{at.ROOT}/"
     text = text.replace(str(path), known)

@@ -167,7 +167,7 @@ def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) ->
 
 
 def within(t: Lowerer, index: Value, extent: Value) -> Value:
-    """The index, of which the launch makes sure that it is inside."""
+    """Emit an index that ends the launch unless it is from 0 to `extent` - 1. Return its value."""
     return t.builder.within(index, extent, f"index {INDEX} is outside 0 to {EXTENT}")
 
 

@@ -1,7 +1,9 @@
 """Count the indices of some fields of a program from other origins, without changing any bit of the results.
 
-x[i]               x[i + o]
-for i in x: f(i)   for i in x: f(i - o)
+    x[i]                →    x[i + o]
+    for i in x: f(i)    →    for i in x: f(i - o)
+
+Here o is the new first index of the field minus the old one.
 """
 
 from __future__ import annotations

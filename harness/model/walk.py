@@ -81,7 +81,7 @@ def fields_used(body: Any) -> set[str]:
 
 
 def locals_of(body: Any) -> set[str]:
-    """Names that a function of this body makes: locals, and indices of loops and comprehensions."""
+    """Return the names that a body makes: locals, and indices of loops and comprehensions."""
     nodes = list(walk(body))
     found = {t.name for n in nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
     found |= {n.name for n in nodes if isinstance(n, (m.Declare, m.Walrus, m.Comprehension))}

@@ -162,7 +162,6 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
 
 def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
     """Return index + extent."""
-    """Return index + extent."""
     index = indices_of(stmt)[axis]
     if isinstance(stmt, n.Within):
         return b.op("add", index, b.cast(stmt.extent, index.type))
@@ -170,8 +169,6 @@ def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
 
 
 def _moved(by: int) -> Callable[[Builder, Place, int], Value]:
-    """Return a function that adds a number to the index."""
-
     """Return a function that adds a number to the index."""
 
     def way(b: Builder, stmt: Place, axis: int) -> Value:
@@ -182,7 +179,6 @@ def _moved(by: int) -> Callable[[Builder, Place, int], Value]:
 
 
 def _mirrored(b: Builder, stmt: Place, axis: int) -> Value:
-    """Return -1 - index."""
     """Return -1 - index."""
     index = indices_of(stmt)[axis]
     return b.op("sub", b.const(-1, index.type), index)

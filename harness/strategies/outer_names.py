@@ -1,7 +1,7 @@
-"""Locals of a program that are named like what is outside of their function: fields, functions, types, arguments.
+"""Rename locals of a program like objects outside of their function: fields, functions, types, arguments.
 
-Python's rule makes them locals all the same. A name is taken only where the function uses nothing of that name, so
-that Python itself could run the text.
+In Python, such a local hides the object outside. A local gets a name only if its function does not use the object of
+that name, so that Python itself could run the text.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..model.walk import fields_used, locals_of, rebuilt, walk
 from .draw import Draw
 
 SHARE = 0.6
-"""Of the locals for which there is a name."""
+"""Share of the locals that are renamed, as long as there are names."""
 
 
 def with_outer_names(draw: Draw, program: m.Program) -> m.Program:
-    """Some locals of the kernel and of its functions."""
+    """Return the program after renaming some locals of the kernel and of its functions."""
     kernel, given = program.kernel, _given(program)
     fields = {name for f in program.fields for name in f.names}
     outside = fields | {f.name for f in kernel.functions} | {s.name for s in program.structs} | given
@@ -31,13 +31,13 @@ def with_outer_names(draw: Draw, program: m.Program) -> m.Program:
 
 
 def _given(program: m.Program) -> set[str]:
-    """Parameters of the kernel."""
+    """Return the names of the parameters of the kernel."""
     arrays = (f for f in program.fields if f.argument or f.views)
     return {p.name for p in program.arguments} | {name for f in arrays for name in f.names}
 
 
 def _used(body: m.Block) -> set[str]:
-    """Names that a block uses, its locals among them."""
+    """Return the names that a block uses, including its locals."""
     nodes = list(walk(body))
     found = fields_used(body) | locals_of(body) | {n.name for n in nodes if isinstance(n, m.Name)}
     found |= {n.function for n in nodes if isinstance(n, m.Invoke)} | {n.struct for n in nodes if isinstance(n, m.Make)}

@@ -145,7 +145,7 @@ def _whole_numbers(f: Facts) -> bool:
 
 
 def _made(f: Facts) -> Iterator[set[str]]:
-    """The locals of the kernel, and of each function."""
+    """Return the names of the locals of the kernel, then those of each function."""
     kernel = f.program.kernel
     return map(locals_of, (kernel.body, *(function.body for function in kernel.functions)))
 

@@ -28,7 +28,7 @@ Kind = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """One captured launch: the source kernel, the direction that ran, and memory before and after the launch.
+    """Represent a captured launch: the source kernel, its direction, and memory before and after the launch.
 
     Attributes:
         kernel: The source kernel.

@@ -1,6 +1,7 @@
-"""What derivatives take for constant: launches and writes in functions of `no_grad`, and launches of such kernels.
+"""Make launches constant to derivatives: those in functions of `no_grad`, and those of constant kernels.
 
-Invariant: tapes and forward mode see these launches, as they may destroy what a gradient reads, and record none.
+Invariant: tapes and forward mode see these launches, which may overwrite values that a gradient reads, but record none
+of them.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from contextlib import contextmanager
 from .session import RUNTIME, Watcher
 
 CONSTANT = "stackgrad_constant"
-"""The attribute of what `no_grad` makes of a function: itself, and the function."""
+"""Name of an attribute of the function that `no_grad` returns; its value is (this function, the wrapped function)."""
 
 
 @contextmanager
 def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
-    """Launches inside are watched, not recorded; gives the tapes that would have recorded.
+    """Let tapes watch the launches of the `with` block without recording them. Yield the tapes that would record.
 
-    constant: what they and the host write there is constant to the tapes; else the function has its own gradient.
+    Args:
+        constant: True if the values that the block writes are constant to the tapes, False if the block has a gradient
+            of its own.
     """
     tapes = [tape for tape in RUNTIME.tapes if tape.recording]
     if not tapes or not RUNTIME.tapes[-1].recording:  # inside another such function, or while a tape runs backward
@@ -37,7 +40,7 @@ def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
 
 @contextmanager
 def without_tangents() -> Iterator[None]:
-    """In forward mode, what launches inside write is constant."""
+    """Make the values that launches of the `with` block write constant to forward mode."""
     mode = RUNTIME.forward
     if mode is None or mode.constant:
         yield

@@ -25,7 +25,7 @@ NOTHING: Mapping[str, Before] = {}
 
 
 class Side:
-    """One direction of a program: its launcher, and the names of the arrays that it uses.
+    """Represent one direction of a program: its launcher, and the names of the arrays that it uses.
 
     Attributes:
         launcher: The launcher of the direction.

@@ -99,7 +99,7 @@ class Kernel(Generic[P, R]):
         self._set("grad", self._launch_nothing if is_constant else self._first_call_grad)
 
     def constant(self) -> Kernel[P, R]:
-        """The same kernel, constant to derivatives."""
+        """Return a kernel of the same function that is constant to derivatives."""
         made = Kernel(self.__wrapped__, is_constant=True)
         made._method = self._method
         return made
@@ -151,7 +151,7 @@ class Kernel(Generic[P, R]):
         (self._call_grad if self._reverse.is_new else self.grad)(*args, **keywords)
 
     def _launch_nothing(self, *args: Any, **keywords: Any) -> None:
-        """The gradient of a constant kernel. Raises what a launch with these arguments would."""
+        """Run the gradient of a constant kernel: check the arguments as a launch would, and do nothing else."""
         given = without_stream(keywords, is_gradient=True) if KEYWORD in keywords else keywords
         if self._ready() is None:
             self._table.check(args, given)  # type: ignore[union-attr]
@@ -364,7 +364,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
 
 def _made(function: Callable[..., Any], frame: FrameType | None) -> Kernel[..., Any]:
-    """The kernel of a function; a constant one of what `sg.ad.no_grad` made of a function."""
+    """Return the kernel of a function; it is constant if `sg.ad.no_grad` made the function."""
     call, inner = getattr(function, CONSTANT, (None, function))
     is_constant = call is function
     return Kernel(_resolved(inner if is_constant else function, frame), is_constant)

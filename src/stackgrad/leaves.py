@@ -30,7 +30,7 @@ class Misfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Memory of another library, given to a kernel.
+    """Represent memory of another library that is given to a kernel.
 
     Attributes:
         memory: The memory.

@@ -29,7 +29,7 @@ Reference = Callable[[], Any]
 
 
 class Direction:
-    """One direction of a remembered call: its launcher on memory, and the arrays whose versions matter.
+    """Represent one direction of a remembered call: its launcher on memory, and the arrays whose versions matter.
 
     Attributes:
         launcher: The launcher of the direction.

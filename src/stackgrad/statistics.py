@@ -11,7 +11,7 @@ from .program import Program
 
 @dataclass(frozen=True)
 class KernelStats:
-    """Counters of a kernel since it was traced; every `init` starts them again.
+    """Represent the counters of a kernel since it was traced; every `init` starts the counters again.
 
     Attributes:
         launches: Number of forward launches.

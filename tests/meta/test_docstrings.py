@@ -1,14 +1,25 @@
-"""Every module says what it decides; every public function and class of the package says what it gives."""
+"""Docstrings exist where docs/style.md asks for them, and begin with a line that may be a sentence.
+
+Whether the sentence is true and plain is for a reader to judge; ruff's rules D judge layout and imperative mood.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import project_tree as tree
 import pytest
 
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Described = Documented | ast.Module
+
+UNJUDGED = ("tests/", "examples/", "docs/")
+"""Folders whose docstrings are not held to docs/style.md."""
+
+OPENER = re.compile(r"(?!(?:What|Whether|Of|As|Where|How|Why|Also|Those|Such)\b)[A-Z0-9`]")
+"""Beginning of a docstring: no word that stands in place of a subject or verb."""
 
 
 def is_table_row(node: Documented) -> bool:
@@ -32,16 +43,35 @@ def undocumented(source: ast.Module) -> Iterator[str]:
             yield f"{node.lineno}: {node.name}"
 
 
+def badly_begun(source: ast.Module) -> Iterator[str]:
+    """Yield each docstring of a module, class or function whose first line begins or ends as no sentence does."""
+    for node in ast.walk(source):
+        if isinstance(node, Described) and (text := ast.get_docstring(node)) is not None:
+            line = text.partition("\n")[0]
+            if not OPENER.match(line) or not line.endswith((".", ":")):
+                yield f"{getattr(node, 'lineno', 1)}: {getattr(node, 'name', 'module')}: {line}"
+
+
 def test_modules() -> None:
     wrong = [tree.relative(p) for p in tree.python_files() if not ast.get_docstring(tree.syntax(p))]
     assert not wrong, "no module docstring:\n" + "\n".join(wrong)
 
 
-def test_public_names_of_the_package() -> None:
-    wrong = [
-        f"{tree.relative(path)}:{name}" for path in tree.modules().values() for name in undocumented(tree.syntax(path))
-    ]
+def judged_files() -> dict[str, ast.Module]:
+    paths = {tree.relative(path): path for path in tree.python_files()}
+    return {name: tree.syntax(path) for name, path in paths.items() if not name.startswith(UNJUDGED)}
+
+
+def test_public_names() -> None:
+    wrong = [f"{path}:{name}" for path, source in judged_files().items() for name in undocumented(source)]
     assert not wrong, "no docstring:\n" + "\n".join(wrong)
+
+
+def test_first_lines() -> None:
+    files = judged_files()
+    assert len(files) > 500
+    wrong = [f"{path}:{line}" for path, source in files.items() for line in badly_begun(source)]
+    assert not wrong, "see docs/style.md:\n" + "\n".join(wrong)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +89,18 @@ def test_public_names_of_the_package() -> None:
 )
 def test_missing_docstrings_are_found(source: str, names: list[str]) -> None:
     assert list(undocumented(ast.parse(source))) == names
+
+
+def test_bad_first_lines_are_found() -> None:
+    bad = [
+        *(f"{word} the words count." for word in "What Whether Of As Where How Why Also Those Such".split()),
+        "return the depth.",
+        "_cut: set the indices.",
+        "",
+        "Return the depth",
+        "Return the depth of each\nadstack.",
+    ]
+    good = ["Return the depth.", "`x` is read.", "Ask for a depth.", "2 is the depth.", "Do one of these:\n\n    a"]
+    for node in ("{}", "class A:\n    {}", "def f():\n    {}", "class A:\n  async def _f():\n    def g():\n      {}"):
+        assert [line for line in bad if not list(badly_begun(ast.parse(node.format(repr(line)))))] == []
+        assert [line for line in good if list(badly_begun(ast.parse(node.format(repr(line)))))] == []

@@ -115,7 +115,7 @@ def _function_of_operands(u: Uniformity, stmt: Stmt) -> None:
 
 @RULES.row(n.Within)
 def _within(u: Uniformity, stmt: n.Within) -> None:
-    """It is the index, whatever it is compared with."""
+    """Let the result vary if the index varies: the result is the index, whatever the extent is."""
     if not u.is_uniform(stmt.index):
         u.vary(stmt)
 

@@ -11,7 +11,7 @@ from ..session import RUNTIME, stamp
 
 
 class State:
-    """Copies of all placed arrays of the runtime, gradients included, and the number of the next random launch.
+    """Hold copies of all placed arrays of the runtime, gradients included, and the number of the next random launch.
 
     Attributes:
         launch_number: The number of the next launch that draws random numbers.

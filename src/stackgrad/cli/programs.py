@@ -30,7 +30,7 @@ _NAME = "stackgrad_program"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program.
+    """Represent one run of a program.
 
     Attributes:
         launches: The launches that were kept.

@@ -30,7 +30,7 @@ class Backend(enum.IntEnum):
 
 
 class CompoundOptions(TypedDict, total=False):
-    """Options of fields of vectors, matrices and structs; see `sg.field`."""
+    """List the options of fields of vectors, matrices and structs; see `sg.field`."""
 
     needs_grad: bool
     needs_dual: bool
@@ -40,14 +40,14 @@ class CompoundOptions(TypedDict, total=False):
 
 
 class FieldOptions(CompoundOptions, total=False):
-    """Options of fields of vectors and matrices."""
+    """List the options of fields of vectors and matrices."""
 
     order: str | None
     ndim: int | None
 
 
 class TensorOptions(TypedDict, total=False):
-    """Options of `sg.tensor`, `sg.Vector.tensor` and `sg.Matrix.tensor`."""
+    """List the options of `sg.tensor`, `sg.Vector.tensor` and `sg.Matrix.tensor`."""
 
     backend: Backend
     needs_grad: bool
