@@ -131,7 +131,7 @@ FITS = {
     "atan": Fit(lambda k: Fraction((-1) ** (k + 1), 2 * k + 3), 0, 0.1717, 0, {"f32": 4, "f64": 10}),
 }
 
-HEAD = '''"""COEFFICIENTS and CONSTANTS of the inlined functions, by name and type. Made by ci/fit_polynomials.py.
+HEAD = '''"""This module holds COEFFICIENTS and CONSTANTS of the inlined functions; ci/fit_polynomials.py writes it.
 
 Polynomials: lowest coefficient first. pi_whole, pi_short, ln2: numbers whose sum is the constant; those of
 pi_short and the first of ln2 have so few digits that their product with the number of periods is exact.

@@ -175,8 +175,8 @@ def requirement(row: Row) -> str:
 
 
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of the tests: those of the caller, and the required backends."""
-    return {**environment, REQUIRED_VARIABLE: ",".join(row.required)}
+    """Return the environment variables of the tests: those of the caller, the required backends, and no rotation."""
+    return {"STACKGRAD_TESTS": "all", **environment, REQUIRED_VARIABLE: ",".join(row.required)}
 
 
 def exit_status(results: Iterable[Result]) -> int:

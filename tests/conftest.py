@@ -16,6 +16,7 @@ _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
     sys.path.append(_HERE)  # at the end: the folders of tests shadow nothing
 
+import rotation  # noqa: E402
 import stand_in  # noqa: E402
 
 _FOLDERS = ("ops", "statements", "invalid", "ad")
@@ -26,7 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without the tests of other parts."""
+    """Leave out the tests of other parts."""
+    rotation.deselect(config, items)
     if config.getoption("--part"):
         first, step = map(int, config.getoption("--part").split("/"))
         config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % step != first])
@@ -36,6 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: runs on an NVIDIA GPU; skipped, with the reason, where there is none")
+    config.addinivalue_line("markers", "rotating: one in four of a large family runs, see tests/rotation.py")
+    rotation.settle()
     if stand_in.NAME:
         emulator = stand_in.install()
         if emulator is not None:

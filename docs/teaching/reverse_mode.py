@@ -104,16 +104,9 @@ def kernel(function: Callable[..., None]) -> Kernel:
 
 # ---- 2. The interpreter -------------------------------------------------------------------------------------
 OPS: dict[str, Callable[..., Any]] = {
-    "copy": lambda x: x,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "less": lambda x, y: x.real < y.real,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-}
+    "copy": lambda x: x, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+    "less": lambda x, y: x.real < y.real, "sin": np.sin, "cos": np.cos, "exp": np.exp,
+}  # fmt: skip
 
 
 def execute(block: Block, v: dict[str, Any], arrays: Arrays, stacks: dict[str, list[float]]) -> None:
@@ -159,16 +152,10 @@ def run(k: Kernel, order: list[int], arrays: Arrays) -> Arrays:
 # last statement to the first; each statement hands the adjoint of its result to its operands. Pops undo what came
 # later, so variables hold what the statement read. A row has the derivative of an operation by its operands x and y.
 RULES: dict[str, tuple[str, ...]] = {
-    "copy": ("1.0",),
-    "add": ("1.0", "1.0"),
-    "sub": ("1.0", "0.0 - 1.0"),
-    "mul": ("y", "x"),
-    "div": ("1.0 / y", "(0.0 - x) / (y * y)"),
-    "less": (),
-    "sin": ("np.cos(x)",),
-    "cos": ("0.0 - np.sin(x)",),
-    "exp": ("np.exp(x)",),
-}
+    "copy": ("1.0",), "add": ("1.0", "1.0"), "sub": ("1.0", "0.0 - 1.0"), "mul": ("y", "x"),
+    "div": ("1.0 / y", "(0.0 - x) / (y * y)"), "less": (), "sin": ("np.cos(x)",),
+    "cos": ("0.0 - np.sin(x)",), "exp": ("np.exp(x)",),
+}  # fmt: skip
 
 
 def statements(block: Block, in_loop: bool = False) -> Iterator[tuple[Stmt, bool]]:

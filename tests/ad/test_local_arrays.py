@@ -37,6 +37,7 @@ def pullback(kernel, arrays, seed, policy, backend="reference"):
     return state["x.grad"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("number", range(40))
 def test_a_random_program(number):
     kernel, arrays = parse_kernel(random_arrays.make_text(number)), random_arrays.make_arrays(number)

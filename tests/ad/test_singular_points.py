@@ -55,6 +55,7 @@ def derivative(kernel, by, other, out, mode):
     return out.dual[0]
 
 
+@pytest.mark.rotating
 @EACH
 @pytest.mark.parametrize("by", [0, 1], ids=["dx", "dy"])
 def test_operations(executor, by, monkeypatch, tmp_path):
@@ -234,6 +235,7 @@ def guard_kernel(folder, guard):
     return rows.module(folder, f"{text}    @sg.kernel\n    def run():\n{body}    return run\n").make
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("guard", [*GUARDS, *LEAVING])
 @pytest.mark.parametrize("executor", rows.GUARDED, ids="-".join)
 def test_nan_crosses_no_guard(executor, guard, monkeypatch, tmp_path):

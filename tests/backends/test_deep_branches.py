@@ -106,6 +106,7 @@ def selected(count: int) -> np.ndarray:
     return np.resize(np.array(some, np.int32), N)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("shape", "count"), CASES)
 def test_values_and_gradients(shape: str, count: int, backend: str) -> None:

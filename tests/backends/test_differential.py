@@ -35,7 +35,8 @@ VALUES = """kernel values(n: i32, a: f64, p: u1, x: f64[1], y: f64[1], k: i64[1]
     %11: u1 = cmp_lt %7, %3
     %12: u1 = bit_or %11, %5
     %13: i32 = const 1
-    store g[%2, %13], %12
+    %19: i32 = within %13, %6, "column {index} of {extent}"
+    store g[%2, %19], %12
     %14: f64 = atomic add $sum[], %7
     %15: u1 = atomic bit_or $any[], %11
     %16: u64 = random

@@ -101,6 +101,7 @@ def assert_within(got: np.ndarray, want: np.ndarray, t: Scalar, ulps: float, wha
     assert not bad.any(), f"{what}: {got[bad][:5]} instead of {want[bad][:5]}"
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", OPS)
 def test_against_reference(name: str) -> None:
     """All operand types; binary operations on all pairs of the first values."""

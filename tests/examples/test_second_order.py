@@ -91,6 +91,7 @@ def by_jax(example: ModuleType, e: Example) -> tuple[Any, list[Any]]:
     return found[0][0], [along for _, along in found]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("example", twins.TWINS, indirect=True)
 def test_hessian_vector_products_agree_with_jax(example: ModuleType) -> None:
     e = Example(example, sg.cpu)

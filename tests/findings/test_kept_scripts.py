@@ -81,6 +81,7 @@ def test_everything_here_gives_the_gradient_of_the_script(path: Path) -> None:
             near(bounds, name + GRAD, got, expected)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
 def test_the_script_finds_this_package_right(path: Path, tmp_path: Path) -> None:
     dialect = DIALECTS[peer_of(path)]

@@ -114,7 +114,8 @@ def test_what_is_installed() -> None:
 
 def test_tests_are_told_the_required_backends() -> None:
     variables = matrix.environment_of_tests(ROW, {"HOME": "h"})
-    assert variables == {"HOME": "h", "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu"}
+    assert variables == {"HOME": "h", "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu", "STACKGRAD_TESTS": "all"}
+    assert matrix.environment_of_tests(ROW, {"STACKGRAD_TESTS": "2"})["STACKGRAD_TESTS"] == "2"
 
 
 @pytest.mark.parametrize(

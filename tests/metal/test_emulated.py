@@ -88,6 +88,7 @@ def ulps_of(case: Case, path: Path) -> float:
     return case.ulps if case.ulps is not None else row.ulps if row else 0.0
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_kernels_of_tests(path: Path, metal: EmulatedMetal) -> None:
     """Every line of the file that Metal can do, in some types, builds with checks where they are about traps."""

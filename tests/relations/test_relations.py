@@ -35,6 +35,7 @@ def test_holds_on_the_reference(relation: str, kernel: str) -> None:
         assert {j.direction for j in judged} == set() if silent else {"reverse"} <= {j.direction for j in judged}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
 @pytest.mark.parametrize("kernel", ["nested", "sums", "tasks"])
 def test_holds_on_machine_code(kernel: str, backend: str) -> None:

@@ -43,6 +43,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_change_is_seen(arch: str, name: str) -> None:
     steps = [Step(0, value, how) for how in HOW for value in (2.0, 5.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from recorded_support import leaves
 from stackgrad import DeviceError
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
@@ -169,7 +170,5 @@ def test_a_kernel_that_returns_early(arch: str, ends: int) -> None:
     y.grad.fill(1.0)
     loss.grad.fill(1.0)
     k()
-    k.grad()
     exact = [shrunk(value)[1] * (1.0 if ends else 4.0) for value in (0.1, 0.5, 1.4)]
-    np.testing.assert_allclose(x.grad.to_numpy(), exact, rtol=1e-14)
-    np.testing.assert_allclose(start.grad[None], shrunk(1.3)[1], rtol=1e-14)
+    leaves(k.grad, {"x.grad": exact, "start.grad": shrunk(1.3)[1]})

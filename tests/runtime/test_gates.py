@@ -49,6 +49,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Opti
     return options
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("real", [sg.f32, sg.f64], ids=["f32", "f64"])
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
 def test_rows_and_gradients(gate: Callable[[Data], Any], real: Any, way: Options) -> None:

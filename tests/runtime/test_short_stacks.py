@@ -29,6 +29,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment, check=False)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("way", WAYS)
 def test_every_short_stack_overflows(way: str) -> None:
     done = run("kir", "raw", "programs", "many", "--count", "25", *WAYS[way])

@@ -20,6 +20,7 @@ def _named(*hows: str) -> list[str]:
     return [s.name for s in SHAPES.values() if (s.how if isinstance(s.how, str) else "refused") in hows]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", _named("hand", "tape"))
 def test_gradient(name: str) -> None:
     shape = SHAPES[name]

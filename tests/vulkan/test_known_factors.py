@@ -63,6 +63,7 @@ def kernel_of(bit: str, use: str, axis: int) -> Kernel:
     )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("bit", BITS)
 def test_as_the_reference(device: VulkanBackend, bit: str, axis: int) -> None:

@@ -54,6 +54,7 @@ def device(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[Vu
         made.reset()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("precise", [False, True])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("zero", ZEROS)

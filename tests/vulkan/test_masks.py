@@ -56,6 +56,7 @@ def test_the_device_is_opened_without_it(masked: VulkanBackend) -> None:
     assert not getattr(masked.features, feature)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("file", ["atomic", "adstack", "task"])
 def test_statements(masked: VulkanBackend, file: str) -> None:
     """As on the reference; what is refused holds a type that the device lacks."""
