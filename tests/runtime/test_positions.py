@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
@@ -17,7 +16,7 @@ from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
-from stackgrad.harness.executors import backend_named
+from stackgrad.harness.executors import backend_named, present_backends
 from stackgrad.harness.outcome import Arrays
 
 SIZE = 70
@@ -184,8 +183,9 @@ def memory(kernel: Kernel) -> Arrays:
 
 
 def launcher(executor: str, lowered: Lowered, **options: Any) -> Launcher:
-    if executor == "vulkan" and not registry.get("vulkan").probe().available:
-        pytest.skip("no Vulkan here")
+    missing = present_backends([executor])[1] if executor != "reference" else {}
+    if missing:
+        pytest.skip(missing[executor])
     return Launcher(lowered, backend_named(executor), Options(precise=True, **options))
 
 

@@ -210,7 +210,7 @@ def test_a_group_that_no_buffer_holds_is_refused_with_the_numbers(bound: VulkanB
 
 
 FILL = """kernel fill(x: u8[1], y: u8[1]) { serial {
-  %0: i32 = shape x, 0 %1: i32 = const 1 %2: i32 = sub %0, %1 %3: u8 = const 7 store x[%2], %3 store y[%1], %3 } }"""
+  %0: i64 = shape x, 0 %1: i64 = const 1 %2: i64 = sub %0, %1 %3: u8 = const 7 store x[%2], %3 store y[%1], %3 } }"""
 
 
 def test_an_array_that_no_shader_reaches_is_refused_with_the_numbers(bound: VulkanBackend) -> None:
