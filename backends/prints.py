@@ -61,7 +61,7 @@ def text_of(stmt: n.Print, arguments: int) -> str:
 
 
 def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
-    """Return one argument of a print."""
+    """Read the value of one argument of a print statement from memory."""
     dtype = stmt.args[place].type.dtype
     found: np.generic = np.frombuffer(ctypes.string_at(arguments + 8 * place, dtype.itemsize), dtype)[0]
     return found

@@ -290,7 +290,7 @@ class _Entries:
         )
 
     def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.Function:
-        """Return the task over iterations in strides of the grid.
+        """Return a function that runs all iterations; each thread takes every n-th, n being the number of threads.
 
         `inside` is True for the code without what launches decide, False for its counterpart, None without both.
         """
@@ -321,7 +321,7 @@ class _Entries:
         b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_packed(self, entry: _Entry) -> None:
-        """Write the entry point over what passes of each chunk."""
+        """Write the entry point that runs, chunk by chunk, the iterations that pass the gate."""
         assert self.gate is not None
         b, box, zero = entry.b, self._box(entry), const(I64, 0)
         # Blocks beyond those that can write sums down take no part.

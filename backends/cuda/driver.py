@@ -117,7 +117,7 @@ class Driver(Protocol):
 
     @property
     def card(self) -> Card:
-        """Return what the GPU is."""
+        """Return the name, the compute capability, the sizes and the driver version of the GPU."""
 
     @property
     def name(self) -> str:

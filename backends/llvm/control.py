@@ -106,7 +106,7 @@ class Branching:
         trap_with(self.e, bad, site, lambda: (first, second))
 
     def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
-        """Record an error and end the launch if `bad` holds; the two numbers are computed only then."""
+        """Record an error and end the launch if `bad` holds; `numbers` emits the error's two numbers in that branch."""
         trap_with(self.e, bad, site, numbers)
 
 

@@ -156,7 +156,7 @@ class PopGroups:
         return sizes
 
     def _together(self, tops: dict[str, list[ir.Value]], left: ir.Value) -> None:
-        """Emit the trips of one group, with the tops that were read ahead."""
+        """Emit the `at_once` trips that run together, with the stack values that were read before them."""
         e = self.e
         usual = e.flow.usual
         for trip in range(self.at_once):

@@ -14,7 +14,7 @@ from .types import I8, I64, const, memory_type
 
 @dataclass
 class Group:
-    """Represent stacks that always have one depth.
+    """Represent stacks whose depths are always equal, so that one register holds the depth of all.
 
     Attributes:
         register: Stack memory that holds the depth.
@@ -153,7 +153,7 @@ def _group(e: Emitter, stacks: list[Stack]) -> Group:
 
 
 def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
-    """Return (base of the row, distance of its slots in elements), computed at the head of the function."""
+    """Return the address of the stack's first slot and the distance of its slots, computed at the function's head."""
     layout, b = e.m.layout, e.entry
     key = stack.task, stack.slab
     width = 2 if stack.alloca.adjoint else 1

@@ -124,7 +124,7 @@ def _folding(
 
 
 def _placing(fold: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a method like `fold` whose result lies in the same buffer as the address among its operands."""
+    """Return a method that does what `fold` does and notes that the result is an address in the operand's buffer."""
 
     def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
         return fold(self, x, y).within(root_of(x, y))

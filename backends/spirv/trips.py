@@ -192,6 +192,6 @@ def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable 
 
 
 def read_trips(e: Emitter, trips: Value | None, ran: Variable | None) -> None:
-    """Define the number of trips that the loop has run, behind the loop."""
+    """Bind the value `trips` to the number of trips that the loop ran; the code stands after the loop."""
     if trips is not None and ran is not None:
         e.values[trips] = e.from_i64(e.b.zext(ran.get(), I64), trips.type)

@@ -118,7 +118,7 @@ class Queue:
         table[h.DONE] = max(table[h.DONE], value)
 
     def finish(self) -> None:
-        """Wait for everything so far; an error stays in the record."""
+        """Wait until the device has done all submitted work; an error that it recorded stays for `wait` to raise."""
         self.reach(self.table[h.VALUE])
 
     def wait(self) -> None:

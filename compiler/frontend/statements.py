@@ -298,7 +298,7 @@ _PLAIN_CONTEXTS = ("stream_parallel", "graph_parallel", "graph_parallel_context"
 
 @STATEMENTS.row(ast.With)
 def _with(t: Tracer, node: ast.With) -> bool:
-    """Execute the body in place, for contexts that only order launches."""
+    """Trace the body of a `with` that only allows work to run at the same time, as if there were no `with`."""
     for item in node.items:
         call = item.context_expr
         callee = t.expr(call.func) if isinstance(call, ast.Call) else None

@@ -31,7 +31,7 @@ RECORD = "$returned"
 
 
 def promote_elements(kernel: Kernel) -> Kernel:
-    """Promote the own elements of a kernel of stage structured; the stage stays the same.
+    """Turn elements that only one iteration touches into locals; the kernel has stage `structured` before and after.
 
     Common-subexpression elimination and version rewriting should run afterwards.
     """

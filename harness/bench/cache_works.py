@@ -50,7 +50,7 @@ def gather(ti: Any) -> dict[str, Timed]:
 
 @work
 def rows(ti: Any) -> dict[str, Timed]:
-    """Sum up 512 rows of 512 elements."""
+    """Compute the sum of each line of a field of 512 x 512 elements."""
     size = 512
 
     def make(kind: Any) -> tuple[Any, Any, Any, np.ndarray]:

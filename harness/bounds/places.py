@@ -38,7 +38,7 @@ def _located(m: BoundedMachine, s: Access, f: Frame) -> Vector:
 
 
 def _ledger(m: BoundedMachine, array: str) -> Ledger | None:
-    """Return the notes on an array in this task, or None if the task needs none."""
+    """Return the ledger of an array in this task, or None if the plan keeps no ledger of this array."""
     plan = m.bounded.plans[m.chunk.task]
     if array not in plan.kept:
         return None

@@ -108,7 +108,7 @@ def traced(kernel: Kernel, of: list[Box]) -> Instrumented:
 
 
 def movable(kernel: Kernel, of: list[Box]) -> Instrumented:
-    """Return a kernel that adds an element of an array with a gradient to every real value of its tasks' bodies."""
+    """Return the kernel with an offset added to each real value, whose gradient is the adjoint of that value."""
     maker = _Maker(kernel, of)
 
     def move(stmt: Stmt, value: Value, slot: Value, lane: Value) -> None:

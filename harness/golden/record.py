@@ -58,7 +58,7 @@ class Record:
     tools: tuple[str, ...] = ()
 
     def by_kernel(self) -> Mapping[str, dict[str, Row]]:
-        """Return the rows by kernel, then by stage."""
+        """Return a mapping from kernel to stage to the line of the record."""
         found: dict[str, dict[str, Row]] = {}
         for row in self.rows:
             found.setdefault(row.kernel, {})[row.stage] = row

@@ -118,7 +118,7 @@ def _continue_leaves() -> Plant:
 
 
 def _conditions_fall_through() -> Plant:
-    """Ignore an early return in the condition of a while."""
+    """Ignore early exits among the statements that compute the condition of a `while`."""
     right = _Lowering._loop
 
     def straight(block: Block) -> Block:

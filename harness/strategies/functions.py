@@ -26,7 +26,7 @@ def mul(a: Expr, b: Expr) -> m.Binary:
 
 
 def plain(e: Expr) -> Expr:
-    """Return a number of the text in place of a typed number, for bounds and indices, which give it its type."""
+    """Remove the cast around a literal number: a bound or an index decides the type of its literal."""
     return e.arg if isinstance(e, m.Cast) and isinstance(e.arg, Number) else e
 
 

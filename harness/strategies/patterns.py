@@ -31,7 +31,7 @@ MOST = 3
 
 
 class Patterns(LocalArrays):
-    """Draw sections whose gradient depends on the order of memory accesses.
+    """Generate groups of statements whose gradient depends on the order in which they access memory.
 
     Attributes:
         written: Outputs that a task wrote.

@@ -54,7 +54,7 @@ def _nested_break(f: Facts) -> bool:
 
 
 def _deep_branches(f: Facts) -> bool:
-    """Return True if more than ten branches surround a statement; the links of a chain count as nested."""
+    """Return True if a statement lies inside more than ten `if`s; an `elif` counts as nested in the one before it."""
     return any(sum(isinstance(o, m.If) for o in outer) > 10 for _, outer in f.placed)
 
 

@@ -223,7 +223,7 @@ class _Scan:
         return b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64)
 
     def _trips(self) -> ir.Value | None:
-        """Return the trips of each lane in all loops that are known ahead, and add them to the totals."""
+        """Return for each lane the sum of the trip counts of `s.loops`, or None without them; update totals 1 and 2."""
         e, b, trips = self.e, self.e.b, None
         for loop in self.s.loops:
             word = I64 if loop.begin.type.bits == 64 else I32

@@ -377,7 +377,7 @@ class Tape(Again):
         self._end_unseen(dict.fromkeys(self._log.shared))
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Record a call of a function with a custom gradient, or with none; `again` repeats the call."""
+        """Record a call of a function with its own gradient, or one that stops derivatives; `again` repeats it."""
         self._calls.append(again)
         if gradient is not None:
             self._log.add(CustomRecord(gradient))

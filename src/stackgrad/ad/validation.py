@@ -203,7 +203,7 @@ class Validation:
     # -- backward -------------------------------------------------------------------------------------------
 
     def seal(self, record: Record) -> None:
-        """Remember what the gradient of a recorded launch is to read."""
+        """Keep a hash of the memory that the gradient of a recorded launch will read, to find later changes."""
         self._seals[record] = _hash(record)
         self._numbers[record] = self.launches
 

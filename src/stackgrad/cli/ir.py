@@ -147,7 +147,7 @@ def shown(kernel: Kernel, given: argparse.Namespace) -> Iterator[tuple[str, str]
 
 
 def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, Kernel], None]) -> Lowered:
-    """Return what a backend runs in a direction.
+    """Lower a source kernel for one direction, forward or reverse.
 
     Args:
         kernel: The source kernel.

@@ -1,4 +1,4 @@
-"""Copy one array to another; the copy is a launch where derivatives are taken or launches recorded.
+"""Copy one array to another: by a launch if a tape, forward mode or a capture watches, else by the host.
 
 Invariant: such a launch does what the copy by the host does, to the last bit.
 """
