@@ -91,11 +91,8 @@ def selection(task: Task, linear: bool) -> Selection | None:
         linear: See `Uniformity`.
     """
     u = Uniformity(task, linear)
-    gate = _gate(task.body, u)
+    gate, deciding = _gate(task, u) or (None, ())
     before, after = _opened(task.body, gate)
-    deciding = _deciding(task, gate, before, after) if gate else ()
-    if deciding is None:
-        gate, before, after, deciding = None, (), task.body, ()
     loops, counting = _loops(replace(task, body=(*before, *after)), linear)
     if gate is None and not loops:
         return None
@@ -112,48 +109,42 @@ def _cost(stmt: Stmt) -> int:
 # ---- the gate -----------------------------------------------------------------------------------------------
 
 
-def _gate(body: Block, u: Uniformity) -> Gate | None:
-    """Return the one condition under which the body has effects, if it depends on data and guards enough; else None."""
-    loud = [s for s in body if not _is_silent(s)]
+def _gate(task: Task, u: Uniformity) -> tuple[Gate, Block] | None:
+    """Return the gate of a task and the statements that a scan runs to decide it, or None if it has no gate.
+
+    A gate is the one condition under which the body has effects; it depends on data and guards enough.
+    """
+    loud = [s for s in task.body if not _is_silent(s)]
     if not loud or not isinstance(loud[0], n.If):
         return None
     gate = Gate(loud[0].cond, opens=not all(map(_is_silent, loud[0].then)))
-    if not all(map(gate.guards, loud)):
+    if not all(map(gate.guards, loud)) or not _is_heavy(loud):
         return None
-    found = _slice(body[: body.index(loud[0])], [gate.cond])
+    before, after = _opened(task.body, gate)
+    found = _slice(before, [gate.cond])
     if found is None or not _depends_on_data(found, u):
         return None
-    return gate if _is_heavy(loud) else None
-
-
-def _deciding(task: Task, gate: Gate, before: Block, after: Block) -> Block | None:
-    """Return the statements that a scan runs: those that the gate follows from, and those whose index may be outside.
-
-    An iteration whose gate is closed runs the silent statements of the body, so a load among them may end the launch
-    although nobody uses its value. The scan runs such a load too, which costs a comparison.
-
-    Args:
-        task: Task whose exits are lowered.
-        gate: Gate of the task.
-        before: Statements ahead of the gate's first if.
-        after: Statements behind them, with the gate open.
-
-    Returns:
-        The statements in order, or None if the task can have no scan: not all of them are light, or a load behind the
-        gate's first if may be outside.
-    """
-    found = _slice(before, [gate.cond])
-    known = {id(s) for s in walk(found or ())}
-    opened = {id(s) for stmt in task.body if gate.guards(stmt) for s in walk((stmt,))}
-    loads = [s for s in walk(task.body) if isinstance(s, n.Load) and id(s) not in known | opened]
-    if found is None or not loads:
-        return found
-    checks = index_checks(task, hoist=False, learns=False)
-    astray = [s for s in loads if checks.of(s)]
+    astray = _astray(task, gate, found)
     behind = {id(s) for s in walk(after)}
-    if any(id(s) in behind for s in astray):
-        return None
-    return _slice(before, [gate.cond, *(s.result for s in astray)])
+    deciding = (
+        None if any(id(s) in behind for s in astray) else _slice(before, [gate.cond, *(s.result for s in astray)])
+    )
+    return None if deciding is None else (gate, deciding)
+
+
+def _astray(task: Task, gate: Gate, deciding: Block) -> list[n.Load]:
+    """Return the loads outside of a gate that do not decide it and whose index may be outside.
+
+    An iteration whose gate is closed runs them, so such a load may end the launch although nobody uses its value. A
+    scan that runs the load too, which costs a comparison, loses no error; it can run only loads ahead of the gate.
+    """
+    opened = (s for stmt in task.body if gate.guards(stmt) for s in walk((stmt,)))
+    known = {id(s) for s in (*walk(deciding), *opened)}
+    loads = [s for s in walk(task.body) if isinstance(s, n.Load) and id(s) not in known]
+    if not loads:
+        return []
+    checks = index_checks(task, hoist=False, learns=False)
+    return [s for s in loads if checks.of(s)]
 
 
 def _is_silent(stmt: Stmt) -> bool:
