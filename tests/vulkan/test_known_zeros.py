@@ -44,6 +44,13 @@ USES = {
 }
 """Each defines y, of x and the zero z."""
 
+ROUNDED_ONCE = ("a product", "x sub 0", False)
+"""What a default build may round once: 0 - 1e-30 * 1e-30 is -1e-60 before it is rounded, and so -0.
+
+The product alone rounds to +0, and the difference of zeros is +0. NVIDIA's driver contracts the two, as builds that are
+not precise allow.
+"""
+
 
 @pytest.fixture(scope="module", params=["", "int64", "buffer_addresses"])
 def device(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[VulkanBackend]:
@@ -77,7 +84,10 @@ def test_as_the_reference(device: VulkanBackend, zero: str, dtype: str, precise:
     device.compile(kernel, Options(precise=precise)).run(ours, {}, Sizes(), Draws())
     interpret(kernel, theirs, {})
     for name, use in zip(names, USES):
-        wrong = [float(v) for v, a, b in zip(x, ours[name], theirs[name]) if not _same(a, b)]
+        once = (zero, use, precise) == ROUNDED_ONCE
+        wrong = [
+            float(v) for v, a, b in zip(x, ours[name], theirs[name]) if not (_same(a, b) or (once and a == b == 0))
+        ]
         assert not wrong, f"{use}, zero by {zero}, x = {wrong}: {ours[name]} instead of {theirs[name]}"
 
 
