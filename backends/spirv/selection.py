@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ...compiler.ir.nodes import Block, Task
 from ..cuda.selection import gate_of
 from ..llvm import ir
+from ..llvm.launch_conditions import write_where_inside
 from ..llvm.layout import Layout, stack_allocas
 from ..llvm.masked.selection import Gate
 from ..prints import is_printing
@@ -61,12 +62,13 @@ BUSY = 1 << 16
 
 
 def write_list(
-    e: Emitter, first: ir.Value, threads: ir.Value, total: ir.Value, passes: Callable[[ir.Value], ir.Value]
+    e: Emitter, part: Task, first: ir.Value, threads: ir.Value, total: ir.Value, passes: Callable[[ir.Value], ir.Value]
 ) -> None:
     """Write the code that puts the numbers of the passing iterations on the list, as far as the list has room.
 
     Args:
         e: emitter of the task
+        part: the task with the statements alone from which its gate follows
         first: number of the thread
         threads: number of threads in all
         total: number of iterations
@@ -93,7 +95,7 @@ def write_list(
 
     def chunk() -> None:
         bits.set(b.const(I32, 0))
-        _each(e, rounds, decide)
+        write_where_inside(e, part, lambda: _each(e, rounds, decide))
         with b.if_then(b.icmp_unsigned("!=", bits.get(), b.const(I32, 0))):
             _append(e, rounds, bits.get(), lambda k: b.add(at.get(), b.mul(b.zext(k, I64), e.word(lanes))))
 

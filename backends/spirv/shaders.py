@@ -235,7 +235,8 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
     """Write the shader that puts the numbers of the iterations that pass the gate on the list."""
     e = _open(m, f"select_{index}", index, LOCAL_SIZE)
     gate, deciding = gated(task)
-    e.checks = m.checks.of(replace(task, body=deciding))
+    part = replace(task, body=deciding)
+    e.checks = m.checks.of(part)
     (box, total), b = _box(e), e.b
     with b.at_head():
         first, threads = _threads(e)
@@ -249,7 +250,7 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
         cond = e.operand(gate.cond)
         return cond if gate.opens else b.xor(cond, b.const(I1, True))
 
-    write_list(e, first, threads, total, passes)
+    write_list(e, part, first, threads, total, passes)
     _close(e)
 
 
