@@ -12,7 +12,7 @@ from ..compiler.errors import Diagnostic, Unsupported
 from ..compiler.ir.nodes import Kernel, LocalArray, Print, Stmt, Task
 from ..compiler.ir.printer import print_statement
 from ..compiler.ir.walk import walk_task
-from .metal import refusals as metal
+from . import metal_limits as metal
 
 LOCAL_BYTES = 1 << 20
 """Greatest number of bytes of the local arrays of one task, which lie on the stack of the thread, of 8 MiB or less."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from ..backends.base import Draws, Scalars
+from ..compiler.analysis.affine import Affine, IndexForms, is_own
 from ..compiler.ir.nodes import Atomic, Kernel, Load, Store, Task, Value
 from ..compiler.ir.walk import used_values, walk_task
-from ..compiler.passes.affine import Affine, IndexForms, is_own
 from ..reference.launch import WIDTH, run
 from ..reference.order import Order
 from .outcome import Arrays

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..backends import registry
 from ..backends.base import Backend, Draws, Options, Scalars
-from ..backends.launcher import Launcher
+from ..backends.launching.launcher import Launcher
+from ..backends.launching.usage import SlabUse
 from ..backends.limits import check
-from ..backends.usage import SlabUse
 from ..compiler.driver import Lowered, prepare_forward, prepare_reverse, run_passes
 from ..compiler.errors import NotDifferentiable, Unsupported
 from ..compiler.ir.nodes import Kernel

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from stackgrad.backends.base import Arrays, Draws, Scalars
-from stackgrad.backends.launcher import NO_DRAWS
+from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.capture import CapturedLaunch, capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel

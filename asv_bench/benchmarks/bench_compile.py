@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.llvm.module import generate
-from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler import driver
 from stackgrad.compiler.ad.driver import reverse
 from stackgrad.compiler.ir.nodes import Kernel

@@ -18,22 +18,22 @@ import llvmlite.binding as llvm
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
+from ..codegen.emit import MASKED_SITES
+from ..codegen.layout import DECLINED, Layout, lay_out, written
+from ..codegen.prints import is_printing, text_of
+from ..codegen.target import Target
 from ..forks import renew_in_child
 from ..heap import Heap
+from ..host.block import Block
+from ..host.jit import NativeCode, host, host_target, machine, optimised
+from ..host.report import exception
 from ..llvm.compiler_lock import LOCK
-from ..llvm.emit import MASKED_SITES
 from ..llvm.errors import FAILED
-from ..llvm.layout import DECLINED, Layout, lay_out, written
 from ..llvm.module import Code, generate, generate_later
 from ..llvm.spread import POOL
-from ..llvm.target import Target
-from ..prints import is_printing, text_of
 from . import stacks
-from .block import Block
-from .jit import NativeCode, host, host_target, machine, optimised
 from .laps import Laps, making
 from .pool import pool
-from .report import exception
 from .signals import STOP, raise_signal, signals
 from .variants import REQUEST, Variants
 

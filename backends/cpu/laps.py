@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..llvm.layout import Layout
-from .block import Block
+from ..codegen.layout import Layout
+from ..host.block import Block
 
 _CURRENT = threading.local()
 

@@ -20,10 +20,10 @@ import sys
 import threading
 
 from ...compiler.ir.nodes import Kernel
+from ..codegen.layout import Layout
 from ..forks import free_in_child
-from ..llvm.layout import Layout
+from ..host.jit import NativeCode
 from ..llvm.module import Generated
-from .jit import NativeCode
 from .pool_code import pool_code
 from .pool_platform import Platform, platform_of
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from ...compiler.ir.nodes import Kernel
 from ..base import TooLong
+from ..codegen.layout import Layout
 from ..forks import free_in_child
-from ..llvm.layout import Layout
+from ..host.block import Block
+from ..host.jit import NativeCode
 from ..llvm.module import Generated
 from ..llvm.polls import TOO_LONG
-from .block import Block
-from .jit import NativeCode
 
 _TEXT = """
 @functions = internal global [5 x ptr] zeroinitializer   ; what `sg.signals.set` was given

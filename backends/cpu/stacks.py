@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Flight, Options, Sizes
+from ..codegen.layout import ALIGN, Layout, Stack
+from ..codegen.stack_sizes import capacity, refusal, total
+from ..codegen.target import Target
 from ..heap import Heap, HeapRefusal
-from ..llvm.layout import ALIGN, Layout, Stack
+from ..host.block import Block
 from ..llvm.masked import lanes_by_task
-from ..llvm.stack_sizes import capacity, refusal, total
-from ..llvm.target import Target
-from .block import Block
 from .rows import content_of, most_in_flight
 
 GAP = 0

@@ -12,12 +12,12 @@ import threading
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
+from ..codegen.emit import Site
+from ..codegen.layout import DECLINED, Layout
+from ..codegen.target import Target
 from ..forks import free_in_child
-from ..llvm.emit import Site
-from ..llvm.layout import DECLINED, Layout
+from ..host.jit import NativeCode
 from ..llvm.module import Code, generate_later
-from ..llvm.target import Target
-from .jit import NativeCode
 
 REQUEST = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 

@@ -16,6 +16,7 @@ from ...compiler.errors import DeviceError
 from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
+from ..device.heap import DeviceHeap
 from . import stacks
 from .access import HostAccess
 from .borrowed import borrow, interface_of
@@ -23,7 +24,6 @@ from .code import generate, layout_of
 from .device import Device
 from .driver import HINTS, Driver, DriverError, Unavailable
 from .executable import CudaExecutable, limits_of
-from .heap import DeviceHeap
 from .memory import Buffers, is_addressable, managed_zeros
 from .nvidia import CudaDriver
 from .ptx import ptx

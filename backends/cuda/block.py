@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..cpu.block import Block, Bound
-from ..llvm.layout import Layout
+from ..codegen.layout import Layout
+from ..host.block import Block, Bound
 from .borrowed import Borrowed, lender_of
 from .device import Device
 from .instances import Instances

@@ -13,10 +13,10 @@ They run nothing more.
 
 from __future__ import annotations
 
-from ..llvm import ir
-from ..llvm.emit import Emitter
+from ..codegen import ir
+from ..codegen.emit import Emitter
+from ..codegen.types import I1, I32, I64, const
 from ..llvm.function import Run
-from ..llvm.types import I1, I32, I64, const
 from . import warp
 
 

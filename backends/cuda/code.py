@@ -27,16 +27,16 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.walk import walk
 from ..base import Options
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import ModuleState, Site
+from ..codegen.layout import Layout, State, lay_out_for_device, stack_allocas
+from ..codegen.sharing import order_shows
+from ..codegen.target import NVPTX
+from ..codegen.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from ..limits import check
-from ..llvm import ir
-from ..llvm.builder import IRBuilder
-from ..llvm.emit import ModuleState, Site
 from ..llvm.errors import RETURNED
 from ..llvm.function import bounds_function, task_function, volume
-from ..llvm.layout import Layout, State, lay_out_for_device, stack_allocas
-from ..llvm.sharing import order_shows
-from ..llvm.target import NVPTX
-from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from . import warp
 from .chunks import Chunks
 from .comparisons import with_and_without

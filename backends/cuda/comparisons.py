@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...compiler.analysis.index_checks import IndexChecks
 from ...compiler.ir.types import Scalar
-from ...compiler.passes.index_checks import IndexChecks
-from ..llvm import ir
-from ..llvm.builder import IRBuilder
-from ..llvm.emit import Arith, ModuleState
-from ..llvm.launch_conditions import needs_comparisons
-from ..llvm.types import I8, I64, const
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.launch_conditions import needs_comparisons
+from ..codegen.types import I8, I64, const
 
 
 class AtEntry(Arith):

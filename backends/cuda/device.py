@@ -22,7 +22,7 @@ import numpy as np
 
 from ...compiler.errors import StackgradError, Unsupported
 from ..base import Counters
-from ..prints import BYTES, Prints, Text, after
+from ..codegen.prints import BYTES, Prints, Text, after
 from ..words import address_of, words
 from .driver import Driver, DriverError
 from .driver_table import ADDRESSES, CONTEXT, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE

@@ -18,19 +18,20 @@ from functools import partial
 from ...compiler.errors import AdstackOverflow, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
-from ..cpu.jit import NativeCode
-from ..cpu.report import exception
+from ..codegen.layout import written
+from ..codegen.prints import is_printing
+from ..codegen.stack_sizes import capacity
+from ..device import policy
+from ..device.heap import DeviceHeap
+from ..host.jit import NativeCode
+from ..host.report import exception
 from ..llvm.errors import FAILED
-from ..llvm.layout import written
-from ..llvm.stack_sizes import capacity
-from ..prints import is_printing
-from . import policy, stacks
+from . import stacks
 from .block import DeviceBlock, Owned
 from .borrowed import ordered
 from .code import DeviceCode
 from .device import Device, Record
 from .driver import CONTEXT_ERRORS, Driver, DriverError
-from .heap import DeviceHeap
 from .host_code import host_code
 from .laps import Laps, laps
 from .memory import Buffers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.walk import used_values, walk
-from ..llvm.emit import ModuleState
+from ..codegen.emit import ModuleState
 
 GROUP = 4
 """Iterations of a small task that a thread has under way together."""

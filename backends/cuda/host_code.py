@@ -18,17 +18,17 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.walk import walk
 from ..base import Options
-from ..llvm import ir
-from ..llvm.builder import IRBuilder
-from ..llvm.emit import Arith, ModuleState
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.layout import Layout
+from ..codegen.target import CPU
+from ..codegen.types import I8, I32, I64, PTR, const
+from ..device.policy import BUSY, WARP
 from ..llvm.errors import FAILED, OK
 from ..llvm.function import bounds_function, volume
-from ..llvm.layout import Layout
 from ..llvm.module import Generated
-from ..llvm.target import CPU
-from ..llvm.types import I8, I32, I64, PTR, const
 from .driver_table import LAUNCH_KERNEL, MEMSET, MOST, PENDING, RECORD, STREAM
-from .policy import BUSY, WARP
 from .replay import MOST_ENTRIES, PLAIN, Key, order, replay_function, three
 from .warp import ROUNDS
 

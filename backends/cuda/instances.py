@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..cpu.block import Block
+from ..host.block import Block
 from .device import Device
 from .driver import DriverError, Instance, KernelCall
 from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, SEEN_ON, SERVES, Key, Places, places

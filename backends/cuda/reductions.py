@@ -18,18 +18,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...compiler.analysis.affine import Affine, IndexForms, apart
+from ...compiler.analysis.index_facts import IndexFacts
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk, walk_task
-from ...compiler.passes.affine import Affine, IndexForms, apart
-from ...compiler.passes.index_facts import IndexFacts
 from ..base import Options
-from ..llvm import atomics, ir
-from ..llvm.emit import Emitter
+from ..codegen import ir
+from ..codegen.emit import Emitter
+from ..codegen.index_forms import value_of
+from ..codegen.types import I32, I64, bits_type, const, memory_type
+from ..llvm import atomics
 from ..llvm.function import Additions
-from ..llvm.index_forms import value_of
-from ..llvm.types import I32, I64, bits_type, const, memory_type
 from . import warp
 
 PARTIALS = 2048

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..llvm import ir
-from ..llvm.builder import IRBuilder
-from ..llvm.emit import Arith, ModuleState
-from ..llvm.layout import Layout
-from ..llvm.types import I1, I8, I32, I64, PTR, VOID, const
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.layout import Layout
+from ..codegen.types import I1, I8, I32, I64, PTR, VOID, const
 from .driver import CONTEXT_ERRORS
 from .driver_table import CONTEXT, GET_CONTEXT, IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
 

@@ -20,13 +20,13 @@ from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.walk import blocks, walk
 from ..base import Options
-from ..llvm import ir
-from ..llvm.emit import Emitter, ModuleState
+from ..codegen import ir
+from ..codegen.emit import Emitter, ModuleState
+from ..codegen.gates import Gate, Selection, selection
+from ..codegen.layout import stack_allocas
+from ..codegen.types import I1, I32, I64, const
 from ..llvm.function import Additions, Run, decision_function, task_function
-from ..llvm.layout import stack_allocas
 from ..llvm.masked.function import lowered
-from ..llvm.masked.selection import Gate, Selection, selection
-from ..llvm.types import I1, I32, I64, const
 from . import warp
 from .chunks import Chunks
 from .own_index import own_arrays

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Flight, Sizes
-from ..cpu.block import Block
+from ..codegen.layout import Layout, Stack
+from ..codegen.stack_sizes import capacity, refusal, total
+from ..codegen.void_stacks import ALIGN, void_places
+from ..device.heap import DeviceHeap
+from ..device.policy import WARP, Demand, Device, Dispatch, dispatch, halved
 from ..heap import HeapRefusal
-from ..llvm.layout import Layout, Stack
-from ..llvm.stack_sizes import capacity, refusal, total
-from ..llvm.void_stacks import ALIGN, void_places
-from .heap import DeviceHeap
-from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
+from ..host.block import Block
 from .selection import gate_of
 
 WIDEST = 16

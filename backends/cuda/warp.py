@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...compiler.ir.types import Scalar
-from ..llvm import ir
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.target import NVPTX
+from ..codegen.types import I1, I16, I32, I64, VOID, const, memory_type, pointer
+from ..device.policy import BLOCK
 from ..llvm.atomics import combine
-from ..llvm.builder import IRBuilder
-from ..llvm.emit import Arith, ModuleState
-from ..llvm.target import NVPTX
-from ..llvm.types import I1, I16, I32, I64, VOID, const, memory_type, pointer
-from .policy import BLOCK
 
 
 def special(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:

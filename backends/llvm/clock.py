@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import ir
-from .builder import IRBuilder
-from .emit import Arith, ModuleState
-from .types import I8, I64, PTR, const
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.types import I8, I64, PTR, const
 
 
 def slot(b: IRBuilder, block: ir.Value, at: int) -> ir.Value:

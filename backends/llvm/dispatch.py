@@ -9,16 +9,16 @@ module of its own, which the host makes when a launch first needs it: the slot o
 from __future__ import annotations
 
 from ...compiler.ir.nodes import Task
-from . import ir
-from .builder import IRBuilder
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.layout import DECLINED
+from ..codegen.types import I8, I32, I64, PTR, VOID, const, pointer
 from .clock import clock, slot
-from .emit import Arith, ModuleState
 from .errors import FAILED, OK
 from .function import NOTHING, TWICE, bounds_function, task_function, total
-from .layout import DECLINED
 from .polls import poll
 from .spread import LANES, Code, filled, in_parts, spread, whole
-from .types import I8, I32, I64, PTR, VOID, const, pointer
 from .worth import lanes_pay
 
 WORTH = 16

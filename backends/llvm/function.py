@@ -12,15 +12,16 @@ from collections.abc import Callable
 
 from ...compiler.ir.nodes import Block, Random, Task
 from ...compiler.ir.walk import walk
-from . import adstack, ir, memory
-from .builder import IRBuilder
-from .control import Branching
-from .emit import Emitter, ModuleState
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Emitter, ModuleState
+from ..codegen.index_checks import end_deferred
+from ..codegen.launch_conditions import write_where_inside
+from ..codegen.types import I1, I8, I32, I64, PTR, const, pointer
+from .branching import adstack, memory
+from .branching.control import Branching
+from .branching.statements import LOWER
 from .errors import OK, RETURNED
-from .index_checks import end_deferred
-from .launch_conditions import write_where_inside
-from .statements import LOWER
-from .types import I1, I8, I32, I64, PTR, const, pointer
 
 assert adstack and memory, "they add their rows to LOWER"
 

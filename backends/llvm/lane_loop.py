@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import ir
-from .emit import Arith
-from .types import I1, I64, const
+from ..codegen import ir
+from ..codegen.emit import Arith
+from ..codegen.types import I1, I64, const
 
 
 def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:

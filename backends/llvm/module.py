@@ -13,11 +13,11 @@ from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from .. import disk_cache
 from ..base import Options
+from ..codegen.emit import ModuleState, Site
+from ..codegen.layout import Layout, lay_out
+from ..codegen.target import Target
 from ..limits import check
 from .dispatch import launch_function
-from .emit import ModuleState, Site
-from .layout import Layout, lay_out
-from .target import Target
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.walk import walk
-from . import ir
-from .builder import IRBuilder
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, Emitter, ModuleState
+from ..codegen.types import I32, I64, PTR, const, pointer
 from .clock import clock, slot
-from .emit import Arith, Emitter, ModuleState
 from .errors import FAILED, OK
-from .types import I32, I64, PTR, const, pointer
 
 PERIOD = 1 << 26
 """Nanoseconds from one look for signals to the next."""

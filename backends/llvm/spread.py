@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import ir
-from .builder import IRBuilder
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.layout import DECLINED
+from ..codegen.types import I32, I64, PTR, VOID, const, pointer
 from .clock import clock, slot
-from .emit import Arith, ModuleState
 from .errors import FAILED, OK
-from .layout import DECLINED
 from .polls import look, poll_function
-from .types import I32, I64, PTR, VOID, const, pointer
 
 LANES = 64
 """Lanes of masked code unless the options say how many: chunks are multiples of this number."""

@@ -11,12 +11,12 @@ updates of elements that lanes may share are made one by one, through memory. Ar
 
 from __future__ import annotations
 
+from ...compiler.analysis.affine import IndexForms
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Stmt, Task, Value
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.walk import operands, walk_task
-from ...compiler.passes.affine import IndexForms
-from .sharing import ADDITION, SPEEDUP, often_run
+from ..codegen.sharing import ADDITION, SPEEDUP, often_run
 
 Kind = str
 """Kind of an access: run, apart or across.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ...compiler.errors import InternalError
 from ...compiler.ir.nodes import Kernel
-from ..llvm.layout import Layout
+from ..codegen.layout import Layout
 
 BLOCK_INDEX = 0
 """Index of the only buffer."""

@@ -13,12 +13,12 @@ from ...compiler.ir.nodes import Kernel
 from .. import limits
 from ..base import Options
 from ..crash import crashed
+from ..metal_limits import find_wide_atomic
 from ..spirv.disassemble import disassemble
 from ..spirv.emit import Features
 from ..spirv.quirks import Quirks
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate
 from .arguments import Argument, Slot, arguments, slots
-from .refusals import find_wide_atomic
 from .rewrite import rewrite
 from .translate import Absent, translate
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt
-from ..llvm import ir
-from ..llvm.checked import Deferred
-from ..llvm.index_checks import end_deferred
+from ..codegen import ir
+from ..codegen.checked import Deferred
+from ..codegen.index_checks import end_deferred
 from .emit import Emitter
 from .lean import LEAN
 from .ops import CALLED

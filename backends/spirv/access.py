@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..llvm import ir
-from ..llvm.types import I32, I64
+from ..codegen import ir
+from ..codegen.types import I32, I64
 from . import opcodes as op
 from .bindings import BLOCK
 from .module import Value

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.ir.types import Scalar, f32, f64
-from ..llvm import ir
-from ..llvm.types import memory_type
+from ..codegen import ir
+from ..codegen.types import memory_type
 from . import access
 from .code import I32, I64, Code
 from .emit import Arith

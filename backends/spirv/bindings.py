@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from ...compiler.errors import Unsupported
 from ...compiler.ir.nodes import Kernel
-from ..llvm.layout import Layout
-from ..prints import is_printing
+from ..codegen.layout import Layout
+from ..codegen.prints import is_printing
 
 BLOCK = 0
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..llvm import ir
+from ..codegen import ir
 from . import opcodes as op
 from .module import Module, Value, encode
 from .variables import Variable

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
-from ..llvm import ir
+from ..codegen import ir
 from . import subnormals
 from .body import Body
 from .hiding import hidden, hidden_factors

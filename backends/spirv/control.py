@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
-from ..llvm import ir
+from ..codegen import ir
 from .emit import Emitter
 from .hiding import hidden_truth
 from .statements import LOWER, lower_block

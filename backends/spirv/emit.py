@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ...compiler.analysis.decisions import decisive_values
+from ...compiler.analysis.real_ranges import RealRanges
 from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
 from ...compiler.ir.types import Scalar, f64
 from ...compiler.ir.walk import walk
-from ...compiler.passes.decisions import decisive_values
-from ...compiler.passes.real_ranges import RealRanges
 from ..base import Options
-from ..llvm import ir
-from ..llvm.checked import Checked, TaskChecks
-from ..llvm.emit import Site
-from ..llvm.launch_conditions import needs_comparisons
-from ..llvm.layout import Layout, lay_out
-from ..llvm.sharing import order_shows, share
-from ..llvm.target import Target
-from ..llvm.types import like, value_type
+from ..codegen import ir
+from ..codegen.checked import Checked, TaskChecks
+from ..codegen.emit import Site
+from ..codegen.launch_conditions import needs_comparisons
+from ..codegen.layout import Layout, lay_out
+from ..codegen.sharing import order_shows, share
+from ..codegen.target import Target
+from ..codegen.types import like, value_type
 from . import access, intrinsics
 from .bindings import BLOCK, Bindings, assign
 from .code import CONTRACT, I1, I64, Code
@@ -94,8 +94,8 @@ class ModuleState:
         target: properties of the device that rows of the LLVM generator ask for
         reduces: True if a function reads the words of 2/pi behind the argument block
         exact: values that are not contracted
-        ranges: ranges of the values of each task for which they were asked (llvm/reach.py)
-        partners: sines and cosines of one argument, for the same tasks (llvm/pairs.py)
+        ranges: ranges of the values of each task for which they were asked (codegen/reach.py)
+        partners: sines and cosines of one argument, for the same tasks (codegen/pairs.py)
         checks: which indices are compared with extents
     """
 
@@ -297,7 +297,7 @@ class Emitter(Arith, Checked):
 
     @property
     def flow(self) -> Emitter:
-        """Return the object that llvm/reach.py asks how trips are written, which is the emitter itself."""
+        """Return the object that codegen/reach.py asks how trips are written, which is the emitter itself."""
         return self
 
     def operand(self, value: Value) -> ir.Value:
@@ -332,7 +332,7 @@ class Emitter(Arith, Checked):
     def needs_comparisons(self) -> ir.Value:
         """Return the launch condition that indices must be compared, computed at the head of the shader.
 
-        See llvm/launch_conditions.py.
+        See codegen/launch_conditions.py.
         """
         with self.b.at_head():
             return needs_comparisons(self)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..llvm import ir
-from ..llvm.polynomials import INLINED
-from ..llvm.polynomials.evaluate import format_of
-from ..llvm.types import F32, F64
+from ..codegen import ir
+from ..codegen.polynomials import INLINED
+from ..codegen.polynomials.evaluate import format_of
+from ..codegen.types import F32, F64
 from . import large
 from .code import I32, I64, Code
 from .emit import Arith

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..llvm import ir
-from ..llvm.types import I32, I64, bits_type
+from ..codegen import ir
+from ..codegen.types import I32, I64, bits_type
 from . import access
 from . import opcodes as op
 from .module import Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..llvm import ir
-from ..llvm.types import F32, bits_type
+from ..codegen import ir
+from ..codegen.types import F32, bits_type
 from . import roots
 from .code import I32
 from .hiding import hidden

@@ -13,9 +13,9 @@ import math
 from functools import cache
 from typing import Any
 
-from ..llvm import ir
-from ..llvm.polynomials.evaluate import format_of, polynomial
-from ..llvm.types import F64
+from ..codegen import ir
+from ..codegen.polynomials.evaluate import format_of, polynomial
+from ..codegen.types import F64
 from . import access
 from .code import I32, I64
 from .emit import Arith

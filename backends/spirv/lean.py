@@ -1,6 +1,6 @@
 """Write sin and cos of f32 in default builds, without the parts of the code for lanes that no device needs.
 
-Where arguments are known to be small, less code does, as on CUDA (llvm/polynomials/lean.py has the limits); `shortest`
+Where arguments are known to be small, less code does, as on CUDA (codegen/polynomials/lean.py has the limits); `shortest`
 chooses the code.
 
     n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±(d + d³·p(d²))
@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..llvm import ir
-from ..llvm.polynomials import lean as fused
-from ..llvm.polynomials.evaluate import constants, flip, mad, polynomial, round_to_integer, scaled, sign_if_odd
-from ..llvm.polynomials.trigonometric import LIMITS, one_at_zero
+from ..codegen import ir
+from ..codegen.polynomials import lean as fused
+from ..codegen.polynomials.evaluate import constants, flip, mad, polynomial, round_to_integer, scaled, sign_if_odd
+from ..codegen.polynomials.trigonometric import LIMITS, one_at_zero
 
 PARTS = 3
 """Number of parts of pi that are subtracted.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
-from ..llvm import ir
-from ..llvm.index_checks import check_indices, limit_of
-from ..llvm.types import memory_type, value_type
+from ..codegen import ir
+from ..codegen.index_checks import check_indices, limit_of
+from ..codegen.types import memory_type, value_type
 from . import access, atomics
 from . import opcodes as op
 from .code import I1, I32

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from ..llvm import ir
+from ..codegen import ir
 from . import opcodes as op
 from .quirks import Quirks
 

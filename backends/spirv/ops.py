@@ -11,10 +11,10 @@ from typing import Any
 from ...compiler.ir.ops import OPS, result_type
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar, f16, f32
-from ..llvm import integers, ir
-from ..llvm.casts import cast
-from ..llvm.ops import LLVM, OpRow, by_kind
-from ..llvm.types import bits_type
+from ..codegen import integers, ir
+from ..codegen.casts import cast
+from ..codegen.ops import LLVM, OpRow, by_kind
+from ..codegen.types import bits_type
 from .code import Code
 from .emit import Arith
 from .functions import call, libcall

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..llvm import ir
+from ..codegen import ir
 from .code import I1, I32, I64, Code
 from .module import Module, Value
 

@@ -1,4 +1,4 @@
-"""Lower `print`: a thread claims room in a buffer and writes a record there (backends/prints.py).
+"""Lower `print`: a thread claims room in a buffer and writes a record there (backends/codegen/prints.py).
 
 The counters have 32 bits, so room is claimed only where some is left; otherwise a counter could wrap. Invariant: a
 counter is below CAPACITY and what all threads that run at once claim.
@@ -7,8 +7,8 @@ counter is below CAPACITY and what all threads that run at once claim.
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
-from ..llvm import ir
-from ..prints import CAPACITY, HEAD, HEADER
+from ..codegen import ir
+from ..codegen.prints import CAPACITY, HEAD, HEADER
 from . import access
 from .bindings import BLOCK
 from .code import I32, I64, Code

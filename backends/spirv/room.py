@@ -1,4 +1,4 @@
-"""Check the room and the content of adstacks once for a whole loop, as llvm/capacity.py finds it.
+"""Check the room and the content of adstacks once for a whole loop, as branching/capacity.py finds it.
 
 Distances are in bytes. trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of a
 row lie in memory.
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...compiler.ir import nodes as n
-from ..llvm import ir
-from ..llvm.capacity import pops_of_a_trip, pushes, pushes_of_a_trip
+from ..codegen import ir
+from ..llvm.branching.capacity import pops_of_a_trip, pushes, pushes_of_a_trip
 from .emit import Emitter
 from .stack_state import Group, state_of
 

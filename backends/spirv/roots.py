@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..llvm import ir
-from ..llvm.types import F32, I32
+from ..codegen import ir
+from ..codegen.types import F32, I32
 from .code import Code
 from .module import Value
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.ir.nodes import Block, Task
+from ..codegen import ir
+from ..codegen.gates import Gate
+from ..codegen.launch_conditions import write_where_inside
+from ..codegen.layout import Layout, stack_allocas
+from ..codegen.prints import is_printing
 from ..cuda.selection import gate_of
-from ..llvm import ir
-from ..llvm.launch_conditions import write_where_inside
-from ..llvm.layout import Layout, stack_allocas
-from ..llvm.masked.selection import Gate
-from ..prints import is_printing
 from . import access
 from . import opcodes as op
 from .code import I1, I32, I64

@@ -20,10 +20,10 @@ from ...compiler.passes.flatten_branches import flatten_branches
 from ...compiler.passes.lower_exits import lower_exits
 from .. import limits
 from ..base import Options
-from ..llvm import ir
-from ..llvm.emit import Site
-from ..llvm.launch_conditions import write_where_inside
-from ..llvm.layout import Layout
+from ..codegen import ir
+from ..codegen.emit import Site
+from ..codegen.launch_conditions import write_where_inside
+from ..codegen.layout import Layout
 from . import access, adstack, control, memory, prints, trips
 from . import opcodes as op
 from .abreast import ABREAST, fits, lower_abreast

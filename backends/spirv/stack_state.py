@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...compiler.analysis.lockstep import lockstep
 from ...compiler.ir.types import Scalar
-from ...compiler.passes.lockstep import lockstep
-from ..llvm import ir
-from ..llvm.layout import Stack
+from ..codegen import ir
+from ..codegen.layout import Stack
 from .code import I64
 from .emit import Emitter
 from .variables import Variable

@@ -14,11 +14,11 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import STATEMENTS, Block, Stmt
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
-from ..llvm import ir, random
-from ..llvm.casts import bit_cast
-from ..llvm.pairs import taken
-from ..llvm.reach import reach_of
-from ..llvm.types import memory_type, value_type
+from ..codegen import ir, random
+from ..codegen.casts import bit_cast
+from ..codegen.pairs import taken
+from ..codegen.reach import reach_of
+from ..codegen.types import memory_type, value_type
 from .code import I1, I32
 from .emit import Arith, Emitter
 from .functions import sine_and_cosine

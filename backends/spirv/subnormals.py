@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..llvm import ir
-from ..llvm.types import F32, F64, I32, I64
+from ..codegen import ir
+from ..codegen.types import F32, F64, I32, I64
 from .hiding import zero
 from .module import Value
 

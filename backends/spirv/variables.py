@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.types import Scalar
-from ..llvm import ir
+from ..codegen import ir
 from .module import Value, root_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
-from ..cuda.heap import DeviceHeap
+from ..device.heap import DeviceHeap
 from ..spirv.emit import Features
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
 from . import policy

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cpu.block import Block, Bound
-from ..llvm.layout import Layout
+from ..codegen.layout import Layout
+from ..host.block import Block, Bound
 from .mapped import owner_of
 from .queue import Queue
 from .staging import Staging

@@ -12,7 +12,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task, Value
 from ...compiler.ir.types import Scalar
 from ..base import Arrays, Scalars, Sizes
-from ..llvm.layout import Layout
+from ..codegen.layout import Layout
 
 _OPS: dict[str, Callable[..., int]] = {
     "add": lambda x, y: x + y,

@@ -20,12 +20,12 @@ import numpy as np
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
-from ..cpu.block import Block
-from ..cpu.report import exception
+from ..codegen.layout import written
+from ..codegen.prints import BYTES, NOTHING, Prints
+from ..codegen.stack_sizes import capacity, refusal
 from ..heap import HeapRefusal
-from ..llvm.layout import written
-from ..llvm.stack_sizes import capacity, refusal
-from ..prints import BYTES, NOTHING, Prints
+from ..host.block import Block
+from ..host.report import exception
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import policy, stacks

@@ -19,13 +19,13 @@ from weakref import finalize
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Options, Scalars, Sizes
-from ..cpu.jit import NativeCode
-from ..cpu.report import exception
-from ..cuda.heap import DeviceHeap
+from ..codegen.layout import written
+from ..codegen.prints import is_printing
+from ..codegen.stack_sizes import capacity
+from ..device.heap import DeviceHeap
+from ..host.jit import NativeCode
+from ..host.report import exception
 from ..llvm.errors import FAILED
-from ..llvm.layout import written
-from ..llvm.stack_sizes import capacity
-from ..prints import is_printing
 from ..spirv.shaders import PROBE, Shaders
 from . import policy, stacks
 from .block import VulkanBlock, laid_out

@@ -18,16 +18,16 @@ from collections.abc import Sequence
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.layout import Layout
+from ..codegen.target import CPU
+from ..codegen.types import I1, I8, I32, I64, PTR, const
 from ..cuda.host_code import is_countable
-from ..llvm import ir
-from ..llvm.builder import IRBuilder
-from ..llvm.emit import Arith, ModuleState
 from ..llvm.errors import FAILED, OK
 from ..llvm.function import bounds_function, volume
-from ..llvm.layout import Layout
 from ..llvm.module import Generated
-from ..llvm.target import CPU
-from ..llvm.types import I1, I8, I32, I64, PTR, const
 from ..spirv.selection import BUSY, ROUNDS
 from ..spirv.shaders import LOCAL_SIZE
 

@@ -1,4 +1,4 @@
-"""Decide how many threads and rows a task with adstacks gets, and whether it runs over a list, as cuda/policy.py does.
+"""Decide how many threads and rows a task with adstacks gets, and whether it runs over a list, as device/policy.py does.
 
 Vulkan does not tell the size of the second-level cache: a discrete card is taken to have much, any other device little.
 Rows come in whole workgroups, and a task has no more threads than the device is given.
@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
-from ..cuda.policy import Device, Dispatch
+from ..codegen.layout import Layout
 from ..cuda.stacks import Placement
-from ..llvm.layout import Layout
+from ..device.policy import Device, Dispatch
 from ..spirv.shaders import LOCAL_SIZE
 from . import device as vulkan
 

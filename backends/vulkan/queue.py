@@ -21,7 +21,7 @@ from typing import Any
 
 from ...compiler.errors import DeviceError, StackgradError
 from ..base import Counters
-from ..prints import BYTES, Prints, after
+from ..codegen.prints import BYTES, Prints, after
 from ..words import address_of, words
 from . import host_code as h
 from .arena import Arena

@@ -17,9 +17,9 @@ import numpy as np
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
-from ..cpu.jit import NativeCode
+from ..codegen.layout import lay_out
+from ..host.jit import NativeCode
 from ..llvm.errors import FAILED
-from ..llvm.layout import lay_out
 from .arena import Region
 from .block import VulkanBlock, laid_out
 from .device import refusals

@@ -16,10 +16,10 @@ from typing import Protocol
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
+from ..codegen.layout import Layout, Stack
+from ..codegen.stack_sizes import capacity, refusal
+from ..codegen.void_stacks import void_places
 from ..heap import HeapRefusal
-from ..llvm.layout import Layout, Stack
-from ..llvm.stack_sizes import capacity, refusal
-from ..llvm.void_stacks import void_places
 from ..spirv.shaders import LOCAL_SIZE
 
 ENTRY = 4

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ..analysis.affine import single_iteration
 from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Task, Value
 from ..ir.walk import blocks, operands, results, walk
-from ..passes.affine import single_iteration
 from ..passes.promote_elements import RECORD
 
 LAST = ("exchange", "cas")

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..analysis.affine import IndexForms, is_own
 from ..errors import ClaimError, NotDifferentiable
 from ..ir import nodes as n
 from ..ir.build import Builder
@@ -24,7 +25,6 @@ from ..ir.names import added
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
-from ..passes.affine import IndexForms, is_own
 from ..passes.dead_code import remove_dead_code
 from .conflicts import BITS, FIRST, SHIFT, Read, describe, excess
 from .copier import Copier

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..analysis.affine import Affine, IndexForms, is_own, same_indices
 from ..ir import nodes as n
 from ..ir.nodes import Task
 from ..ir.walk import walk
-from ..passes.affine import Affine, IndexForms, is_own, same_indices
 
 
 def own_arrays(task: Task) -> set[str]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..analysis.affine import Affine, IndexForms, add, subtract
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
-from ..passes.affine import Affine, IndexForms, add, subtract
 from .structure import inner_blocks
 
 ONE = Affine(1)

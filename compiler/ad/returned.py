@@ -22,12 +22,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import is_not
 
+from ..analysis.affine import single_iteration
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import map_blocks, next_id, rename_block, used_values, walk, walk_kernel, walk_task
-from ..passes.affine import single_iteration
 from ..passes.number_draws import number_draws
 from ..passes.promote_elements import RECORD
 from ..passes.split_tasks import split_tasks

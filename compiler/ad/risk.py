@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
+from ..analysis.affine import Affine, IndexForms, apart, is_own, single_iteration, subtract
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Task, Value
 from ..ir.walk import walk
-from ..passes.affine import Affine, IndexForms, apart, is_own, single_iteration, subtract
 from .ranges import Ranges, ranges_apart
 from .structure import Occurrence, Structure, comes_after, common_block
 

@@ -22,11 +22,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from ..analysis.marking import FLOW, JUMPS, Keep, Marking
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Value
 from ..ir.walk import NESTED, OPERANDS, RESULTS, changed, kept_block, walk, walk_kernel, walk_task
-from .marking import FLOW, JUMPS, Keep, Marking
 
 Exits = tuple[tuple[int, int], ...]
 _STAYS = JUMPS | NESTED | {cls for cls in EFFECTS if EFFECTS[cls].writes or EFFECTS[cls].observable} - {n.Set}

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..analysis.index_checks import index_checks
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Task, Value
 from ..ir.walk import walk_kernel, walk_task
-from .index_checks import index_checks
 from .rewrite import Rewriter
 
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..analysis.affine import Affine, IndexForms, Symbol, is_own, same_indices, single_iteration
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import ArrayType, Scalar
 from ..ir.walk import NESTED, blocks, kept_block, map_blocks, next_id, results, used_values, walk
-from .affine import Affine, IndexForms, Symbol, is_own, same_indices, single_iteration
 
 Access = n.Load | n.Store | n.Atomic
 ONCE = ("add", "min", "max")

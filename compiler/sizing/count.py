@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analysis.lockstep import leaders
 from ..errors import Diagnostic, Unsupported
 from ..ir import nodes as n
 from ..ir.build import Builder
@@ -23,7 +24,6 @@ from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
-from ..passes.lockstep import leaders
 from .fuel import end_with_memory
 from .uniform import collapse_uniform
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..analysis.lockstep import leaders
 from ..ir.nodes import For, Kernel, Set, StackAlloca, While
 from ..ir.walk import walk, walk_kernel
-from ..passes.lockstep import leaders
 from . import algebra as a
 from . import ranges
 from . import spans as s

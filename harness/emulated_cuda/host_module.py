@@ -8,7 +8,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from ...backends.cpu.jit import machine
+from ...backends.host.jit import machine
 from ...backends.llvm.compiler_lock import LOCK
 from ...backends.llvm.optimise import initialise, optimise, parse
 

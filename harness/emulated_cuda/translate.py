@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...backends.llvm.libcall import LIBRARY
+from ...backends.codegen.libcall import LIBRARY
 from .checks import EPOCH, EPOCH_SHIFT, SIZES, Places, Untranslatable, checked_text, guarded
 from .fibers import IDENTITY, Fibers, asking, entry_text, fiber_text
 from .fibers import REGISTERS as OF_THREADS

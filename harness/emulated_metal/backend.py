@@ -13,10 +13,10 @@ from functools import cache
 import numpy as np
 
 from ...backends.base import SLABS, Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
-from ...backends.cpu.block import Block
-from ...backends.cpu.report import exception
-from ...backends.llvm.layout import written
-from ...backends.llvm.stack_sizes import capacity
+from ...backends.codegen.layout import written
+from ...backends.codegen.stack_sizes import capacity
+from ...backends.host.block import Block
+from ...backends.host.report import exception
 from ...backends.metal.program import Program, program
 from ...backends.metal.translate import CURE, PROGRAM, Absent
 from ...backends.metal.translate import program as translator

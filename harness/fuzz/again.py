@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...backends.base import Draws, Scalars
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.driver import Lowered
 from ...reference.backend import ReferenceBackend
 from ...reference.traps import TRAPS

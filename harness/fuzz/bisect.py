@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backends.base import Draws
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.driver import Lowered, prepare_forward, prepare_reverse
 from ...compiler.errors import StackgradError
 from ...compiler.ir import nodes as n

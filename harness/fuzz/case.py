@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from ...backends.base import Backend, Draws, Options, Scalars, Sizes
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.driver import Lowered
 from ...compiler.errors import NotDifferentiable
 from ...compiler.errors import Unsupported as UnsupportedError

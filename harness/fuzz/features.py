@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...backends.base import Sizes
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.ad.activity import reached_from
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Atomic, Block, Kernel, Load, Stmt, Value

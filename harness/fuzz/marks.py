@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ...backends.base import Backend, Draws, Scalars
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.driver import Lowered
 from ...compiler.errors import NotDifferentiable
 from ..executors import CHECKED

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ...backends.base import Backend, Draws, Options
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.driver import Lowered
 from ...compiler.errors import Unsupported as UnsupportedError
 from ...compiler.ir.nodes import Kernel

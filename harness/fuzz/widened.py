@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ...backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Scalars, Sizes
-from ...backends.llvm import sharing, spread
+from ...backends.codegen import sharing
+from ...backends.llvm import spread
 from ...compiler.ir.nodes import Kernel
 from ..mutants import patched
 from .plan import MASKED, Plan

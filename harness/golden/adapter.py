@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from ...backends.base import Options
+from ...backends.codegen.target import CPU, Target
 from ...backends.cpu.pool_code import pool_code
 from ...backends.cpu.pool_platform import platform_of
-from ...backends.cpu.trampoline import text_of as trampoline_text
 from ...backends.cuda.code import generate as generate_cuda
 from ...backends.cuda.host_code import host_code as cuda_host_code
 from ...backends.cuda.ptx import ptx
 from ...backends.cuda.toolkit import libdevice_path
+from ...backends.host.trampoline import text_of as trampoline_text
 from ...backends.llvm.masked import generate_masked
 from ...backends.llvm.module import generate as generate_llvm
 from ...backends.llvm.optimise import initialise, optimise, parse
-from ...backends.llvm.target import CPU, Target
 from ...backends.metal.program import program as metal_program
 from ...backends.metal.translate import PROGRAM as METAL_TRANSLATOR
 from ...backends.spirv.disassemble import disassemble

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...backends.codegen import ir
+from ...backends.codegen.builder import IRBuilder
+from ...backends.codegen.emit import ModuleState
 from ...backends.cuda import chunks, warp
-from ...backends.llvm import ir
-from ...backends.llvm.builder import IRBuilder
-from ...backends.llvm.emit import ModuleState
 from .planting import Mutant, Plant, patched
 
 BLOCKS = "cuda-emulated-blocks"

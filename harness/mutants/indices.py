@@ -9,15 +9,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from ...backends.llvm import index_checks as branching
-from ...backends.llvm import ir
+from ...backends.codegen import index_checks as branching
+from ...backends.codegen import ir
 from ...backends.llvm.masked import index_checks as masked
+from ...compiler.analysis.affine import Affine
+from ...compiler.analysis.inequalities import Facts
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task, Value
 from ...compiler.ir.walk import walk_task
 from ...compiler.passes import drop_checks as dropping
-from ...compiler.passes.affine import Affine
-from ...compiler.passes.inequalities import Facts
 from .planting import Mutant, Plant, patched
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...backends.llvm import ir
+from ...backends.codegen import ir
+from ...backends.codegen.polynomials import evaluate
+from ...backends.codegen.types import I8, I64, const
 from ...backends.llvm.masked import adstack, atomics, loops
 from ...backends.llvm.masked.adstack import LaneStack
 from ...backends.llvm.masked.lanes import LaneEmitter
 from ...backends.llvm.masked.masks import MASKED_CONTROL
-from ...backends.llvm.polynomials import evaluate
-from ...backends.llvm.types import I8, I64, const
 from ...compiler.ir import nodes as n
 from ...compiler.ir.types import Scalar
 from .planting import Mutant, Plant, patched, patched_row

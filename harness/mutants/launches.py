@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...backends import slices
 from ...backends.base import SLABS, Sizes
+from ...backends.codegen.layout import Stack
 from ...backends.cpu import stacks
-from ...backends.llvm.layout import Stack
+from ...backends.launching import slices
 from .planting import Mutant, Plant, patched
 
 

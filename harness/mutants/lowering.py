@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from llvmlite import ir
 
-from ...backends.llvm.emit import Arith
-from ...backends.llvm.ops import LLVM
+from ...backends.codegen.emit import Arith
+from ...backends.codegen.ops import LLVM
+from ...compiler.analysis.marking import Marking
 from ...compiler.ir import nodes as n
 from ...compiler.ir.effects import Place
 from ...compiler.ir.nodes import Stmt, Value
 from ...compiler.ir.types import Scalar
 from ...compiler.passes.common_subexpressions import _Merger
 from ...compiler.passes.dead_code import Exits, _Liveness
-from ...compiler.passes.marking import Marking
 from .planting import Mutant, Plant, patched, patched_row
 
 

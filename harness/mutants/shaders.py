@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...backends.llvm import ir
-from ...backends.llvm.layout import Layout
+from ...backends.codegen import ir
+from ...backends.codegen.layout import Layout
 from ...backends.spirv import access, adstack, emit
 from ...backends.spirv.body import Body
 from ...backends.spirv.code import I1, Code

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ...backends.base import Backend, Draws, Options, Scalars, Sizes
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
 from ...compiler.driver import Lowered
 from ...compiler.ir.nodes import Kernel
 from ...reference.backend import ReferenceBackend

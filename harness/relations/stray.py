@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ...backends.launcher import Launcher
+from ...backends.launching.launcher import Launcher
+from ...compiler.analysis.index_checks import indices_of
 from ...compiler.driver import FORWARD, Lowered, run_passes
 from ...compiler.errors import NotDifferentiable, OutOfBounds, Unsupported
 from ...compiler.ir import nodes as n
@@ -21,7 +22,6 @@ from ...compiler.ir.build import Builder
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
 from ...compiler.ir.types import ArrayType, i32, i64
 from ...compiler.ir.walk import map_blocks, next_id, walk_kernel
-from ...compiler.passes.index_checks import indices_of
 from ...reference.backend import ReferenceBackend
 from ..compare import Verdict
 from ..executors import CHECKED

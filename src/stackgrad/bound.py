@@ -17,7 +17,7 @@ from .fields import Array
 from .usage import ArgumentError
 
 if TYPE_CHECKING:
-    from .backends.launcher import Launcher
+    from .backends.launching.launcher import Launcher
     from .program import Program
 
 GRAD = ".grad"

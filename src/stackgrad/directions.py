@@ -17,7 +17,7 @@ from .session import RUNTIME, stamp
 
 if TYPE_CHECKING:
     from .backends.base import Draws, Scalars
-    from .backends.launcher import Launcher
+    from .backends.launching.launcher import Launcher
     from .kept import Before
     from .program import Binding
 

@@ -11,7 +11,7 @@ from .compiler.ir.nodes import Kernel
 from .usage import OptionError
 
 if TYPE_CHECKING:
-    from .backends.launcher import Lowered
+    from .backends.launching.launcher import Lowered
 
 
 def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:

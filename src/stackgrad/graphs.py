@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .backends.base import Draws, Scalars
-    from .backends.launcher import Launcher
+    from .backends.launching.launcher import Launcher
     from .guards import Guard
     from .program import Binding
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .backends.cpu.pins import Pin, pin_cell, pin_global
+from .backends.host.pins import Pin, pin_cell, pin_global
 from .compiler.frontend.reads import NUMBERS, Evaluation, NameRead, PartRead, Read, listed
 from .compiler.frontend.snapshots import Elements, Identity, Number, Snapshot, attributes, fresh, reference, snapshot
 from .compiler.frontend.source import MISSING

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .backends.launcher import NO_DRAWS
+from .backends.launching.launcher import NO_DRAWS
 from .usage import ArgumentError, imported
 from .wrapping import Launched, Out, Wrapped, is_array
 

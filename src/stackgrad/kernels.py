@@ -32,7 +32,7 @@ from .usage import ArgumentError, KernelWarning, OptionError
 
 if TYPE_CHECKING:
     from .backends.base import Arrays, Scalars
-    from .backends.launcher import Lowered
+    from .backends.launching.launcher import Lowered
     from .compiler.frontend.trace import Traced
 
 __all__ = [

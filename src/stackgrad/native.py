@@ -15,8 +15,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .backends.cpu.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
 from .backends.forks import free_in_child
+from .backends.host.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
 from .backends.words import WATCHED, address_of
 from .compiler.errors import AdstackOverflow
 from .guards import Guard, hold
@@ -24,9 +24,9 @@ from .session import RUNTIME
 
 if TYPE_CHECKING:
     from .backends.base import Arrays, Scalars, Sizes
-    from .backends.cpu.pins import Pin
-    from .backends.cpu.standing import Argument, Held, Standing
-    from .backends.launcher import Launcher
+    from .backends.host.pins import Pin
+    from .backends.host.standing import Argument, Held, Standing
+    from .backends.launching.launcher import Launcher
 
 HANDLES = 8
 """Number of launches of one kernel in one direction that stand ready at the same time."""
@@ -162,7 +162,7 @@ class Native:
         Returns:
             The function, or None if launches cannot stand ready on this machine.
         """
-        from .backends.cpu.trampoline import new_root, trampoline
+        from .backends.host.trampoline import new_root, trampoline
 
         machine = trampoline()
         if machine is None:
@@ -259,8 +259,8 @@ class Native:
 
     def _make(self, situation: Situation) -> Standing | None:
         """Make a new handle at the head of the chain. Return None if the machine cannot."""
-        from .backends.cpu.standing import Standing
-        from .backends.cpu.trampoline import trampoline
+        from .backends.host.standing import Standing
+        from .backends.host.trampoline import trampoline
 
         machine = trampoline()
         if machine is None or self._root is None:

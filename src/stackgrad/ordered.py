@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .backends.launcher import NO_DRAWS
+from .backends.launching.launcher import NO_DRAWS
 from .compiler.errors import NotDifferentiable
 from .compiler.ir.types import ArrayType, adjoint_type, from_dtype
 from .program import Binding, Program

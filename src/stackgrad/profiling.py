@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from .backends import profiling
-from .backends.profiling import Tasks
-from .backends.usage import SlabUse
+from .backends.launching import profiling
+from .backends.launching.profiling import Tasks
+from .backends.launching.usage import SlabUse
 from .compiler.ir.nodes import Kernel, Task
 from .session import RUNTIME
 from .usage import UsageError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .backends.base import Draws
-from .backends.launcher import NO_DRAWS, Launcher
+from .backends.launching.launcher import NO_DRAWS, Launcher
 from .backends.words import WATCHED
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .compiler.errors import NotDifferentiable, Span
@@ -31,7 +31,7 @@ from .watched import launch_watched
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
-    from .backends.launcher import Lowered
+    from .backends.launching.launcher import Lowered
     from .guards import Guard
     from .ordered import Ordering
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backends.launcher import NO_DRAWS
+from .backends.launching.launcher import NO_DRAWS
 from .backends.owners import owner_of
 from .fields.array import Array
 from .guards import hold
@@ -20,7 +20,7 @@ from .session import stamp
 
 if TYPE_CHECKING:
     from .backends.base import Scalars
-    from .backends.launcher import Launcher
+    from .backends.launching.launcher import Launcher
     from .leaves import Foreign
     from .program import Binding
     from .specialise import Specialisation

@@ -23,7 +23,7 @@ from .usage import OptionError, close_names
 
 if TYPE_CHECKING:
     from .backends.base import Backend, Draws, Options, Remote
-    from .backends.launcher import Launcher
+    from .backends.launching.launcher import Launcher
     from .capture import Capture
     from .fields import Array
 

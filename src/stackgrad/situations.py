@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backends.cpu import handles as h
+from .backends.host import handles as h
 from .backends.words import AXES, KIND, LIVING, VERSION
 from .bound import GRAD
 from .compiler.frontend.aggregates import MatrixType
@@ -26,7 +26,7 @@ from .session import RUNTIME
 from .stand_ins import identity_of
 
 if TYPE_CHECKING:
-    from .backends.cpu.standing import Argument, Held, Launchable
+    from .backends.host.standing import Argument, Held, Launchable
     from .directions import Side
     from .program import Binding
     from .specialise import Specialisation
@@ -143,7 +143,7 @@ class _Taken:
             scalars: The number of scalars in it.
             apart: True if all arrays of the call are different.
         """
-        from .backends.cpu.standing import Argument, takes
+        from .backends.host.standing import Argument, takes
 
         if isinstance(matcher, ScalarMatcher):
             if not takes(matcher.dtype):
@@ -214,7 +214,7 @@ class _Arrays:
 
     def _held(self, name: str, place: _Place, is_grad: bool) -> Held:
         """Return the entry of one array, or of its adjoint; `name` is empty if the kernel does not use the array."""
-        from .backends.cpu.standing import Held
+        from .backends.host.standing import Held
 
         self.seen.add((identity_of(place.leaf), is_grad))
         flags = h.WRITTEN * (name in self.written) | h.SHAPED * (name in self.shaped)
@@ -243,7 +243,7 @@ class _Arrays:
         )
 
     def _held_numpy(self, name: str, place: _Place, is_grad: bool, flags: int) -> Held:
-        from .backends.cpu.standing import Held
+        from .backends.host.standing import Held
 
         leaf = place.leaf
         memory = leaf.memory

@@ -23,7 +23,7 @@ from .statistics import KernelStats, stats_of
 from .usage import ArgumentError, close_names
 
 if TYPE_CHECKING:
-    from .backends.launcher import Lowered
+    from .backends.launching.launcher import Lowered
 
 _KEPT_BINDINGS = 16
 """Number of bindings that a text kernel keeps for later calls."""

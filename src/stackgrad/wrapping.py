@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backends.launcher import NO_DRAWS
+from .backends.launching.launcher import NO_DRAWS
 from .compiler.ir.types import Scalar
 from .halves import accumulating
 from .leaves import Foreign

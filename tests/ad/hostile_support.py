@@ -14,7 +14,7 @@ import stackgrad as sg
 from recorded_support import forward, near
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.harness.oracles import dual

@@ -10,7 +10,7 @@ import pytest
 from recorded_support import forward, gradient, near
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_for_ad, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.walk import next_id

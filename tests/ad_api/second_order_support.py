@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse, prepare_second, prepare_tangent
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.types import ArrayType

@@ -9,7 +9,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.oracles import jax_oracle

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends import registry
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.ad.tangent import tangent
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse, prepare_second, prepare_tangent

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse, prepare_tangent
 from stackgrad.compiler.errors import NotDifferentiable, StackgradError
 from stackgrad.compiler.ir import nodes as n

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from stackgrad.backends.cpu.jit import NativeCode
+from stackgrad.backends.codegen.layout import Layout
 from stackgrad.backends.cpu.pool import Pool, platform_here
-from stackgrad.backends.llvm.layout import Layout
+from stackgrad.backends.host.jit import NativeCode
 from stackgrad.backends.llvm.module import Generated
 from stackgrad.compiler.ir.nodes import Kernel
 

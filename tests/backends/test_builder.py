@@ -10,13 +10,13 @@ from itertools import product
 import numpy as np
 import pytest
 from stackgrad.backends.base import Options
+from stackgrad.backends.codegen import ir
+from stackgrad.backends.codegen.builder import IRBuilder
+from stackgrad.backends.codegen.target import CPU
+from stackgrad.backends.codegen.types import I8, I16, I32, I64, const
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.cpu.jit import NativeCode
-from stackgrad.backends.llvm import ir
-from stackgrad.backends.llvm.builder import IRBuilder
+from stackgrad.backends.host.jit import NativeCode
 from stackgrad.backends.llvm.module import Generated, generate
-from stackgrad.backends.llvm.target import CPU
-from stackgrad.backends.llvm.types import I8, I16, I32, I64, const
 from stackgrad.compiler.ir.parser import parse_kernel
 
 NUMBERS = {ir.I1: (0, 1), I8: (-128, -2, -1, 0, 1, 5, 127), I64: (-(2**63), -1, 0, 1, 3, 2**63 - 1)}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Options
-from stackgrad.backends.cpu import code_map, jit
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.cpu.line_table import CodeTable, read_object
+from stackgrad.backends.host import code_map, jit
+from stackgrad.backends.host.line_table import CodeTable, read_object
 from stackgrad.backends.llvm.module import generate
 
 _HERE = Path(__file__).parent

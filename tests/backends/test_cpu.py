@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler.errors import DivisionByZero, KernelAssertionError, KernelTypeError, OutOfBounds
 from stackgrad.compiler.ir.parser import parse_kernel
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Options
-from stackgrad.backends.cpu import jit
 from stackgrad.backends.cpu.backend import CpuBackend
+from stackgrad.backends.host import jit
 from stackgrad.backends.llvm.masked import generate_masked
 from stackgrad.backends.llvm.module import generate
 from stackgrad.compiler.errors import Span

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.llvm.control import BRANCHING
-from stackgrad.backends.llvm.statements import LOWER
-from stackgrad.backends.llvm.target import CPU
+from stackgrad.backends.llvm.branching.control import BRANCHING
+from stackgrad.backends.llvm.branching.statements import LOWER
 from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, atomic_fits
 from stackgrad.compiler.ir.parser import parse_kernel

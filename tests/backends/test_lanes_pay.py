@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
-from stackgrad.backends.llvm import sharing, spread
+from stackgrad.backends.llvm import spread
 from stackgrad.backends.llvm.masked import eligible, lanes_by_task
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel

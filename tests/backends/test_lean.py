@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from lanes_support import TOGETHER, evaluate
 from stackgrad.backends.base import Options
+from stackgrad.backends.codegen.polynomials.lean import FORMS, LEAN, form_within
 from stackgrad.backends.cuda import ptx
-from stackgrad.backends.llvm.polynomials.lean import FORMS, LEAN, form_within
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 

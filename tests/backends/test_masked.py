@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
-from stackgrad.backends.cpu.jit import host_target
+from stackgrad.backends.host.jit import host_target
 from stackgrad.backends.llvm.masked import eligible, lanes_of
 from stackgrad.backends.llvm.masked.function import lowered
 from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
 from stackgrad.backends.llvm.masked.statements import MASKED
-from stackgrad.backends.llvm.masked.uniform import RULES, Uniformity
-from stackgrad.backends.llvm.target import CPU
+from stackgrad.compiler.analysis.uniformity import RULES, Uniformity
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen.libcall import LIBRARY
+from stackgrad.backends.codegen.ops import LLVM
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.llvm.libcall import LIBRARY
-from stackgrad.backends.llvm.ops import LLVM
-from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler.ir.nodes import Cast, Const, Kernel, Load, Op, Param, Shape, Store, Task, Value
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.types import INTEGERS, REALS, SCALARS, ArrayType, Scalar, f16, i8, i32, u1, u8

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from lanes_support import ARITY, evaluate, module_text
 from stackgrad.backends.base import Options
-from stackgrad.backends.cpu.jit import host_target
-from stackgrad.backends.llvm import polynomials
-from stackgrad.backends.llvm.libcall import LIBRARY
+from stackgrad.backends.codegen import polynomials
+from stackgrad.backends.codegen.libcall import LIBRARY
+from stackgrad.backends.codegen.polynomials import INLINED, coefficients
+from stackgrad.backends.host.jit import host_target
 from stackgrad.backends.llvm.masked import generate_masked
-from stackgrad.backends.llvm.polynomials import INLINED, coefficients
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference import scalar as reference

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 from stackgrad.backends.base import Flight, Options, Sizes
+from stackgrad.backends.codegen.layout import lay_out
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu import stacks
 from stackgrad.backends.cpu.rows import FLOOR, LANES_WORTH, most_in_flight
-from stackgrad.backends.llvm.layout import lay_out
-from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler.ir.parser import parse_kernel
 
 BIG = 8 * FLOOR

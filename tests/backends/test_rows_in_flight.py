@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Sizes
-from stackgrad.backends.cpu.jit import host_target
 from stackgrad.backends.heap import PAGE
+from stackgrad.backends.host.jit import host_target
 from stackgrad.backends.llvm.masked.generate import LANES as MOST
 from stackgrad.backends.llvm.masked.generate import WITHOUT_MASKS
 from stackgrad.compiler.ir.parser import parse_kernel

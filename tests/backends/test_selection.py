@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from recorded_support import near
 from stackgrad.backends.base import Draws, Sizes
-from stackgrad.backends.launcher import NO_DRAWS
+from stackgrad.backends.codegen.gates import Selection, selection
+from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.backends.llvm.masked.buckets import COUNT, LONGEST
 from stackgrad.backends.llvm.masked.compaction import CHUNK
 from stackgrad.backends.llvm.masked.function import lowered, runs_along_rows
-from stackgrad.backends.llvm.masked.selection import Selection, selection
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.bounds import run_bounded
 

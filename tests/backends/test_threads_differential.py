@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.cpu.pool import pool
-from stackgrad.backends.llvm import sharing, spread
+from stackgrad.backends.llvm import spread
 from stackgrad.compiler.ir.ops import atomic_fits
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Options
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.llvm.module import generate as on_cpu
-from stackgrad.backends.llvm.target import CPU
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.kernels import trace_function

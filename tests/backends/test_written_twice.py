@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen import launch_conditions
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.llvm import launch_conditions
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import StackgradError
 from stackgrad.compiler.ir.parser import parse_kernel

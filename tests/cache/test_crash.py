@@ -68,8 +68,8 @@ def test_what_the_linker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = module.launch_function
 
     def launch(state: Any) -> Any:
-        from stackgrad.backends.llvm.builder import IRBuilder
-        from stackgrad.backends.llvm.types import VOID
+        from stackgrad.backends.codegen.builder import IRBuilder
+        from stackgrad.backends.codegen.types import VOID
 
         made = honest(state)
         missing = state.declare("no.such.function", VOID, [])

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.backends.cpu import jit, stacks, variants
+from stackgrad.backends.cpu import stacks, variants
+from stackgrad.backends.host import jit
 from stackgrad.backends.llvm import module
 from stackgrad.compiler import driver
 
@@ -271,7 +272,7 @@ def test_code_of_another_text_is_noticed(folder: Path, monkeypatch: pytest.Monke
         return honest(state)
 
     def module_void() -> Any:
-        from stackgrad.backends.llvm.types import VOID
+        from stackgrad.backends.codegen.types import VOID
 
         return VOID
 

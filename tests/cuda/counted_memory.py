@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stackgrad.backends.cuda.heap import GRAIN
+from stackgrad.backends.device.heap import GRAIN
 from stackgrad.compiler.errors import DeviceError
 
 

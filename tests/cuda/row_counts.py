@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from stackgrad.backends.cuda.policy import WARP, Demand, Device, dispatch, fill
+from stackgrad.backends.device.policy import WARP, Demand, Device, dispatch, fill
 
 H100 = Device(50 << 20, 80 << 30)
 SLOT = 4

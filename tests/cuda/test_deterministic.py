@@ -8,10 +8,10 @@ import stackgrad as sg
 from on_emulator import runtime
 from recorded_support import forward, memory_of, near
 from stackgrad.backends.base import Options
-from stackgrad.backends.cpu.jit import host_target
+from stackgrad.backends.codegen.emit import ModuleState
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.ptx import ptx
-from stackgrad.backends.llvm.emit import ModuleState
+from stackgrad.backends.host.jit import host_target
 from stackgrad.compiler.ir.parser import parse_kernel
 
 SCATTER = """kernel scatter(n: i32, t: i32[1], x: f32[1], l: f32[1], c: i32[1]) {

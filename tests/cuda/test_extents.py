@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stackgrad.backends.extents import iterations
+from stackgrad.backends.launching.extents import iterations
 from stackgrad.compiler.ir.parser import parse_kernel
 
 SHAPES = {"x": (6, 7), "n": ()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from counted_memory import Memory
-from stackgrad.backends.cuda.heap import GRAIN, DeviceHeap
+from stackgrad.backends.device.heap import GRAIN, DeviceHeap
 from stackgrad.backends.heap import HeapRefusal
 from stackgrad.backends.words import BUSY
 

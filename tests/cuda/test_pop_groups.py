@@ -12,7 +12,7 @@ from recorded_support import forward, near
 from stack_loops import ADD, POP, READ, TAIL
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -16,7 +16,7 @@ import pytest
 import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends import registry
-from stackgrad.backends.prints import CAPACITY, HEAD
+from stackgrad.backends.codegen.prints import CAPACITY, HEAD
 from stackgrad.harness.emulated_cuda.backend import NAMES, emulated
 
 Capture = pytest.CaptureFixture[str]

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 from counted_memory import Memory
 from stackgrad.backends.base import Sizes
-from stackgrad.backends.cpu.block import Block
-from stackgrad.backends.cuda import policy, stacks
-from stackgrad.backends.cuda.heap import DeviceHeap
-from stackgrad.backends.cuda.policy import WARP, Demand, Device, Dispatch, dispatch
-from stackgrad.backends.llvm.layout import lay_out_for_device
+from stackgrad.backends.codegen.layout import lay_out_for_device
+from stackgrad.backends.cuda import stacks
+from stackgrad.backends.device import policy
+from stackgrad.backends.device.heap import DeviceHeap
+from stackgrad.backends.device.policy import WARP, Demand, Device, Dispatch, dispatch
+from stackgrad.backends.host.block import Block
 from stackgrad.compiler.errors import DeviceError
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from kir_test_support.directives import read_cases
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.cpu.block import Block
+from stackgrad.backends.codegen.layout import Layout, lay_out_for_device
 from stackgrad.backends.cuda import stacks as cuda
-from stackgrad.backends.cuda.policy import Dispatch
-from stackgrad.backends.launcher import Launcher
-from stackgrad.backends.llvm.layout import Layout, lay_out_for_device
+from stackgrad.backends.device.policy import Dispatch
+from stackgrad.backends.host.block import Block
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.vulkan import stacks as vulkan
 from stackgrad.compiler.driver import Lowered
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -19,9 +19,9 @@ if str(_TESTS) not in sys.path:
 from spirv_support import kernel_texts  # noqa: E402
 from stackgrad.backends import limits, registry  # noqa: E402
 from stackgrad.backends.base import Options  # noqa: E402
-from stackgrad.backends.llvm.control import BRANCHING  # noqa: E402
-from stackgrad.backends.llvm.ops import LLVM  # noqa: E402
-from stackgrad.backends.llvm.statements import LOWER as LLVM_LOWER  # noqa: E402
+from stackgrad.backends.codegen.ops import LLVM  # noqa: E402
+from stackgrad.backends.llvm.branching.control import BRANCHING  # noqa: E402
+from stackgrad.backends.llvm.branching.statements import LOWER as LLVM_LOWER  # noqa: E402
 from stackgrad.backends.spirv.ops import SPIRV  # noqa: E402
 from stackgrad.backends.spirv.shaders import generate  # noqa: E402
 from stackgrad.backends.spirv.statements import LOWER as SPIRV_LOWER  # noqa: E402

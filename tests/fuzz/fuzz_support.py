@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import AbstractContextManager
 
-from stackgrad.backends.llvm.ops import LLVM
+from stackgrad.backends.codegen.ops import LLVM
 from stackgrad.compiler.ad.rules import VJP
 from stackgrad.compiler.ir.types import f32, i32
 from stackgrad.harness.fuzz.loop import fuzz

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
+from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuExecutable
-from stackgrad.backends.llvm import sharing, spread
+from stackgrad.backends.llvm import spread
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.fuzz.widened import Widened
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Probe
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel, Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -11,17 +11,17 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 from stackgrad.backends.base import Options
-from stackgrad.backends.cpu.jit import host, host_target, machine
-from stackgrad.backends.llvm import ir
-from stackgrad.backends.llvm.builder import IRBuilder
+from stackgrad.backends.codegen import ir
+from stackgrad.backends.codegen.builder import IRBuilder
+from stackgrad.backends.codegen.emit import PURE, Arith, ModuleState
+from stackgrad.backends.codegen.libcall import LIBRARY
+from stackgrad.backends.codegen.polynomials import inlined
+from stackgrad.backends.codegen.polynomials.lean import lean, pair
+from stackgrad.backends.codegen.target import Target
+from stackgrad.backends.codegen.types import F32, F64, I64, PTR, VOID, const
+from stackgrad.backends.host.jit import host, host_target, machine
 from stackgrad.backends.llvm.compiler_lock import LOCK
-from stackgrad.backends.llvm.emit import PURE, Arith, ModuleState
-from stackgrad.backends.llvm.libcall import LIBRARY
 from stackgrad.backends.llvm.optimise import optimise, parse
-from stackgrad.backends.llvm.polynomials import inlined
-from stackgrad.backends.llvm.polynomials.lean import lean, pair
-from stackgrad.backends.llvm.target import Target
-from stackgrad.backends.llvm.types import F32, F64, I64, PTR, VOID, const
 from stackgrad.compiler.ir.nodes import Kernel
 
 WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')

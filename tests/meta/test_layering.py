@@ -217,7 +217,7 @@ def test_the_table_of_layers_says_what_is_enforced() -> None:
     layers = load_layers()
     for layer in SHOWN_EXACTLY:
         assert shown[layer] | {"compiler.errors"} == {*layers[layer], "compiler.errors"}, layer
-    assert "compiler.ad" not in layers["backends"] and "compiler.driver" in layers["backends.launcher"]
+    assert "compiler.ad" not in layers["backends"] and "compiler.driver" in layers["backends.launching.launcher"]
     public = {"math", "session", "fields"}
     above = {name for name, allowed in layers.items() if name.startswith("harness.") and public & set(allowed)}
     assert all(f"`{name}`" in text for name in above)

@@ -14,7 +14,7 @@ import project_tree as tree
 import pytest
 
 STATE = {
-    "backends/cpu/code_map.py:_open": "files of machine code for profilers of the system",
+    "backends/host/code_map.py:_open": "files of machine code for profilers of the system",
     "backends/cpu/laps.py:_CURRENT": "readings of the launch of each thread",
     "backends/cpu/pool.py:_made": "the pool of threads",
     "backends/crash.py:_written": "crash folders that this process has made",
@@ -22,7 +22,7 @@ STATE = {
     "backends/forks.py:_freed": "what a child of a fork has let go",
     "backends/forks.py:_held": "locks that a fork waits for",
     "backends/forks.py:_renewals": "what a child of a fork makes anew",
-    "backends/profiling.py:_collectors": "profiles that are being taken",
+    "backends/launching/profiling.py:_collectors": "profiles that are being taken",
     "backends/registry.py:_instances": "the backends that this process has opened",
     "backends/vulkan/device.py:_OPENED": "processes that have opened a card, for forks",
     "compiler/ad/policies.py:_default": "the policy of gradients that name none; test runs set it",

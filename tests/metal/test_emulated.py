@@ -14,7 +14,7 @@ from kir_test_support import numbers, running
 from kir_test_support.directives import Case, Check, Directive, read_cases, read_check
 from recorded_support import GRAD, bounded, forward, gradient, near, verdicts
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.metal import accesses
 from stackgrad.backends.metal.program import program
 from stackgrad.cli.programs import run_program

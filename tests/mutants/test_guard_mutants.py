@@ -12,7 +12,7 @@ import pytest
 import stackgrad as sg
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
-from stackgrad.backends.cpu.standing import Standing
+from stackgrad.backends.host.standing import Standing
 from stackgrad.compiler.frontend.snapshots import Elements, Items, Number
 from stackgrad.guards import EvaluationGuard, NameGuard, PartGuard
 from stackgrad.harness.mutants import patched

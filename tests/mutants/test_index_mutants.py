@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.compiler.analysis.index_checks import index_checks
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.compiler.passes.index_checks import index_checks
 from stackgrad.harness.executors import PRECISE, backend_named
 from stackgrad.harness.fuzz.lowerings import Lowerings
 from stackgrad.harness.guarded import Guarded

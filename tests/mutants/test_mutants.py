@@ -14,7 +14,7 @@ import pytest
 import stackgrad as sg
 from mutant_witnesses import CONTENT, WITNESSES, fields
 from stackgrad.backends.base import Draws
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.ad import needs, rules
 from stackgrad.compiler.ad.reverse import TaskReverser
 from stackgrad.compiler.driver import prepare_tangent
@@ -186,18 +186,18 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
 
 
 OWNERS = """
-    backends.cpu.stacks  backends.slices:Slice  backends.llvm.masked.adstack  backends.llvm.masked.atomics
-    backends.llvm.masked.loops  backends.llvm.polynomials.evaluate  compiler.driver  compiler.ad.driver
+    backends.cpu.stacks  backends.launching.slices:Slice  backends.llvm.masked.adstack  backends.llvm.masked.atomics
+    backends.llvm.masked.loops  backends.codegen.polynomials.evaluate  compiler.driver  compiler.ad.driver
     compiler.ad.elements:Elements  compiler.ad.forward:ForwardSweep  compiler.ad.requirement:Requirements
     compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis  compiler.ad.sources:Sources
     compiler.ad.tangent:TangentSweep  compiler.ad.tangent_statements  compiler.passes.common_subexpressions:_Merger
-    compiler.passes.dead_code:_Liveness  compiler.passes.lower_exits:_Lowering  compiler.passes.marking:Marking
+    compiler.passes.dead_code:_Liveness  compiler.passes.lower_exits:_Lowering  compiler.analysis.marking:Marking
     compiler.passes.promote_elements:_Promotion  compiler.sizing.count  compiler.sizing.count:_Counter
     compiler.sizing.flows
 """.split()
 """Classes and modules that plants patch."""
 TABLES = """
-    backends.llvm.masked.masks:MASKED_CONTROL  backends.llvm.ops:LLVM  backends.llvm.statements:LOWER
+    backends.llvm.masked.masks:MASKED_CONTROL  backends.codegen.ops:LLVM  backends.llvm.branching.statements:LOWER
     compiler.ad.rules:VJP  compiler.ad.statements:REVERSE  compiler.ad.tangent_statements:TANGENT
 """.split()
 """Tables of which plants patch rows."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from stackgrad.compiler.analysis.affine import IndexForms, is_own
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.walk import walk
-from stackgrad.compiler.passes.affine import IndexForms, is_own
 
 KERNEL = """kernel k(x: f64[1] grad, y: f64[1] grad) {{
   bounds {{ %0: i32 = const 0 %1: i32 = shape y, 0 }} parallel %2: i32 in %0 .. %1 {{

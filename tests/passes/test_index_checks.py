@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from stackgrad.compiler.analysis.affine import Affine
+from stackgrad.compiler.analysis.index_checks import index_checks
+from stackgrad.compiler.analysis.inequalities import Facts
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.walk import walk_task
-from stackgrad.compiler.passes.affine import Affine
-from stackgrad.compiler.passes.index_checks import index_checks
-from stackgrad.compiler.passes.inequalities import Facts
 
 LOOP = """kernel k(x: f64[1], y: f64[1], a: f64[2], idx: i32[1], m: i32) {{
   bounds {{

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
+from stackgrad.compiler.analysis.lockstep import leaders, lockstep
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.compiler.passes.lockstep import leaders, lockstep
 
 HEAD = "adstack_alloca {0}: f64 adstack_alloca {1}: f64{2} %1: f64 = const 1.5 %2: f64 = const 2.5 %3: i32 = arg n"
 PUSH, POP = "adstack_push {} , %{}", "adstack_pop {}"

@@ -7,12 +7,12 @@ import random
 
 import numpy as np
 import pytest
+from stackgrad.compiler.analysis.interval_rules import ALL, EXACT, INTERVALS, after, converted, of_type
+from stackgrad.compiler.analysis.real_ranges import RealRanges, real_ranges
 from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import Scalar, f16, f32, f64, i8, i32, i64, u1, u8, u32
-from stackgrad.compiler.passes.interval_rules import ALL, EXACT, INTERVALS, after, converted, of_type
-from stackgrad.compiler.passes.real_ranges import RealRanges, real_ranges
 from stackgrad.reference.scalar import NUMPY, cast
 
 TYPES = (f16, f32, f64, i8, u8, i32, u32, i64, u1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options, Sizes
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir.parser import parse_kernel

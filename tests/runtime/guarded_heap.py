@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from stackgrad.backends.base import SLABS, Sizes
+from stackgrad.backends.codegen.layout import Stack
 from stackgrad.backends.cpu import stacks
 from stackgrad.backends.cpu.stacks import Placement
 from stackgrad.backends.heap import PAGE, Heap, Slab
 from stackgrad.backends.host_memory import map_pages
-from stackgrad.backends.llvm.layout import Stack
 from stackgrad.backends.words import EPOCH
 
 PATTERN, GAP, PROT_NONE = 0xA5, 64, 0

@@ -34,9 +34,9 @@ from kir_test_support.directives import Check, read_cases, read_check  # noqa: E
 from runtime_kernels import over_array  # noqa: E402
 from stackgrad.backends.base import Draws, Options, Sizes  # noqa: E402
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable  # noqa: E402
-from stackgrad.backends.launcher import Launcher  # noqa: E402
+from stackgrad.backends.launching.launcher import Launcher  # noqa: E402
 from stackgrad.backends.llvm import spread  # noqa: E402
-from stackgrad.backends.llvm.control import Branching  # noqa: E402
+from stackgrad.backends.llvm.branching.control import Branching  # noqa: E402
 from stackgrad.backends.llvm.masked.masks import Masks  # noqa: E402
 from stackgrad.compiler.ad.policies import LOWERINGS  # noqa: E402
 from stackgrad.compiler.driver import Lowered, prepare_reverse  # noqa: E402

@@ -10,7 +10,7 @@ from stackgrad import DeviceError
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.host_memory import memory_of_machine
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.count import count_within

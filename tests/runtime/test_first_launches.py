@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import threading
-from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.backends.host.trampoline import trampoline
 
 found, start = [], threading.Barrier(4)
 

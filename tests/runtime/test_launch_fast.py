@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from launch_fast_support import Steps, add, arrays, grow, looks, native_of, natively, near_sines, repeat
-from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.backends.host.trampoline import trampoline
 
 
 @pytest.fixture(autouse=True)

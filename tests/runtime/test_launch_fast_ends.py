@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from launch_fast_support import Steps, add, arrays, grow, native_of, natively, near_sines, repeat
-from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.backends.host.trampoline import trampoline
 from stackgrad.capture import capture
 from stackgrad.session import RUNTIME
 

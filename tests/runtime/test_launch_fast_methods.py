@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from launch_fast_support import arrays, near_sines, repeat
-from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.backends.host.trampoline import trampoline
 
 
 @pytest.fixture(autouse=True)

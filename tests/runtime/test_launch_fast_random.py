@@ -13,7 +13,7 @@ import pytest
 import stackgrad as sg
 from launch_fast_support import Line, looks, native_of, sines
 from recorded_support import forward, gradient, memory_of, near
-from stackgrad.backends.cpu.trampoline import trampoline
+from stackgrad.backends.host.trampoline import trampoline
 from stackgrad.capture import capture
 from stackgrad.harness.bounds import Bounded
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from runtime_kernels import over_array
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
-from stackgrad.backends.task_ids import TASK_IDS
+from stackgrad.backends.launching.launcher import Launcher
+from stackgrad.backends.launching.task_ids import TASK_IDS
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -225,7 +225,7 @@ def test_debug_prints_one_line_per_binding(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_sizes_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stackgrad.backends.launcher._KEPT_SIZES", 3)
+    monkeypatch.setattr("stackgrad.backends.launching.launcher._KEPT_SIZES", 3)
     made = launcher()
     for version in (1, 2, 3, 4, 4, 1):
         made.run(memory(1), {"extra": 0}, versions=(version,))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.backends import profiling
 from stackgrad.backends.cpu.laps import Laps, making
+from stackgrad.backends.launching import profiling
 from stackgrad.session import RUNTIME
 from stackgrad.usage import UsageError
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.codegen.gates import selection
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.llvm.masked.function import lowered
-from stackgrad.backends.llvm.masked.selection import selection
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from runtime_kernels import over_array
-from stackgrad.backends import sizing
+from stackgrad.backends.launching import sizing
 
 SLICES = over_array(
     "slices",

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 from runtime_kernels import POWER, SQUARE
-from stackgrad.backends.task_ids import TASK_IDS, TaskIds, fnv1a, specialisation
+from stackgrad.backends.launching.task_ids import TASK_IDS, TaskIds, fnv1a, specialisation
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 
 PROGRAM = """
 import sys
-from stackgrad.backends.task_ids import TASK_IDS
+from stackgrad.backends.launching.task_ids import TASK_IDS
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 kernel = prepare_reverse(parse_kernel(sys.argv[1])).kernel

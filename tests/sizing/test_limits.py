@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nests import Nest, make_nest
 from stackgrad.backends import registry
 from stackgrad.backends.base import SLABS, Draws, Options, Sizes
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import Lowered, prepare_reverse
 from stackgrad.compiler.ir.nodes import StackAlloca
 from stackgrad.compiler.ir.verify import verify

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from stackgrad.backends.base import Options
-from stackgrad.backends.llvm.polynomials import lean as fused
-from stackgrad.backends.llvm.polynomials.coefficients import COEFFICIENTS, CONSTANTS
-from stackgrad.backends.llvm.polynomials.trigonometric import LIMITS
+from stackgrad.backends.codegen.polynomials import lean as fused
+from stackgrad.backends.codegen.polynomials.coefficients import COEFFICIENTS, CONSTANTS
+from stackgrad.backends.codegen.polynomials.trigonometric import LIMITS
 from stackgrad.backends.spirv.disassemble import instructions
 from stackgrad.backends.spirv.lean import LEAN, PARTS, shortest
 from stackgrad.backends.spirv.shaders import generate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import stackgrad as sg
-from stackgrad.backends.cpu import code_map
+from stackgrad.backends.host import code_map
 from stackgrad.dump import dump_kernels
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from recorded_support import near
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.spirv import access
 from stackgrad.backends.vulkan import descriptors
 from stackgrad.backends.vulkan.backend import VulkanBackend, most_threads

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.cpu.jit import NativeCode
+from stackgrad.backends.host.jit import NativeCode
 from stackgrad.backends.llvm.errors import FAILED, OK
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.shaders import generate

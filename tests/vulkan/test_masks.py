@@ -16,7 +16,7 @@ from kir_test_support.running import memory
 from recorded_support import bounded, verdicts
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.vulkan.backend import MASK, VulkanBackend
 from stackgrad.backends.vulkan.cards import MASKABLE
 from stackgrad.capture import capture

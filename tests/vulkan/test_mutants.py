@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from recorded_support import verdicts
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.llvm.layout import Stack
+from stackgrad.backends.codegen.layout import Stack
 from stackgrad.backends.spirv import adstack, stack_state
 from stackgrad.backends.spirv.emit import Emitter, ModuleState
 from stackgrad.backends.vulkan.backend import VulkanBackend

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.backends.prints import CAPACITY, HEAD
+from stackgrad.backends.codegen.prints import CAPACITY, HEAD
 from stackgrad.backends.vulkan.backend import VulkanBackend
 
 Capture = pytest.CaptureFixture[str]

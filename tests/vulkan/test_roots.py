@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.llvm.types import F32, I32
+from stackgrad.backends.codegen.types import F32, I32
 from stackgrad.backends.spirv.code import Code
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -15,7 +15,7 @@ from recorded_support import forward, near, near_both_ways
 from sine_sweeps import FEW, STRANGE, both, damped, sweep
 from stack_loops import ADD, POP, READ, TAIL
 from stackgrad.backends.base import Backend, Options
-from stackgrad.backends.launcher import Launcher
+from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.spirv import trips
 from stackgrad.backends.spirv.disassemble import instructions
 from stackgrad.backends.spirv.pops import Pops

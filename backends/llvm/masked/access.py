@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from .. import ir
-from ..emit import Arith
+from ...codegen import ir
+from ...codegen.emit import Arith
+from ...codegen.types import I1, I32, PTR, VOID, const, suffix
 from ..lane_loop import each_lane, spilled
-from ..types import I1, I32, PTR, VOID, const, suffix
 from .lanes import WIDE, LaneEmitter
 
 _SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "ptr": 8}

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar
-from .. import ir
-from ..capacity import check_room, pushes_of_a_trip
-from ..layout import Stack
-from ..ops import apply
-from ..statements import from_memory, to_memory
-from ..types import I8, I32, I64, const, memory_type
+from ...codegen import ir
+from ...codegen.layout import Stack
+from ...codegen.ops import apply
+from ...codegen.types import I8, I32, I64, const, memory_type
+from ..branching.capacity import check_room, pushes_of_a_trip
+from ..branching.statements import from_memory, to_memory
 from .access import Place, read, write
 from .lanes import LaneEmitter
 from .statements import MASKED

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from functools import partial
 
+from ....compiler.analysis.affine import is_own
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar, f16
-from ....compiler.passes.affine import is_own
-from .. import atomics, ir
-from ..emit import Arith
+from ...codegen import ir
+from ...codegen.emit import Arith
+from ...codegen.ops import apply
+from ...codegen.types import I64, PTR, const, memory_type
+from .. import atomics
+from ..branching.statements import from_memory, to_memory
 from ..lane_loop import each_lane, spilled
-from ..ops import apply
-from ..statements import from_memory, to_memory
-from ..types import I64, PTR, const, memory_type
 from .access import Place, read, write
 from .lanes import WIDE, LaneEmitter
 from .memory import place_of

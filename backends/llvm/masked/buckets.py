@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .. import ir
-from ..builder import IRBuilder
-from ..emit import Arith
-from ..types import F32, I1, I8, I32, I64, PTR, VOID, const
+from ...codegen import ir
+from ...codegen.builder import IRBuilder
+from ...codegen.emit import Arith
+from ...codegen.types import F32, I1, I8, I32, I64, PTR, VOID, const
 from .lanes import LaneEmitter
 
 LONGEST = 1 << 20

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .. import ir
-from ..builder import IRBuilder
-from ..emit import Arith, ModuleState
+from ...codegen import ir
+from ...codegen.builder import IRBuilder
+from ...codegen.emit import Arith, ModuleState
+from ...codegen.gates import Gate, Selection
+from ...codegen.types import I32, I64, PTR, const
 from ..errors import OK
 from ..lane_loop import each_lane
-from ..types import I32, I64, PTR, const
 from . import buckets
 from .function import blocks, decode, emitter, runs_along_rows, start_block, straight, task_function
 from .lanes import WIDE, LaneEmitter
 from .loops import counts_of
-from .selection import Gate, Selection
 
 CHUNK = 4096
 """Iterations of a chunk: the list stays in the first-level cache, and the scan is long against what starts it."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ....compiler.analysis.affine import extents
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Kernel, Task
 from ....compiler.ir.walk import walk
-from ....compiler.passes.affine import extents
 from ....compiler.passes.lower_exits import lower_exits
-from .. import ir
-from ..builder import IRBuilder
-from ..emit import ModuleState
+from ...codegen import ir
+from ...codegen.builder import IRBuilder
+from ...codegen.emit import ModuleState
+from ...codegen.types import F64, I32, I64, const, pointer
 from ..errors import OK
-from ..types import F64, I32, I64, const, pointer
 from . import adstack, atomics, loops, memory
 from .lanes import WIDE, LaneEmitter
 from .masks import Masks

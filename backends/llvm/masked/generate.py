@@ -7,13 +7,13 @@ from ....compiler.ir.depth import deep
 from ....compiler.ir.nodes import Block, Kernel
 from ....compiler.ir.walk import blocks, walk
 from ...base import Options
-from ..emit import MASKED_SITES, ModuleState
+from ...codegen.emit import MASKED_SITES, ModuleState
+from ...codegen.gates import selection
+from ...codegen.target import Target
 from ..module import Generated
-from ..target import Target
 from ..worth import lanes_pay
 from .compaction import selecting_function
 from .function import lowered, masked_function, runs_along_rows
-from .selection import selection
 
 LANES = 64
 FEWER = ((24, LANES), (64, 32), (1 << 62, 16))

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....compiler.analysis.index_checks import Checked, indices_of
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Value
 from ....compiler.ir.types import Scalar, i64
-from ....compiler.passes.index_checks import Checked, indices_of
-from .. import ir
-from ..index_checks import compare_where_needed, extent_before, is_outside, limit_of
-from ..index_forms import sum_of, value_of
-from ..types import I32, I64, const
+from ...codegen import ir
+from ...codegen.index_checks import compare_where_needed, extent_before, is_outside, limit_of
+from ...codegen.index_forms import sum_of, value_of
+from ...codegen.types import I32, I64, const
 from .lanes import LaneEmitter
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....compiler.analysis.affine import IndexForms
+from ....compiler.analysis.uniformity import Uniformity
 from ....compiler.ir.nodes import Task, Value
 from ....compiler.ir.types import Scalar
-from ....compiler.passes.affine import IndexForms
-from .. import ir
-from ..emit import Emitter, ModuleState
-from ..types import I1, I8, I32, I64, const, value_type
-from .uniform import Uniformity
+from ...codegen import ir
+from ...codegen.emit import Emitter, ModuleState
+from ...codegen.types import I1, I8, I32, I64, const, value_type
 
 if TYPE_CHECKING:
     from .adstack import LaneStack

@@ -9,10 +9,10 @@ of the others: the pops of a reverse sweep line up with the pushes.
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
-from .. import ir
-from ..control import trip_count
+from ...codegen import ir
+from ...codegen.types import I32, I64, const, value_type
+from ..branching.control import trip_count
 from ..polls import tick
-from ..types import I32, I64, const, value_type
 from .adstack import room_for
 from .index_checks import check_before_loop
 from .lanes import LaneEmitter

@@ -16,9 +16,9 @@ from typing import Any
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt
 from ....compiler.ir.table import Table
-from .. import ir
-from ..control import trap_with
-from ..libcall import LIBRARY
+from ...codegen import ir
+from ...codegen.libcall import LIBRARY
+from ..branching.control import trap_with
 from .lanes import LaneEmitter
 
 Row = Callable[[LaneEmitter, Any], None]

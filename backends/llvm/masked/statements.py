@@ -12,10 +12,10 @@ from typing import Any
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import STATEMENTS, Stmt
 from ....compiler.ir.table import Table
-from .. import casts, ir, random
-from ..ops import apply
-from ..statements import LOWER
-from ..types import I32, const
+from ...codegen import casts, ir, random
+from ...codegen.ops import apply
+from ...codegen.types import I32, const
+from ..branching.statements import LOWER
 from .lanes import LaneEmitter
 from .masks import CONTROL
 

@@ -28,7 +28,7 @@ from .seeds import seeds_of, tensor_shape
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
-    from ..backends.launcher import Launcher
+    from ..backends.launching.launcher import Launcher
     from ..compiler.sizing.regions import Box
     from ..directions import Backward
     from ..program import Binding, Replaced

@@ -1,0 +1,58 @@
+"""This module decides which index checks code makes, for the module and the emitters of both generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from ...compiler.analysis import index_checks as passes
+from ...compiler.analysis.index_checks import IndexChecks, LoopCheck, index_checks
+from ...compiler.ir.nodes import For, GetElement, SetElement, Task
+from ..base import Options
+from . import ir
+
+Deferred = list[tuple[ir.Value, Callable[[], object]]]
+"""Conditions that end the launch, each with the function that emits this end."""
+
+
+class TaskChecks:
+    """Represent the index checks of the tasks of a module; each task is analyzed once."""
+
+    def __init__(self, options: Options, hoist: bool) -> None:
+        """Keep the options; `hoist` says that checks of serial loops may stand before the loop."""
+        self._options, self._hoist = options, hoist
+        self._known: dict[tuple[int, bool], IndexChecks] = {}
+
+    def of(self, task: Task, learns: bool = True) -> IndexChecks:
+        """Return what code of this task compares; debug builds compare every index where the access stands.
+
+        Args:
+            task: Task that code is written for.
+            learns: A comparison ends the launch before what follows; see `index_checks`.
+        """
+        known = self._known.get((id(task), learns))
+        if known is None:
+            options = self._options
+            analyzed = options.bounds and not options.debug
+            known = index_checks(task, self._hoist, learns) if analyzed else IndexChecks(task, default=options.debug)
+            self._known[id(task), learns] = known
+        return known
+
+
+class Checked:
+    """Represent what an emitter knows about the index checks of the task being written."""
+
+    checks: IndexChecks
+    deferred: Deferred | None = None
+    """Ends of the launch that are put off; None where they are emitted at once."""
+
+    def checked_axes(self, stmt: passes.Checked) -> Collection[int]:
+        """Return the axes of an access whose index is compared with the extent where the access stands."""
+        return self.checks.of(stmt)
+
+    def checks_before(self, loop: For) -> Sequence[LoopCheck]:
+        """Return what is compared before the first trip of a loop."""
+        return self.checks.before(loop)
+
+    def checks_element(self, stmt: GetElement | SetElement) -> bool:
+        """Return True if the index of an access of a local array is compared with its size."""
+        return self.checks.default and id(stmt) not in self.checks.elements

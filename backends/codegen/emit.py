@@ -1,0 +1,365 @@
+"""This module holds the state of code generation: of a module, of straight-line arithmetic, and of one function.
+
+Rows of OPS see only an `Arith`: a builder and the module. They are free of control flow, so they work on scalars and on
+vectors. Rows of statements see an `Emitter` and touch memory and control only through its `flow`, so that masked code
+can use the same rows with another flow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ...compiler.analysis.decisions import decisive_values
+from ...compiler.analysis.real_ranges import RealRanges
+from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Store, Value
+from ...compiler.ir.types import Scalar
+from ...compiler.ir.walk import walk_task
+from ..base import Options
+from . import ir
+from .builder import IRBuilder
+from .checked import Checked, TaskChecks
+from .debug_lines import DebugLines
+from .launch_conditions import needs_comparisons
+from .layout import Layout, lay_out
+from .sharing import Sharing, order_shows, share
+from .target import Target
+from .types import I1, I8, I64, const, like, pointer, suffix, value_type
+
+if TYPE_CHECKING:
+    from ..llvm.branching.control import Branching
+    from ..llvm.branching.stack_state import StackState
+
+MASKED_SITES = 1 << 32
+"""Number of the first site of a kernel's masked module."""
+
+PURE = ("nounwind", "willreturn", "memory(none)")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Represent a place that can report an error or print: it holds what the host needs to word the message.
+
+    Attributes:
+        kind: Kind of the error, such as `index` or `overflow`, or `print`.
+        task: Index of the task.
+        stmt: Statement that reports or prints.
+        axis: Axis of the array, for an index outside.
+    """
+
+    kind: str
+    task: int
+    stmt: Stmt
+    axis: int = 0
+
+
+@dataclass
+class ModuleState:
+    """Represent what all functions of a module share.
+
+    Attributes:
+        kernel: Kernel that the module is generated for.
+        options: Options of the code.
+        target: Machine that the code runs on.
+        given: Layout of the argument block; None means that of a CPU.
+        layout: Layout in use.
+        module: Module being written.
+        checks: The indices that code compares with extents.
+        exact: Values that are not contracted.
+        sites: Site table of this module.
+        first_site: Number of the first site, so that no two modules of a kernel give one number to different places.
+        ranges: Intervals of values, for tasks where they were asked for (reach.py).
+        partners: Sines and cosines of one argument, for tasks where they were asked for (pairs.py).
+    """
+
+    kernel: Kernel
+    options: Options
+    target: Target
+    given: Layout | None = None
+    layout: Layout = field(init=False)
+    module: ir.Module = field(init=False)
+    checks: TaskChecks = field(init=False)
+    exact: frozenset[Value] = field(init=False)
+    sites: list[Site] = field(default_factory=list)
+    first_site: int = 0
+    ranges: dict[int, RealRanges] = field(default_factory=dict)
+    partners: dict[int, dict[Value, Value]] = field(default_factory=dict)
+    _sharing: dict[int, Sharing] = field(default_factory=dict)
+    _written: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layout = self.given or lay_out(self.kernel)
+        self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
+        self.module = ir.Module()
+        self.checks = TaskChecks(self.options, hoist=not self.target.entries)
+        if self.options.debug_info:
+            self.module.lines = DebugLines(self.kernel)
+
+    def sharing(self, task: int) -> Sharing:
+        """Return how a parallel task behaves under the threads of a launch."""
+        if task not in self._sharing:
+            found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
+            alone = self.options.deterministic and order_shows(self.kernel.tasks[task], found.plain)
+            self._sharing[task] = replace(found, pays=False) if alone else found
+        return self._sharing[task]
+
+    def written(self, task: int) -> frozenset[str]:
+        """Return the names of memory that a task writes."""
+        if task not in self._written:
+            # Two names never stand for one memory, because launches refuse that.
+            inside = walk_task(self.kernel.tasks[task])
+            self._written[task] = frozenset(s.array for s in inside if isinstance(s, (Store, Atomic)))
+        return self._written[task]
+
+    def is_atomic(self, task: int, array: str) -> bool:
+        """Return True if updates of an array must be atomic: iterations run at once and may meet in an element."""
+        if not self.kernel.tasks[task].is_parallel:
+            return False
+        if self.target.concurrent:
+            return array not in self.sharing(task).plain
+        if self.options.threads == 1:
+            return False
+        return self.sharing(task).pays and array not in self.sharing(task).plain
+
+    @cached_property
+    def deciding(self) -> frozenset[Value]:
+        """Return the values that branching code must compute by the same instructions as masked code.
+
+        Control depends on their last bit, and a kernel, its gradient and its counting kernel may each run as branching
+        or as masked code. Without lanes there is only one kind of code, and the set is empty.
+        """
+        alone = self.options.lanes == 0 or self.target.library != "libm"
+        return frozenset() if alone else decisive_values(self.kernel)
+
+    def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
+        """Enter a place in the site table and return its number.
+
+        Args:
+            kind: Kind of the error, or `print`.
+            task: Index of the task.
+            stmt: Statement that reports or prints.
+            axis: Axis of the array, for an index outside.
+        """
+        self.sites.append(Site(kind, task, stmt, axis))
+        return self.first_site + len(self.sites) - 1
+
+    def declare(
+        self, name: str, result: ir.Type, params: Sequence[ir.Type], attributes: Sequence[str] = ()
+    ) -> ir.Function:
+        """Return the external function of this name; the first call declares it."""
+        known = self.module.functions.get(name)
+        return known or ir.Function(self.module, name, result, params, attributes)
+
+    def helper(
+        self,
+        name: str,
+        result: ir.Type,
+        params: Sequence[ir.Type],
+        body: Callable[[Arith, ir.Function], None],
+        attributes: Sequence[str] = ("nounwind",),
+    ) -> ir.Function:
+        """Return the internal function of this name; the first call lets `body` write it.
+
+        Args:
+            name: Name of the function, unique in the module.
+            result: Type of the result.
+            params: Types of the parameters.
+            body: Writes the function, given its arithmetic and the function.
+            attributes: Attributes of the function in LLVM IR.
+        """
+        known = self.module.functions.get(name)
+        if known is None:
+            known = ir.Function(self.module, name, result, params, attributes, "internal")
+            body(Arith(self, IRBuilder(known.append_basic_block("entry"))), known)
+        return known
+
+
+class Arith:
+    """Represent straight-line arithmetic: a builder `b` and the module `m`.
+
+    Attributes:
+        active: The lanes of vectors whose results count; None means all of them.
+        flags: Fast-math flags of instructions that may contract.
+        alike: Library functions must give what lanes get.
+        reach: Largest magnitude of the operand of the operation being written.
+    """
+
+    active: ir.Value | None = None
+
+    def __init__(self, m: ModuleState, b: IRBuilder) -> None:
+        self.m = m
+        self.b = b
+        self.flags: tuple[str, ...] = () if m.options.precise else ("contract",)
+        self.alike = False
+        self.reach = math.inf
+
+    def intrinsic(
+        self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None
+    ) -> ir.Value:
+        """Emit a call of the intrinsic llvm.NAME and return its result.
+
+        Args:
+            name: Name of the intrinsic without `llvm.` and without types.
+            *args: Operands.
+            result: Type of the result; None means that of the first operand.
+            by: Types in the name; None means the result type, if it is given, and that of the first operand.
+        """
+        made = args[0].type if result is None else result
+        if by is None:
+            by = [args[0].type] if result is None else [made, args[0].type]
+        full = ".".join([f"llvm.{name}", *(suffix(t) for t in by)])
+        return self.b.call(self.m.declare(full, made, [a.type for a in args]), args)
+
+    def const(self, value: ir.Value, number: float | int | bool) -> ir.Constant:
+        """Return a constant of the type, and with the lanes, of `value`."""
+        return const(value.type, number)
+
+    def isnan(self, x: ir.Value) -> ir.Value:
+        """Return the condition that `x` is NaN."""
+        return self.b.fcmp_unordered("uno", x, x)
+
+    def false(self, x: ir.Value) -> ir.Constant:
+        """Return a false condition with as many lanes as `x`."""
+        return const(like(x.type, I1), False)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Represent a mutable scalar (size None) or a local array of the function by its stack memory."""
+
+    address: ir.Value
+    dtype: Scalar
+    size: int | None = None
+
+
+class Emitter(Arith, Checked):
+    """Represent one function being written; `task` is the index of the task that the function belongs to.
+
+    Loads from the argument block stand in the entry block, once each, because the block does not change during a
+    launch.
+
+    Attributes:
+        flow: Emits control flow, and access to memory.
+        box: Address of begins and extents of the task's axes; None if they stand in the argument block.
+        failed: Block that an iteration goes to after recording an error; None if it leaves the function.
+        strayed: Register in which a function that ends no launch notes that an index was outside.
+        values: LLVM value of each IR value.
+        locals: Stack memory of each local, by name.
+        draws: Register with the number of draws of the iteration.
+        ticks: Register that counts rounds of loops, see polls.py.
+        iteration: Number of the iteration, i64.
+        row: Row of the adstacks that the function uses, i64.
+        stacks: State of each adstack, by name.
+        private: Updates that the thread collects in a register and makes at the end of the task.
+        partners: Results, computed ahead, of operations that follow (pairs.py).
+        late: Writes to memory that are put off until the loads of all iterations of a group; None if none are.
+        numbered: Arrays whose element at the task's own indices has the number of the iteration.
+        index_numbers: Indices in 64 bits, where a GPU keeps them.
+    """
+
+    flow: Branching
+    box: ir.Value | None = None
+    failed: ir.Block | None = None
+    strayed: ir.Value | None = None
+
+    def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
+        m.module.lines.enter(function, task)
+        self.entry = IRBuilder(function.append_basic_block("entry"))
+        super().__init__(m, IRBuilder(function.append_basic_block("start")))
+        self.function = function
+        self.task = task
+        self.argument_block = function.args[0]
+        self.values: dict[Value, ir.Value] = {}
+        self.locals: dict[str, Variable] = {}
+        self.draws: ir.Value | None = None
+        self.ticks: ir.Value | None = None
+        self.iteration: ir.Value = const(I64, 0)
+        self.row: ir.Value = const(I64, 0)
+        self.stacks: dict[str, StackState] = {}
+        self.private: dict[Atomic, ir.Value] = {}
+        self.partners: dict[Value, ir.Value] = {}
+        self.late: list[Callable[[], object]] | None = None
+        self.numbered: frozenset[str] = frozenset()
+        self.index_numbers: dict[Value, ir.Value] = {}
+        self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
+
+    # -- the argument block ---------------------------------------------------------------------------------
+
+    def slot_pointer(self, at: int, builder: IRBuilder | None = None) -> ir.Value:
+        """Return the address of the slot at byte offset `at` of the argument block."""
+        return (builder or self.b).gep(self.argument_block, const(I64, at), I8, inbounds=True)
+
+    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+        """Return the content of a slot, which is read once at the head of the function."""
+        key = at, t
+        if key not in self._slots:
+            self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), t)
+        return self._slots[key]
+
+    def slot_address(self, at: int) -> ir.Value:
+        """Return the address that a slot holds."""
+        return self.slot(at, pointer(self.m.target.space))
+
+    def temp(self, at: int) -> ir.Value:
+        """Return the address of a temporary: in the argument block, or in the state of the device."""
+        if not self.m.layout.device:
+            return self.slot_pointer(at)
+        return self.b.gep(self.slot_address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
+
+    def bound(self, axis: int, part: int) -> ir.Value:
+        """Return begin (part 0) or extent (part 1) of an axis of the task's box, read at the head of the function."""
+        at = 16 * axis + 8 * part
+        if self.box is None:
+            return self.slot(self.m.layout.boxes[self.task] + at)
+        # Byte offsets of slots are not negative, so this key meets none of them.
+        key = -1 - at, I64
+        if key not in self._slots:
+            self._slots[key] = self.entry.load(self.entry.gep(self.box, const(I64, at), I8, inbounds=True), I64)
+        return self._slots[key]
+
+    @cached_property
+    def needs_comparisons(self) -> ir.Value:
+        """Return the launch condition of launch_conditions.py, computed at the head of the function."""
+        around, self.b = self.b, self.entry
+        found = needs_comparisons(self)
+        self.b = around
+        return found
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def operand(self, value: Value) -> ir.Value:
+        """Return the LLVM value of an IR value."""
+        return self.values[value]
+
+    def alloca(self, t: ir.Type, count: int | None = None) -> ir.Value:
+        """Return stack memory of the function; the entry block holds it, so that LLVM may promote it to registers."""
+        return self.entry.alloca(t, count or 1)
+
+    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """Return an integer value widened to 64 bits, with sign extension if its type is signed."""
+        if t.bits == 64:
+            return value
+        wide = like(value.type, I64)
+        return self.b.sext(value, wide) if t.is_signed else self.b.zext(value, wide)
+
+    def set_index(self, value: Value, number: ir.Value) -> None:
+        """Set a loop's index from its number in 64 bits."""
+        self.values[value] = self.from_i64(number, value.type)
+        # A GPU multiplies addresses out, so it keeps the number in 64 bits as well.
+        if self.m.target.entries:
+            self.index_numbers[value] = number
+
+    def index(self, value: Value) -> ir.Value:
+        """Return an index operand in 64 bits."""
+        return self.index_numbers.get(value) or self.to_i64(self.operand(value), value.type)
+
+    def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """Return the low bits of a 64-bit integer as a value of an integer type."""
+        return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
+
+    def finish(self) -> None:
+        """Join the entry block to the code of the function."""
+        self.entry.branch(self.function.blocks[1])

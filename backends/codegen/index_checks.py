@@ -1,0 +1,173 @@
+"""This module emits index checks for one iteration at a time; compiler/analysis/index_checks.py says which are needed.
+
+An index outside ends the launch with an error before memory is touched. Comparisons are unsigned, so that one
+comparison is enough for both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ...compiler.analysis.index_checks import Checked, LoopCheck
+from ...compiler.ir import nodes as n
+from . import ir
+from .checked import Deferred
+from .emit import Emitter
+from .index_forms import extent_of, sum_of, value_of
+from .types import I64, const
+
+TrapIf = Callable[[ir.Value, int, ir.Value, ir.Value], None]
+"""Ends the launch where a condition holds: (condition, site, two numbers)."""
+
+
+def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
+    """Return the condition that an index, or each lane of a vector of indices, is none of 0, 1, ... extent - 1.
+
+    Args:
+        b: Builder of either generator.
+        index: Index in 64 bits.
+        extent: Extent of the axis in 64 bits.
+    """
+    outside: ir.Value = b.icmp_unsigned(">=", index, extent)
+    return outside
+
+
+def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]], None]) -> None:
+    """Emit compare(axes) for the axes of an access that are not proved to be inside.
+
+    Comparisons that extents and arguments can make needless stand behind one condition for the whole function.
+
+    Args:
+        e: Emitter of either generator.
+        stmt: Access whose indices are compared.
+        compare: Emits the comparisons of these axes.
+    """
+    axes = sorted(e.checked_axes(stmt))
+    ahead = [axis for axis in axes if (id(stmt), axis) in e.checks.launches]
+    if ahead:
+        with e.b.if_then(e.needs_comparisons):
+            compare(ahead)
+    now = [axis for axis in axes if axis not in ahead]
+    if now:
+        compare(now)
+
+
+def check_indices(
+    e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
+) -> ir.Value | None:
+    """End the launch where an index of an access is outside its axis.
+
+    Args:
+        e: Emitter of either generator.
+        stmt: Access whose indices are compared.
+        indices: Index along each axis, in 64 bits.
+        extents: Extent of each axis, in 64 bits.
+        trap_if: Ends the launch where a condition holds.
+
+    Returns:
+        Where the emitter puts ends off (`deferred`), the condition under which the access must go elsewhere; else None.
+    """
+
+    def compare(axes: Sequence[int]) -> None:
+        for axis in axes:
+            outside = is_outside(e.b, indices[axis], extents[axis])
+            trap_if(outside, e.m.site("index", e.task, stmt, axis), indices[axis], extents[axis])
+
+    if e.deferred is not None:
+        return _put_off(e, stmt, indices, extents, trap_if)
+    compare_where_needed(e, stmt, compare)
+    return None
+
+
+def _put_off(
+    e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
+) -> ir.Value | None:
+    """Compare without a branch, so that accesses stay in flight together; the end of the launch is put off."""
+    found: ir.Value | None = None
+    for axis in sorted(e.checked_axes(stmt)):
+        index, extent = indices[axis], extents[axis]
+        outside = is_outside(e.b, index, extent)
+        if (id(stmt), axis) in e.checks.launches:
+            outside = e.b.and_(outside, e.needs_comparisons)
+        site = e.m.site("index", e.task, stmt, axis)
+        e.deferred.append((outside, partial(trap_if, outside, site, index, extent)))
+        found = outside if found is None else e.b.or_(found, outside)
+    return found
+
+
+def check_number(e: Emitter, stmt: Checked, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
+    """Check an element whose row-major number is that of the iteration: only the first axis may be too short.
+
+    Args:
+        e: Emitter of the function.
+        stmt: Access to check.
+        number: Number of the element in row-major order.
+        extents: Extent of each axis.
+
+    Returns:
+        The condition under which the access must go elsewhere, as for `check_indices`.
+    """
+    if not e.checked_axes(stmt):
+        return None
+    row: ir.Value = const(I64, 1)
+    for extent in extents[1:]:
+        row = e.b.mul(row, extent)
+    outside = e.b.icmp_unsigned(">=", number, e.b.mul(row, extents[0]))
+    site = e.m.site("index", e.task, stmt, 0)
+    end = partial(e.flow.trap_with, outside, site, lambda: (e.b.udiv(number, row), extents[0]))
+    if e.deferred is None:
+        end()
+        return None
+    e.deferred.append((outside, end))
+    return outside
+
+
+def end_deferred(e: Any, ends: Deferred) -> None:
+    """Emit the ends of the launch that were put off, behind one branch for all of them."""
+    if not ends:
+        return
+    (some, _), *others = ends
+    for outside, _ in others:
+        some = e.b.or_(some, outside)
+    with e.b.if_then(some):
+        for _, end in ends:
+            end()
+
+
+def limit_of(e: Any, stmt: n.Within) -> ir.Value:
+    """Return the extent of a `within` in 64 bits for each lane, with 0 in place of a negative extent."""
+    return not_negative(e, e.index(stmt.extent))
+
+
+def not_negative(e: Any, number: ir.Value) -> ir.Value:
+    """Return a number of 64 bits, or 0 if the number is negative."""
+    zero = e.const(number, 0)
+    found: ir.Value = e.b.select(e.b.icmp_signed("<", number, zero), zero, number)
+    return found
+
+
+def extent_before(e: Any, check: LoopCheck) -> ir.Value:
+    """Return the extent that the indices of a loop are compared with before the loop runs."""
+    if check.extent is not None:
+        return not_negative(e, value_of(e, check.extent))
+    assert not isinstance(check.stmt, n.Within)
+    return extent_of(e, check.stmt.array, check.axis)
+
+
+def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+    """End the launch if the first or the last trip of a loop would have an index outside its axis.
+
+    The index is linear in the trip, so the indices of all trips lie between these two.
+    """
+    b = e.b
+    for check in e.checks_before(loop):
+        extent = extent_before(e, check)
+        first = sum_of(e, value_of(e, check.rest), b.mul(begin, const(I64, check.coefficient)))
+        moved = b.mul(b.sub(count, const(I64, 1)), const(I64, check.coefficient * loop.step))
+        runs = b.icmp_unsigned("!=", count, const(I64, 0))
+        site = e.m.site("index", e.task, check.stmt, check.axis)
+        for index in (first, b.add(first, moved)):
+            outside = is_outside(b, index, extent)
+            e.flow.trap_if(b.and_(runs, outside), site, index, extent)

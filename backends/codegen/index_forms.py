@@ -1,0 +1,48 @@
+"""This module emits code for affine forms over what is known at the builder's place: arguments, extents and values.
+
+Rows of both generators call these functions with their own emitters; all emitters have the methods that are used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler.analysis.affine import Affine
+from ...compiler.analysis.index_checks import primal
+from ...compiler.ir.nodes import Value
+from . import ir
+from .types import I64, const, memory_type
+
+
+def value_of(e: Any, form: Affine) -> ir.Value:
+    """Return a form in 64 bits, a vector if one of its symbols is a vector; its low bits are right in any type."""
+    total: ir.Value = const(I64, form.constant)
+    for symbol, factor in form.terms:
+        number = e.index(symbol) if isinstance(symbol, Value) else _fixed(e, symbol)
+        term = number if factor == 1 else e.b.mul(number, e.const(number, factor))
+        total = sum_of(e, total, term)
+    return total
+
+
+def sum_of(e: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return the sum of two numbers of 64 bits; a scalar is added to every lane of a vector."""
+    if x.type != y.type:
+        x, y = e.splat(x), e.splat(y)
+    return e.b.add(x, y)
+
+
+def extent_of(e: Any, array: str, axis: int) -> ir.Value:
+    """Return the extent of an array along an axis."""
+    arrays = e.m.layout.arrays
+    # An array that the kernel does not have has the extents of its adjoint or primal.
+    known = array if array in arrays else next(name for name in arrays if primal(name) == primal(array))
+    return e.slot(arrays[known].shape_at + 8 * axis)
+
+
+def _fixed(e: Any, symbol: Any) -> ir.Value:
+    """Return an argument or an extent in 64 bits."""
+    kind, name, *axis = symbol
+    if kind == "shape":
+        return extent_of(e, name, int(*axis))
+    at, t = e.m.layout.scalars[name]
+    return e.to_i64(e.slot(at, memory_type(t)), t)

@@ -1,0 +1,208 @@
+"""This module emits sin and cos of f32 for machines that fuse and count instructions: GPUs.
+
+The results are within 4 ulps, as OPS says.
+
+    n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±d·(1 + d²·p(d²))
+
+The product with d keeps the sign of zero. No result is clamped: the coefficients are chosen so that among all numbers d
+up to pi/2 there is none whose result rounding carries beyond 1, which a test checks for every number near pi/2.
+
+Arguments that are known to be small (compiler/analysis/real_ranges.py) need less code; FORMS lists the forms, shortest
+first. NaN may be an argument of each form, and gives NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import ir
+from ..emit import Arith
+from ..types import F32, I1, const
+from .evaluate import bits, constants, flip, horner, polynomial, round_to_integer, scaled, sign_if_odd
+from .trigonometric import LIMITS, inside
+
+SINE = (1.0, -0.1666666716337204, 0.008333238773047924, -0.00019822371541522443, 2.6335701477364637e-06)
+"""Coefficients of (sin d)/d in powers of d², for |d| up to 1.0024·pi/2."""
+
+ONE = 1.0 + 2.0**-10
+"""A little more than 1: sines of sines are at most this number, however they are rounded."""
+
+SHORT_SINE = (1.0, -0.1666661500930786, 0.008330230601131916, -0.00019312264339532703)
+"""Coefficients of (sin d)/d in powers of d², for |d| up to ONE."""
+
+SHORT_COSINE = (1.0, -0.5, 0.04166657477617264, -0.0013884658692404628, 2.4199100153055042e-05)
+"""Coefficients of cos d in powers of d², for |d| up to ONE."""
+
+HALF_PI = 1.5707962512969970703
+"""Half of the first part of pi, which is just below pi/2."""
+
+
+def _half_wave(e: Arith, d: ir.Value) -> ir.Value:
+    """Return sin(d) for |d| up to about pi/2."""
+    return e.b.fmul(d, horner(e, e.b.fmul(d, d), SINE))
+
+
+def _short_sine(e: Arith, d: ir.Value) -> ir.Value:
+    """Return sin(d) for |d| up to ONE."""
+    return e.b.fmul(d, horner(e, e.b.fmul(d, d), SHORT_SINE))
+
+
+def _short_cosine(e: Arith, d: ir.Value) -> ir.Value:
+    """Return cos(d) for |d| up to ONE."""
+    return horner(e, e.b.fmul(d, d), SHORT_COSINE)
+
+
+def _shifted(e: Arith, x: ir.Value) -> ir.Value:
+    """Return cos(x) = sin(pi/2 - |x|) for |x| up to pi."""
+    first, second, _ = constants("pi_whole", x)
+    d = e.b.fsub(e.const(x, first / 2), e.intrinsic("fabs", x))
+    return _half_wave(e, e.b.fadd(d, e.const(x, second / 2)))
+
+
+def _less_multiple(e: Arith, x: ir.Value, n: ir.Value) -> ir.Value:
+    """Return x - n·pi, taken part by part of pi."""
+    for part in constants("pi_whole", x):
+        x = scaled(e, n, -part, x)
+    return x
+
+
+def sin(e: Arith, x: ir.Value) -> ir.Value:
+    """Return the sine of x, which is the sine of (-1)^n·(x - n·pi)."""
+    n, total = round_to_integer(e, x, constants("inverse_pi", x)[0])
+    return _half_wave(e, flip(e, _less_multiple(e, x, n), sign_if_odd(e, total)))
+
+
+def cos(e: Arith, x: ir.Value) -> ir.Value:
+    """Return the cosine of x, which is the sine of (-1)^n·((n + 1/2)·pi - x); the difference is never 0."""
+    n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
+    d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)))
+    return _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total))))
+
+
+@dataclass(frozen=True)
+class Form:
+    """Represent code for arguments with a magnitude of at most `limit`."""
+
+    name: str
+    limit: float
+    write: Callable[[Arith, ir.Value], ir.Value]
+
+
+NEAR = LIMITS[True]["f32"]
+
+FORMS: dict[str, tuple[Form, ...]] = {
+    "sin": (Form("short", ONE, _short_sine), Form("half", HALF_PI, _half_wave), Form("near", NEAR, sin)),
+    "cos": (Form("short", ONE, _short_cosine), Form("half", 2 * HALF_PI, _shifted), Form("near", NEAR, cos)),
+}
+"""Forms of the code by operation, shortest first; beyond the limit of the last one, the library computes."""
+
+LEAN = frozenset(FORMS)
+
+
+def form_within(name: str, reach: float) -> Form | None:
+    """Return the shortest code for all arguments up to a magnitude; None if the library is needed for some."""
+    return next((form for form in FORMS[name] if reach <= form.limit), None)
+
+
+def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value, reach: float = math.inf) -> ir.Value:
+    """Emit sin or cos of a scalar and return it.
+
+    Args:
+        e: Arithmetic to emit into.
+        name: `sin` or `cos`.
+        scalar: The library's function, which takes arguments outside the range of the code.
+        x: Argument, f32.
+        reach: Largest magnitude of the argument.
+    """
+    form = form_within(name, reach)
+    if form is not None:
+        return form.write(e, x)
+
+    def body(e: Arith, function: ir.Function) -> None:
+        b, x = e.b, function.args[0]
+        within = inside(e, x)
+        fast, far = function.append_basic_block("inside"), function.append_basic_block("outside")
+        b.cbranch(b.xor(within, const(I1, True)), far, fast, unlikely=True)
+        b.position_at_end(far)
+        b.ret(b.call(_outside(e, name, scalar), [x]))
+        b.position_at_end(fast)
+        b.ret(FORMS[name][-1].write(e, x))
+
+    return e.b.call(e.m.helper(f"sg.{name}.lean", F32, [F32], body, ("nounwind", "alwaysinline")), [x])
+
+
+def pays_together(reach: float) -> bool:
+    """Return True if sin and cos of one argument are better computed by `pair`."""
+    # Short code shares what it can without `pair`.
+    return form_within("cos", reach) in (None, FORMS["cos"][-1])
+
+
+def pair(e: Arith, x: ir.Value, reach: float, libraries: tuple[ir.Function, ir.Function]) -> tuple[ir.Value, ir.Value]:
+    """Emit sin and cos of one scalar with one reduction and one comparison of the argument; return (sin, cos).
+
+    The builder may stand in another block afterwards.
+
+    Args:
+        e: Arithmetic to emit into.
+        x: Argument, f32.
+        reach: Largest magnitude of the argument.
+        libraries: The library's sin and cos, which take arguments outside the range of the code.
+    """
+    if form_within("sin", reach) is not None:
+        return _quarter_waves(e, x)
+    b = e.b
+    fast, far, done = (b.function.append_basic_block(name) for name in ("inside", "outside", "both"))
+    b.cbranch(b.xor(inside(e, x), const(I1, True)), far, fast, unlikely=True)
+    b.position_at_end(far)
+    library = [b.call(_outside(e, name, known), [x]) for name, known in zip(("sin", "cos"), libraries)]
+    b.branch(done)
+    b.position_at_end(fast)
+    own = _quarter_waves(e, x)
+    b.branch(done)
+    b.position_at_end(done)
+    found = (b.phi(F32), b.phi(F32))
+    for phi, one, other in zip(found, own, library):
+        phi.add_incoming(one, fast)
+        phi.add_incoming(other, far)
+    return found
+
+
+def _quarter_waves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return (sin, cos) of x by n = the integer nearest to 2x/pi and d = x - n·pi/2."""
+    n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
+    # Sine and cosine of x are ± those of d, exchanged where n is odd.
+    d = x
+    for part in constants("pi_whole", x):
+        d = scaled(e, n, -part / 2, d)
+    return exchanged(e, d, total)
+
+
+def exchanged(e: Arith, d: ir.Value, total: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return (sin, cos) of d + n·pi/2.
+
+    Args:
+        e: Arithmetic to emit into.
+        d: Number with a magnitude up to pi/4.
+        total: Sum in which `round_to_integer` left the integer n.
+    """
+    b = e.b
+    square = b.fmul(d, d)
+    s, c = b.fmul(d, polynomial(e, "sin_quarter", square)), polynomial(e, "cos_quarter", square)
+    word = bits(e, total)
+    sign = sign_if_odd(e, total)
+    odd = b.icmp_unsigned("!=", sign, e.const(sign, 0))
+    # This is the sign bit where n/2, rounded down, is odd.
+    half = b.and_(b.shl(word, e.const(word, 30)), e.const(word, 1 << 31))
+    sine, cosine = b.select(odd, c, s), b.select(odd, s, c)
+    return flip(e, sine, half), flip(e, cosine, b.xor(half, sign))
+
+
+def _outside(e: Arith, name: str, scalar: ir.Function) -> ir.Function:
+    """Return the library's function behind a call, so that it takes no registers and no room in loops."""
+
+    def body(e: Arith, function: ir.Function) -> None:
+        e.b.ret(e.b.call(scalar, function.args))
+
+    return e.m.helper(f"sg.{name}.outside", F32, [F32], body, ("nounwind", "noinline", "cold", "memory(none)"))

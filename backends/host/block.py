@@ -1,0 +1,175 @@
+"""This module holds the argument block of a kernel in memory: bytes at a fixed address that `launch` reads and writes.
+
+Binding is incremental: an array that is the very object of the last launch, with the same shape, is in place already.
+The block remembers arrays by weak reference, so it keeps none alive and never mistakes a new array at an old address
+for the old one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from weakref import ref
+
+import numpy as np
+
+from ...compiler.analysis.index_checks import primal
+from ...compiler.errors import KernelTypeError
+from ...compiler.ir.build import normal_constant
+from ...compiler.ir.extents import CURE, too_long
+from ...compiler.ir.types import Scalar
+from ..base import Arrays, Draws, Scalars
+from ..codegen.layout import ALIGN, Array, Layout
+
+# Each format of `struct` pads a number to a slot of 8 bytes.
+_CODES = {
+    "f16": "e6x",
+    "f32": "f4x",
+    "f64": "d",
+    "i8": "b7x",
+    "i16": "h6x",
+    "i32": "i4x",
+    "i64": "q",
+    "u1": "?7x",
+    "u8": "B7x",
+    "u16": "H6x",
+    "u32": "I4x",
+    "u64": "Q",
+}
+_WORD = struct.Struct("=q")
+_KEY = struct.Struct("=II")
+_RECORD = struct.Struct("=qqq")
+_MASK = 0xFFFFFFFF
+
+
+class Bound:
+    """Represent the array that a slot of the block holds now."""
+
+    __slots__ = ("array", "held", "shape")
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.held: ref[np.ndarray] | None = None
+        self.shape: tuple[int, ...] = ()
+
+
+class Block:
+    """Represent the memory of one launch at a time.
+
+    Attributes:
+        layout: Byte offsets into the block.
+        kernel: Name of the kernel.
+        written: Names of arrays that the kernel writes, which must be writable.
+        address: Address of the first byte.
+        view: The bytes of the block.
+        bound: The arrays that the slots hold.
+        stacks_key: What the adstack words in the block were computed from; None if they are not valid.
+    """
+
+    def __init__(self, layout: Layout, kernel: str, written: set[str], size: int = 0) -> None:
+        """Allocate the block; `size` is its bytes, if they are more than the layout says."""
+        self.layout = layout
+        self.kernel = kernel
+        self.written = written
+        size = max(size, layout.size)
+        self._memory = ctypes.create_string_buffer(size + ALIGN)
+        start = ctypes.addressof(self._memory)
+        self.address = -(-start // ALIGN) * ALIGN
+        self.view = memoryview(self._memory)[self.address - start : self.address - start + size].cast("B")
+        self.bound = [Bound(array) for array in layout.arrays.values()]
+        self.names = tuple(layout.arrays)
+        self.scalar_names = tuple(layout.scalars)
+        self._scalars = {name: (at, struct.Struct("=" + _CODES[t.name]), t) for name, (at, t) in layout.scalars.items()}
+        self.stacks_key: object = None
+
+    def bind(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
+        """Put the arguments of a launch in place.
+
+        Args:
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            draws: Seed and number of the launch.
+
+        Raises:
+            KernelTypeError: An argument is missing, or an array does not fit.
+        """
+        changed = False
+        try:
+            for bound in self.bound:
+                array = arrays[bound.array.name]
+                if bound.held is None or bound.held() is not array or array.shape != bound.shape:
+                    self._place(bound, array)
+                    changed = True
+            for name in self.scalar_names:
+                at, form, t = self._scalars[name]
+                self._scalar(at, form, t, scalars[name])
+        except KeyError as error:
+            reason = f"kernel {self.kernel}: no argument {error}"
+            raise KernelTypeError(reason, "pass every parameter by name") from None
+        if changed:
+            self._check_adjoints()
+        _KEY.pack_into(self.view, self.layout.draws_at, draws.seed & _MASK, draws.launch & _MASK)
+
+    def _scalar(self, at: int, form: struct.Struct, t: Scalar, value: int | float | bool) -> None:
+        """Write a number; a number that the type does not hold is converted as a constant of this type is."""
+        try:
+            form.pack_into(self.view, at, value)
+        except (struct.error, OverflowError):
+            form.pack_into(self.view, at, normal_constant(value, t))
+
+    def _place(self, bound: Bound, array: np.ndarray) -> None:
+        """Write the address and extents of an array."""
+        reason = self._misfit(bound.array, array)
+        cure = f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}"
+        if not reason:
+            reason, cure = too_long(array.shape, bound.array.narrow), CURE
+        if reason:
+            raise KernelTypeError(f"kernel {self.kernel}: array {bound.array.name} is {reason}", cure)
+        for axis, extent in enumerate(array.shape):
+            self.put(bound.array.shape_at + 8 * axis, extent)
+        self.put(bound.array.address_at, array.__array_interface__["data"][0])
+        bound.held, bound.shape = ref(array), array.shape
+
+    def _check_adjoints(self) -> None:
+        """Raise KernelTypeError if an adjoint or tangent has other extents than its primal."""
+        # Code assumes that an index inside one of these arrays is inside the others.
+        shapes = {bound.array.name: bound.shape for bound in self.bound}
+        groups: dict[str, str] = {}
+        for name in sorted(shapes, key=len):
+            first, shape = groups.setdefault(primal(name), name), shapes[name]
+            if shapes[first] != shape:
+                for bound in self.bound:
+                    bound.held = None
+                other = "its primal" if first == primal(name) else first
+                raise KernelTypeError(
+                    f"kernel {self.kernel}: {name} has shape {shape}, but {other} has {shapes[first]}",
+                    "give an array, its adjoint and its tangent the same shape",
+                )
+
+    def _misfit(self, slot: Array, array: np.ndarray) -> str:
+        """Return what is wrong with an array, or an empty text."""
+        if not isinstance(array, np.ndarray):
+            return f"a {type(array).__name__}"
+        if array.dtype != slot.type.dtype.dtype or array.ndim != slot.type.ndim:
+            return f"{array.dtype} of rank {array.ndim}, not {slot.type.dtype.dtype} of rank {slot.type.ndim}"
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            return "not contiguous and aligned"
+        if slot.name in self.written and not array.flags.writeable:
+            return "read-only, but the kernel writes it"
+        return ""
+
+    def put(self, at: int, word: int) -> None:
+        """Write one slot."""
+        _WORD.pack_into(self.view, at, word)
+
+    def word(self, at: int) -> int:
+        """Read one slot."""
+        found: int = _WORD.unpack_from(self.view, at)[0]
+        return found
+
+    def take_error(self) -> tuple[int, int, int]:
+        """Return (site, first, second) of the error record, and clear the record."""
+        at = self.layout.error_at
+        site, first, second = _RECORD.unpack_from(self.view, at)
+        _RECORD.pack_into(self.view, at, 0, 0, 0)
+        return site - 1, first, second

@@ -1,0 +1,69 @@
+"""Number tasks for reports and messages, with the same number in every process that compiles the same kernel.
+
+    id = FNV-1a of 32 bits over (name of the kernel, its specialization, index of the task)
+
+A digest of the kernel's text identifies a specialization. Two tasks never share a number: a task whose number is
+already given to another task takes the next free number. 0 is no number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.printer import print_kernel
+from ..forks import free_in_child
+
+_OFFSET, _PRIME, _BITS = 0x811C9DC5, 0x01000193, 32
+
+
+def fnv1a(data: bytes) -> int:
+    """Return the hash FNV-1a of 32 bits."""
+    found = _OFFSET
+    for byte in data:
+        found = (found ^ byte) * _PRIME & (1 << _BITS) - 1
+    return found
+
+
+def specialisation(kernel: Kernel) -> str:
+    """Return what distinguishes kernels of one name: a digest of the text, without the lines of the source."""
+    return hashlib.sha256(print_kernel(kernel).encode()).hexdigest()[:16]
+
+
+class TaskIds:
+    """Hold the numbers given so far, each with kernel, specialization and task."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, tuple[str, str, int]] = {}
+        self._lock = free_in_child(threading.Lock())
+
+    def of(self, kernel: Kernel, task: int) -> int:
+        """Return the number of a task."""
+        made = vars(kernel).get("specialisation")
+        if made is None:
+            made = vars(kernel)["specialisation"] = specialisation(kernel)
+        return self.number(kernel.name, made, task)
+
+    def number(self, name: str, made: str, task: int) -> int:
+        """Return the number of a task by the name and the specialization of its kernel."""
+        key = name, made, task
+        with self._lock:
+            at = self.first(*key)
+            while at == 0 or self._given.get(at, key) != key:
+                at = (at + 1) & (1 << _BITS) - 1
+            self._given[at] = key
+        return at
+
+    @staticmethod
+    def first(name: str, made: str, task: int) -> int:
+        """Return the number that a task has if no other task has it."""
+        return fnv1a(f"{name}\0{made}\0{task}".encode())
+
+    def named(self, number: int) -> tuple[str, str, int] | None:
+        """Return kernel, specialization and task of a number, or None if the number was not given."""
+        return self._given.get(number)
+
+
+TASK_IDS = TaskIds()
+"""The numbers of this process."""
