@@ -3,9 +3,9 @@
 #
 #   ci/golden.sh BASE                    BASE against the working tree, edits that are not committed included
 #   ci/golden.sh BASE HEAD               two commits
-#   ci/golden.sh BASE -- --only 'ad/*'   a part: arguments behind -- go to `python -m stackgrad.harness.golden write`
+#   ci/golden.sh BASE -- --only 'ad/*'   a part: arguments behind -- go to `python -m stackgrad.harness.tools.golden write`
 #
-# Each commit is checked out beside this one for the time, and runs its own net (harness/golden) on its own kernels; one
+# Each commit is checked out beside this one for the time, and runs its own net (harness/tools/golden) on its own kernels; one
 # from before there was a net gets a copy of ours. Where they differ, the kernels that say most are made again with their
 # texts. BIN names the folder of the environment's programs. Status: 0 identical, 1 different, 2 neither can be said.
 set -euo pipefail

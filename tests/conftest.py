@@ -10,7 +10,7 @@ import pytest
 
 os.environ["STACKGRAD_CACHE"] = "0"  # here and in processes that tests start; those about the cache turn it on
 
-pytest_plugins = ["stackgrad.harness.plugin", "pytester"]
+pytest_plugins = ["stackgrad.harness.testing.plugin", "pytester"]
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:

@@ -16,7 +16,7 @@ from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.capture import CapturedLaunch, capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.bounds import Bounded, BoundedProgram, Verdict, judge, run_bounded
+from stackgrad.harness.testing.bounds import Bounded, BoundedProgram, Verdict, judge, run_bounded
 
 GRAD = ".grad"
 

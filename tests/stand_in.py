@@ -20,7 +20,7 @@ def install() -> Any:
     """Put the backend in the CPU's place; gives the emulated driver, if it is one."""
     from stackgrad import session
     from stackgrad.backends import registry
-    from stackgrad.harness.emulated_cuda.backend import NAMES, emulated
+    from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
 
     backend = emulated(NAME) if NAME in NAMES else registry.get(NAME)
     probe = backend.probe()

@@ -1,4 +1,4 @@
-"""Measure the works of `python -m stackgrad.harness.bench` by commit, without the peers that run beside them there.
+"""Measure the works of `python -m stackgrad.harness.tools.bench` by commit, without the peers that run beside them there.
 
 Two threads are used, as in that command. Versions without these works are skipped.
 """
@@ -55,7 +55,7 @@ class SideBySide(Bench):
         """Compile the work, launch it once, and check its gradient."""
         work, _, name = column.partition(": ")
         try:
-            from stackgrad.harness.bench.works import WORKS
+            from stackgrad.harness.tools.bench.works import WORKS
         except ImportError as absent:
             raise NotImplementedError(f"this version has no such works: {absent}") from absent
         sg.init(arch=sg.cpu, default_fp=sg.f32, cpu_max_num_threads=2)
@@ -82,7 +82,7 @@ class SecondProcess(Bench):
     def setup(self, direction: str) -> None:
         """Check that this version has the works."""
         try:
-            from stackgrad.harness.bench.run import measure
+            from stackgrad.harness.tools.bench.run import measure
         except ImportError as absent:
             raise NotImplementedError(f"this version has no such works: {absent}") from absent
         self.measure: Any = measure

@@ -2,7 +2,7 @@
 
 No machine with Metal has been at hand, and a launcher that nobody has run would be a guess. What a launcher has to do
 is written down in docs/metal.md, and done by the code that runs the texts on the host in tests
-(harness/emulated_metal).
+(harness/testing/emulated_metal).
 """
 
 from __future__ import annotations

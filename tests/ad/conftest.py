@@ -11,7 +11,7 @@ import pytest
 import stackgrad as sg
 from recorded_support import GRAD, bounded, near
 from stackgrad.capture import capture
-from stackgrad.harness.bounds import Bounded
+from stackgrad.harness.testing.bounds import Bounded
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:  # the kernels of this folder are modules of their own

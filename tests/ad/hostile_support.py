@@ -17,7 +17,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.types import ArrayType
-from stackgrad.harness.oracles import dual
+from stackgrad.harness.testing.oracles import dual
 
 WAYS = (("lean", "reference"), ("classic", "reference"), ("lean", "cpu"))
 EPS = np.finfo(np.float64).eps

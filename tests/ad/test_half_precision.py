@@ -17,9 +17,9 @@ from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import adjoint_type, f16, f32, f64, i32
-from stackgrad.harness import executors
-from stackgrad.harness.fuzz.features import wrong_types
-from stackgrad.harness.launch import with_gradient
+from stackgrad.harness.testing import executors
+from stackgrad.harness.testing.launch import with_gradient
+from stackgrad.harness.tools.fuzz.features import wrong_types
 
 COUNT = 10_000
 TERM = 2.0**-6

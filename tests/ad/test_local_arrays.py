@@ -14,7 +14,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.oracles import dual
+from stackgrad.harness.testing.oracles import dual
 
 _spec = importlib.util.spec_from_file_location("random_arrays", Path(__file__).with_name("random_arrays.py"))
 assert _spec and _spec.loader

@@ -17,11 +17,11 @@ from pitfall_kernels import CONTENT, PITFALLS, Arrays
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.policies import POLICIES
-from stackgrad.harness.executors import LaunchExecutor, lower_plainly
-from stackgrad.harness.launch import used_arrays, with_gradient
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.oracles import dual
-from stackgrad.harness.outcome import Ok, Refused, Trap, attempt
+from stackgrad.harness.testing.executors import LaunchExecutor, lower_plainly
+from stackgrad.harness.testing.launch import used_arrays, with_gradient
+from stackgrad.harness.testing.oracles import dual
+from stackgrad.harness.testing.outcome import Ok, Refused, Trap, attempt
+from stackgrad.harness.tools.mutants import MUTANTS
 
 WAYS = [*((policy, "reference") for policy in POLICIES), ("lean", "cpu")]
 NAMES = sorted(PITFALLS)

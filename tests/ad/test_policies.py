@@ -22,13 +22,13 @@ from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.executors import LaunchExecutor, lower_plainly
-from stackgrad.harness.fuzz.features import sizes_of
-from stackgrad.harness.launch import used_arrays, with_gradient
-from stackgrad.harness.model import render_ir
-from stackgrad.harness.mutants import patched_row
-from stackgrad.harness.outcome import Arrays
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.testing.executors import LaunchExecutor, lower_plainly
+from stackgrad.harness.testing.launch import used_arrays, with_gradient
+from stackgrad.harness.testing.outcome import Arrays
+from stackgrad.harness.tools.fuzz.features import sizes_of
+from stackgrad.harness.tools.model import render_ir
+from stackgrad.harness.tools.mutants import patched_row
+from stackgrad.harness.tools.strategies import sample
 from stackgrad.reference.backend import ReferenceBackend
 from stackgrad.reference.frame import Frame
 from stackgrad.reference.places import RUN

@@ -16,7 +16,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir.verify import verify
-from stackgrad.harness.oracles import dual
+from stackgrad.harness.testing.oracles import dual
 
 _spec = importlib.util.spec_from_file_location("random_kernels", Path(__file__).with_name("random_kernels.py"))
 assert _spec and _spec.loader

@@ -14,8 +14,8 @@ from stackgrad.compiler.driver import prepare_reverse, prepare_second, prepare_t
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.compiler.passes.split_tasks import split_tasks
-from stackgrad.harness.oracles import jax_oracle
-from stackgrad.harness.oracles.common import carriers as carrying_arrays
+from stackgrad.harness.testing.oracles import jax_oracle
+from stackgrad.harness.testing.oracles.common import carriers as carrying_arrays
 
 jax.config.update("jax_enable_x64", True)
 Arrays = dict[str, np.ndarray]

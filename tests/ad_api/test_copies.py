@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.harness.executors import present_backends
+from stackgrad.harness.testing.executors import present_backends
 
 Make = Callable[[], Any]
 

@@ -12,7 +12,7 @@ from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.oracles import jax_oracle
+from stackgrad.harness.testing.oracles import jax_oracle
 
 jax.config.update("jax_enable_x64", True)
 

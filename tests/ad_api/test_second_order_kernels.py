@@ -22,8 +22,8 @@ from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.compiler.passes.split_tasks import split_tasks
 from stackgrad.compiler.passes.widen import widen
-from stackgrad.harness.model import load
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.tools.model import load
+from stackgrad.harness.tools.strategies import sample
 
 _spec = importlib.util.spec_from_file_location(
     "second_order_support", Path(__file__).with_name("second_order_support.py")

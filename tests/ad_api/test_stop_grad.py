@@ -8,7 +8,7 @@ import stackgrad as sg
 from stackgrad.compiler.driver import prepare_forward, prepare_tangent
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.passes.widen import widen
-from stackgrad.harness.oracles import dual, jax_oracle
+from stackgrad.harness.testing.oracles import dual, jax_oracle
 
 X = np.array([1.0, 2.0, 3.0])
 

@@ -18,9 +18,9 @@ from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.compiler.passes.split_tasks import split_tasks
 from stackgrad.compiler.passes.widen import widen
-from stackgrad.harness.model import load
-from stackgrad.harness.oracles.dual import jvp
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.testing.oracles.dual import jvp
+from stackgrad.harness.tools.model import load
+from stackgrad.harness.tools.strategies import sample
 
 Arrays = dict[str, np.ndarray]
 DRAWS = Draws(3, 7)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.tools.mutants import MUTANTS
 from stackgrad.session import RUNTIME
 
 

@@ -15,7 +15,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, twin
+from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, twin
 
 N = 24
 BACKENDS = ("reference", "classic", "cpu", "cpu-masked", "vulkan", "cuda-emulated", "metal-emulated")

@@ -15,7 +15,7 @@ from stackgrad.backends.llvm.masked.buckets import COUNT, LONGEST
 from stackgrad.backends.llvm.masked.compaction import CHUNK
 from stackgrad.backends.llvm.masked.function import lowered, runs_along_rows
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.bounds import run_bounded
+from stackgrad.harness.testing.bounds import run_bounded
 
 SIZE = 2 * CHUNK + 777
 BOX = "bounds { %0: i32 = const 0 %1: i32 = shape on, 0 } parallel %2: i32 in %0 .. %1"

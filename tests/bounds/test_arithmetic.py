@@ -25,13 +25,13 @@ from stackgrad.compiler.ir.printer import print_statement
 from stackgrad.compiler.ir.types import f16, f32, f64
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.compiler.passes.widen import widen
-from stackgrad.harness.bounds import machine as machines
-from stackgrad.harness.bounds import run_bounded
-from stackgrad.harness.bounds.roundoff import SLACK
-from stackgrad.harness.bounds.rules import BOUNDS
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.model import load
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.testing.bounds import machine as machines
+from stackgrad.harness.testing.bounds import run_bounded
+from stackgrad.harness.testing.bounds.roundoff import SLACK
+from stackgrad.harness.testing.bounds.rules import BOUNDS
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.model import load
+from stackgrad.harness.tools.strategies import sample
 from stackgrad.reference.launch import run
 from stackgrad.reference.machine import RUN, Machine
 

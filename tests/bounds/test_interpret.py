@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.bounds import judge, run_bounded
+from stackgrad.harness.testing.bounds import judge, run_bounded
 from stackgrad.reference.launch import run
 
 HEAD = """kernel k(x: f32[1], y: f32[1], c: i32[1]) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stackgrad.harness.bounds import histogram, judge, overall
+from stackgrad.harness.testing.bounds import histogram, judge, overall
 
 INF, NAN = np.inf, np.nan
 

@@ -20,7 +20,7 @@ from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir.types import adjoint_type, f16, f32, f64
 from stackgrad.compiler.passes.widen import widen
-from stackgrad.harness.bounds import BoundedProgram, histogram, judge, overall, run_bounded
+from stackgrad.harness.testing.bounds import BoundedProgram, histogram, judge, overall, run_bounded
 from stackgrad.reference.launch import run
 
 _spec = importlib.util.spec_from_file_location("random_bounded", Path(__file__).with_name("random_bounded.py"))

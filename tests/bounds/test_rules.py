@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from stackgrad.compiler.ir.ops import COMPARISONS, OPS, result_type
 from stackgrad.compiler.ir.types import SCALARS, f16, f32, f64
-from stackgrad.harness.bounds.roundoff import FORMATS, SLACK, plan_operation
-from stackgrad.harness.bounds.rules import BOUNDS, ZERO
+from stackgrad.harness.testing.bounds.roundoff import FORMATS, SLACK, plan_operation
+from stackgrad.harness.testing.bounds.rules import BOUNDS, ZERO
 from stackgrad.reference.scalar import NUMPY
 
 SMOOTH = [name for name in OPS if BOUNDS[name].kind in ("rounded", "approximated", "kept") and name != "select"]

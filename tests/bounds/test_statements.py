@@ -14,7 +14,7 @@ from stackgrad.backends.base import Draws, Sizes
 from stackgrad.compiler.errors import StackgradError
 from stackgrad.compiler.ir.nodes import Print
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.harness.bounds import judge, run_bounded
+from stackgrad.harness.testing.bounds import judge, run_bounded
 from stackgrad.reference.launch import run
 
 FILES = sorted(p for folder in ("ops", "statements") for p in (Path(__file__).parents[1] / folder).glob("*.kir"))

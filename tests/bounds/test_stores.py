@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.bounds import BoundedProgram, run_bounded
-from stackgrad.harness.bounds.roundoff import SLACK
+from stackgrad.harness.testing.bounds import BoundedProgram, run_bounded
+from stackgrad.harness.testing.bounds.roundoff import SLACK
 from stackgrad.reference.launch import run
 
 ORDERS = ("vector", "forward", "reverse", "shuffled:1", "shuffled:2")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.bounds import machine as machines
-from stackgrad.harness.bounds import run_bounded
-from stackgrad.harness.bounds.places import BOUNDED
+from stackgrad.harness.testing.bounds import machine as machines
+from stackgrad.harness.testing.bounds import run_bounded
+from stackgrad.harness.testing.bounds.places import BOUNDED
 from stackgrad.reference.machine import Machine
 
 HEAD = """kernel k(x: f32[1], y: f32[1], c: i32[1]) {

@@ -12,22 +12,22 @@ from pathlib import Path
 
 import pytest
 from stackgrad.cli import main
-from stackgrad.harness.campaign import spec as specs
-from stackgrad.harness.campaign import unit
-from stackgrad.harness.campaign.page import page
-from stackgrad.harness.campaign.plain import from_plain, to_plain, total
-from stackgrad.harness.campaign.report import report
-from stackgrad.harness.campaign.reproducers import reproducer
-from stackgrad.harness.campaign.run import Cluster, Processes, run
-from stackgrad.harness.campaign.spec import Spec
-from stackgrad.harness.campaign.store import Store
-from stackgrad.harness.executors import backend_named
-from stackgrad.harness.fuzz.loop import fuzz
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.model.source import definitions
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.testing.executors import backend_named
+from stackgrad.harness.tools.campaign import spec as specs
+from stackgrad.harness.tools.campaign import unit
+from stackgrad.harness.tools.campaign.page import page
+from stackgrad.harness.tools.campaign.plain import from_plain, to_plain, total
+from stackgrad.harness.tools.campaign.report import report
+from stackgrad.harness.tools.campaign.reproducers import reproducer
+from stackgrad.harness.tools.campaign.run import Cluster, Processes, run
+from stackgrad.harness.tools.campaign.spec import Spec
+from stackgrad.harness.tools.campaign.store import Store
+from stackgrad.harness.tools.fuzz.loop import fuzz
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.model.source import definitions
+from stackgrad.harness.tools.strategies import sample
 
 SPEC = Spec(seed=9000, size=3)
 

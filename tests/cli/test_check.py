@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from stackgrad.cli import tables
 from stackgrad.compiler.ad.rules import VJP
-from stackgrad.harness import oracle_executors
-from stackgrad.harness.executors import LaunchExecutor
+from stackgrad.harness.testing import oracle_executors
+from stackgrad.harness.testing.executors import LaunchExecutor
 from stackgrad.session import RUNTIME, Runtime
 
 

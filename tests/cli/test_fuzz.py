@@ -12,12 +12,12 @@ from subprocess import PIPE
 
 import pytest
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.fuzz import corpus
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
+from stackgrad.harness.tools.fuzz import corpus
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
 
 
 def program() -> Program:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from on_emulator import runtime
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
-from stackgrad.harness.emulated_cuda.fibers import AVAILABLE
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.fibers import AVAILABLE
 
 DRIVERS: dict[str, dict[str, Any]] = {
     "threads": {},

@@ -10,7 +10,7 @@ from typing import Any
 import stackgrad as sg
 from stackgrad.backends import registry
 from stackgrad.backends.cuda.backend import CudaBackend
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 
 @contextmanager

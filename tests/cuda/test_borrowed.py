@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import runtime
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 
 class Lent:

@@ -10,7 +10,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends import registry
 from stackgrad.backends.cuda.backend import CudaBackend
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 
 class Program:

@@ -13,7 +13,7 @@ from stackgrad.backends.cuda.driver import Driver, DriverError, Instance, Kernel
 from stackgrad.backends.cuda.driver_table import ADDRESSES
 from stackgrad.backends.cuda.nvidia import CudaDriver
 from stackgrad.backends.cuda.replay import NODE_PARAMETERS
-from stackgrad.harness.emulated_cuda.native import KernelNode
+from stackgrad.harness.testing.emulated_cuda.native import KernelNode
 
 bindings = pytest.importorskip("cuda.bindings.driver", reason="pip install 'stackgrad[cuda]'")
 

@@ -12,8 +12,8 @@ import pytest
 from stackgrad.backends import cuda
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.driver import DriverError
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
-from stackgrad.harness.emulated_cuda.lanes import ONE_LANE
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.lanes import ONE_LANE
 
 SCALE = """
 define ptx_kernel void @"scale"(ptr byval([24 x i8]) align 8 %a0) "nvvm.maxntid"="256" {

@@ -7,8 +7,8 @@ import ctypes
 import pytest
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.driver import DriverError
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
-from stackgrad.harness.emulated_cuda.fibers import AVAILABLE
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.fibers import AVAILABLE
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the C library switches contexts on Linux alone")
 

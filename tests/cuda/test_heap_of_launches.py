@@ -13,8 +13,8 @@ from on_emulator import runtime
 from recorded_support import bounded, gradients, memory_of, near
 from stackgrad.capture import capture
 from stackgrad.compiler.errors import DeviceError
-from stackgrad.harness.bounds import Bounded
-from stackgrad.harness.emulated_cuda.driver import CARD
+from stackgrad.harness.testing.bounds import Bounded
+from stackgrad.harness.testing.emulated_cuda.driver import CARD
 
 SIZE = 64
 

@@ -12,9 +12,9 @@ from grids import DRIVERS, chosen, device
 from on_emulator import runtime
 from stackgrad.backends.cuda import code
 from stackgrad.backends.cuda.driver import DriverError
-from stackgrad.harness.emulated_cuda.driver import EmulatedDriver
-from stackgrad.harness.emulated_cuda.fibers import AVAILABLE
-from stackgrad.harness.mutants import blocks
+from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
+from stackgrad.harness.testing.emulated_cuda.fibers import AVAILABLE
+from stackgrad.harness.tools.mutants import blocks
 
 MUTATED = {mutant.name: mutant for mutant in (*blocks.MUTANTS, *blocks.OF_MANY_WARPS)}
 

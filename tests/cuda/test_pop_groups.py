@@ -16,7 +16,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated
 
 FAST = Options(precise=False)
 

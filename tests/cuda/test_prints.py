@@ -17,7 +17,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends import registry
 from stackgrad.backends.codegen.prints import CAPACITY, HEAD
-from stackgrad.harness.emulated_cuda.backend import NAMES, emulated
+from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
 
 Capture = pytest.CaptureFixture[str]
 
@@ -248,7 +248,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.harness.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated
 
 registry.put("cuda", emulated())
 sg.init(arch=sg.cuda)

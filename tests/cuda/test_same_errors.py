@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.harness.emulated_cuda.backend import NAMES, emulated
+from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
 
 Program = Callable[[], None]
 PROGRAMS: dict[str, Program] = {}

@@ -19,7 +19,7 @@ from stackgrad.backends.vulkan import stacks as vulkan
 from stackgrad.compiler.driver import Lowered
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.count import count_stacks
-from stackgrad.harness.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated
 
 FILE = Path(__file__).parents[1] / "statements" / "adstack.kir"
 BESIDE, ACCUMULATE = (c for c in read_cases(FILE.read_text()) if "adstack_alloca none" in c.source("f32"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from stackgrad.backends.cuda.device import Device
-from stackgrad.harness.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated
 
 WAYS: dict[str, Callable[[Device], None]] = {
     "wait": lambda device: device.wait(),

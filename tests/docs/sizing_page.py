@@ -28,7 +28,7 @@ from stackgrad.backends.launching.slices import Counting  # noqa: E402
 from stackgrad.backends.vulkan import staging, windows  # noqa: E402
 from stackgrad.backends.vulkan.access import HostAccess  # noqa: E402
 from stackgrad.backends.vulkan.backend import VulkanBackend  # noqa: E402
-from stackgrad.harness.emulated_cuda.backend import EmulatedCuda  # noqa: E402
+from stackgrad.harness.testing.emulated_cuda.backend import EmulatedCuda  # noqa: E402
 
 PAGE = _HERE.parents[1] / "docs" / "sizing_paths.md"
 

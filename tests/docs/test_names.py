@@ -146,7 +146,7 @@ def test_modules_of_the_reading_order_exist() -> None:
         ("`tests/operations/NAME.kir`", 1),
         ("`tests/ad_api/test_second_order*.py`", 0),
         ("`driver.py`, `no_such.py`", 1),
-        ("`stackgrad.harness.bench`", 0),
+        ("`stackgrad.harness.tools.bench`", 0),
         ("`stackgrad.harness.no_such`", 1),
         ("`make test`, `make tset`", 1),
         ("`make it differentiable`", 1),

@@ -17,7 +17,7 @@ import stackgrad as sg
 from recorded_support import bounded, verdicts
 from stackgrad.backends.registry import probe_all
 from stackgrad.capture import capture
-from stackgrad.harness.oracles.taylor import taylor_order
+from stackgrad.harness.testing.oracles.taylor import taylor_order
 
 FALLS = {
     "billiards": ({"rows": 2, "steps": 50, "iterations": 60}, lambda first, last: last < first / 50),

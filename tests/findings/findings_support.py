@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
 
 X, Y = (m.Element(name, (m.Name("i"),)) for name in "xy")
 V = m.Name("v")
@@ -17,7 +17,7 @@ _SERVER = """\
 import runpy
 import sys
 
-from stackgrad.harness.mutants import MUTANTS
+from stackgrad.harness.tools.mutants import MUTANTS
 
 sys.argv = sys.argv[1:]
 with MUTANTS[{mutant!r}].planted():

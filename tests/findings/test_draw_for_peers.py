@@ -10,14 +10,21 @@ import pytest
 from findings_support import V, X, Y, assign, loop, program, sine
 from stackgrad.backends.base import Draws, Sizes
 from stackgrad.compiler.ir.types import f32, f64
-from stackgrad.harness.findings.draw import in_common, in_double, sample_for_peers, stores_once, takes, with_arguments
-from stackgrad.harness.findings.traits import traits
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.fuzz.standard import FUEL
-from stackgrad.harness.model import load, render_source
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.walk import walk_program
-from stackgrad.harness.peers import PEERS
+from stackgrad.harness.tools.findings.draw import (
+    in_common,
+    in_double,
+    sample_for_peers,
+    stores_once,
+    takes,
+    with_arguments,
+)
+from stackgrad.harness.tools.findings.traits import traits
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.fuzz.standard import FUEL
+from stackgrad.harness.tools.model import load, render_source
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.walk import walk_program
+from stackgrad.harness.tools.peers import PEERS
 from stackgrad.reference.launch import run
 
 SEEDS = range(40)

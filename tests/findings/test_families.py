@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from findings_support import V, X, Y, assign, loop, program, sine
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.findings.families import Families, lines_of, signature_of
-from stackgrad.harness.findings.traits import TRAITS, traits
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.peers import DIED
+from stackgrad.harness.tools.findings.families import Families, lines_of, signature_of
+from stackgrad.harness.tools.findings.traits import TRAITS, traits
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.peers import DIED
 
 W = m.Name("w")
 J = m.Name("j")

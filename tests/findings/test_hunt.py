@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from findings_support import V, X, Y, assign, loop, program, sine, wrong_python
-from stackgrad.harness.findings.evidence import evidence
-from stackgrad.harness.findings.families import Families, Family
-from stackgrad.harness.findings.hunt import NEVER, Counts, Hunt, hunt, plan_for_peers
-from stackgrad.harness.findings.script import can_be_written, script
-from stackgrad.harness.findings.store import name_of, write
-from stackgrad.harness.findings.traits import traits
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.fuzz.statistics import Finding, Statistics
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.peers import PYTHON
+from stackgrad.harness.tools.findings.evidence import evidence
+from stackgrad.harness.tools.findings.families import Families, Family
+from stackgrad.harness.tools.findings.hunt import NEVER, Counts, Hunt, hunt, plan_for_peers
+from stackgrad.harness.tools.findings.script import can_be_written, script
+from stackgrad.harness.tools.findings.store import name_of, write
+from stackgrad.harness.tools.findings.traits import traits
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.statistics import Finding, Statistics
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.peers import PYTHON
 
 MUTANT = "sub-without-sign"
 J = m.Name("j")

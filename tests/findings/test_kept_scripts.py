@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from recorded_support import gradient, near
 from stackgrad.backends.base import Draws, Sizes
-from stackgrad.harness.executors import LaunchExecutor, backend_named
-from stackgrad.harness.findings.evidence import evidence
-from stackgrad.harness.findings.families import LINES, lines_of
-from stackgrad.harness.findings.script import script
-from stackgrad.harness.findings.traits import traits
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.launch import GRAD
-from stackgrad.harness.model import Program, from_json, load
-from stackgrad.harness.model.dialects import DIALECTS
-from stackgrad.harness.oracle_executors import JaxExecutor
+from stackgrad.harness.testing.executors import LaunchExecutor, backend_named
+from stackgrad.harness.testing.launch import GRAD
+from stackgrad.harness.testing.oracle_executors import JaxExecutor
+from stackgrad.harness.tools.findings.evidence import evidence
+from stackgrad.harness.tools.findings.families import LINES, lines_of
+from stackgrad.harness.tools.findings.script import script
+from stackgrad.harness.tools.findings.traits import traits
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.model import Program, from_json, load
+from stackgrad.harness.tools.model.dialects import DIALECTS
 from stackgrad.reference.launch import run
 
 FOLDER = Path(__file__).parents[2] / "docs" / "findings"

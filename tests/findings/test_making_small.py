@@ -7,19 +7,19 @@ from collections.abc import Callable
 import pytest
 from findings_support import V, X, Y, assign, loop, program, sine
 from stackgrad.compiler.errors import StackgradError
-from stackgrad.harness.findings.draw import sample_for_peers
-from stackgrad.harness.findings.families import LINES, lines_of
-from stackgrad.harness.findings.hunt import plan_for_peers, small_finding
-from stackgrad.harness.findings.traits import traits
-from stackgrad.harness.fuzz.edits import inlined
-from stackgrad.harness.fuzz.result import Judged, Result
-from stackgrad.harness.fuzz.slices import slices
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.fuzz.worker import Job
-from stackgrad.harness.model import Program, load
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.walk import walk_program
-from stackgrad.harness.peers import PEERS
+from stackgrad.harness.tools.findings.draw import sample_for_peers
+from stackgrad.harness.tools.findings.families import LINES, lines_of
+from stackgrad.harness.tools.findings.hunt import plan_for_peers, small_finding
+from stackgrad.harness.tools.findings.traits import traits
+from stackgrad.harness.tools.fuzz.edits import inlined
+from stackgrad.harness.tools.fuzz.result import Judged, Result
+from stackgrad.harness.tools.fuzz.slices import slices
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.fuzz.worker import Job
+from stackgrad.harness.tools.model import Program, load
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.walk import walk_program
+from stackgrad.harness.tools.peers import PEERS
 
 PEER = PEERS[0]
 PLANTED = ("a value from before a loop", "an entry at a dynamic index", "an atomic product")

@@ -17,7 +17,7 @@ from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.types import Scalar, f64, i32
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.split_tasks import split_tasks
-from stackgrad.harness.bounds import run_bounded
+from stackgrad.harness.testing.bounds import run_bounded
 from stackgrad.reference.launch import run
 
 DOUBLE = FrontendOptions(default_fp=f64)

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager
 from stackgrad.backends.codegen.ops import LLVM
 from stackgrad.compiler.ad.rules import VJP
 from stackgrad.compiler.ir.types import f32, i32
-from stackgrad.harness.fuzz.loop import fuzz
-from stackgrad.harness.fuzz.statistics import Finding, Statistics
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.mutants import patched_row
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.tools.fuzz.loop import fuzz
+from stackgrad.harness.tools.fuzz.statistics import Finding, Statistics
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.mutants import patched_row
+from stackgrad.harness.tools.strategies import sample
 
 CRASHES, HANGS = 2, 3
 """Seeds of cases that kill their process, and that never end."""

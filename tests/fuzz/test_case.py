@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
 from stackgrad.compiler.ir.types import f64, i32
-from stackgrad.harness.fuzz.case import Panel, run_case
-from stackgrad.harness.fuzz.loop import fuzz
-from stackgrad.harness.fuzz.plan import BACKENDS, SHARES, Plan, plan_for
-from stackgrad.harness.fuzz.result import Judged, Result
-from stackgrad.harness.fuzz.retry import calmer, short
-from stackgrad.harness.fuzz.worker import Job, Runner, Setup
-from stackgrad.harness.model import load
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.outcome import Ok
-from stackgrad.harness.peers import Answer, Peer
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.testing.outcome import Ok
+from stackgrad.harness.tools.fuzz.case import Panel, run_case
+from stackgrad.harness.tools.fuzz.loop import fuzz
+from stackgrad.harness.tools.fuzz.plan import BACKENDS, SHARES, Plan, plan_for
+from stackgrad.harness.tools.fuzz.result import Judged, Result
+from stackgrad.harness.tools.fuzz.retry import calmer, short
+from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.model import load
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.peers import Answer, Peer
+from stackgrad.harness.tools.strategies import sample
 
 ALL = {
     ("forward", "text"),

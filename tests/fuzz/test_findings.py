@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from fuzz_support import first_finding, loop_program, wrong_backend, wrong_derivative
 from stackgrad.backends.base import Draws
-from stackgrad.harness.fuzz import corpus
-from stackgrad.harness.fuzz.bisect import Bisector, Suspect, name_of
-from stackgrad.harness.fuzz.edits import EDITS
-from stackgrad.harness.fuzz.instrument import MOVE, boxes, movable, traced
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.fuzz.reduce import distinct, reduce, size
-from stackgrad.harness.fuzz.replay import replay
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.fuzz.worker import Runner, Setup
-from stackgrad.harness.model import load
-from stackgrad.harness.model.source import definitions
-from stackgrad.harness.model.tidy import tidy
+from stackgrad.harness.tools.fuzz import corpus
+from stackgrad.harness.tools.fuzz.bisect import Bisector, Suspect, name_of
+from stackgrad.harness.tools.fuzz.edits import EDITS
+from stackgrad.harness.tools.fuzz.instrument import MOVE, boxes, movable, traced
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.reduce import distinct, reduce, size
+from stackgrad.harness.tools.fuzz.replay import replay
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.fuzz.worker import Runner, Setup
+from stackgrad.harness.tools.model import load
+from stackgrad.harness.tools.model.source import definitions
+from stackgrad.harness.tools.model.tidy import tidy
 from stackgrad.reference.launch import run
 
 Plant = Callable[[], AbstractContextManager[None]]

@@ -10,11 +10,11 @@ import pytest
 from fuzz_support import small, wrong_derivative
 from stackgrad.cli import CommandError, build_parser
 from stackgrad.cli.fuzz import _again, _cases, report
-from stackgrad.harness.fuzz.guide import CANDIDATES, EVERY, TRACKS, Tracks, choose
-from stackgrad.harness.fuzz.loop import fuzz
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.fuzz.worker import Job, Runner, Setup
-from stackgrad.harness.strategies import sample, shapes
+from stackgrad.harness.tools.fuzz.guide import CANDIDATES, EVERY, TRACKS, Tracks, choose
+from stackgrad.harness.tools.fuzz.loop import fuzz
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.strategies import sample, shapes
 
 CASES = 1000
 RARE = 0.03
@@ -79,7 +79,7 @@ def test_an_unreached_shape_is_preferred() -> None:
 
 def _candidate(seed: int, number: int, asked: int):  # type: ignore[no-untyped-def]
     """The candidate of this number in the place of every one."""
-    from stackgrad.harness.fuzz.guide import STEP
+    from stackgrad.harness.tools.fuzz.guide import STEP
 
     return sample(seed + number * STEP)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from fuzz_support import CRASHES, HANGS, hostile, small
-from stackgrad.harness.fuzz.loop import fuzz
-from stackgrad.harness.fuzz.statistics import Statistics
+from stackgrad.harness.tools.fuzz.loop import fuzz
+from stackgrad.harness.tools.fuzz.statistics import Statistics
 
 BATCHES, CASES = 3, 140
 """Seeds are fixed, so that the same programs run each time; nights and campaigns draw others."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from stackgrad.backends import registry
 from stackgrad.compiler.ir.types import f64, i32
-from stackgrad.harness.fuzz import case, reduce
-from stackgrad.harness.fuzz.case import Panel, run_case
-from stackgrad.harness.fuzz.plan import Plan, plan_for
-from stackgrad.harness.fuzz.result import Result
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.strategies import sample
-from stackgrad.harness.strategies.shapes import shapes
+from stackgrad.harness.tools.fuzz import case, reduce
+from stackgrad.harness.tools.fuzz.case import Panel, run_case
+from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
+from stackgrad.harness.tools.fuzz.result import Result
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.strategies import sample
+from stackgrad.harness.tools.strategies.shapes import shapes
 
 JUDGES = {"counted", "cpu", "classic", "dual", "jax"}
 DIFFERENT, REPEATED = (2, 0, 3, 1), (2, 0, 2, 1)

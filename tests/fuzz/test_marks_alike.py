@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from stackgrad.compiler.errors import NotDifferentiable
-from stackgrad.harness.fuzz.marks import difference
+from stackgrad.harness.tools.fuzz.marks import difference
 
 CLAIM = "sg.assume_unique does not hold: iterations {} and {} of this parallel loop both touch {}"
 READ = "iteration {} of this parallel loop reads {}, which iteration {} writes (line {}): not independent"

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from stackgrad.compiler.errors import AdstackOverflow
-from stackgrad.harness.executors import backend_named
-from stackgrad.harness.fuzz import raw_stacks
-from stackgrad.harness.fuzz.case import Panel, run_case
-from stackgrad.harness.fuzz.plan import Plan, plan_for
-from stackgrad.harness.outcome import Ok, Outcome, Trap
-from stackgrad.harness.strategies import sample, sample_adstacks
-from stackgrad.harness.strategies.adstacks import EMPTY, OVERFLOW, read_as_zero
+from stackgrad.harness.testing.executors import backend_named
+from stackgrad.harness.testing.outcome import Ok, Outcome, Trap
+from stackgrad.harness.tools.fuzz import raw_stacks
+from stackgrad.harness.tools.fuzz.case import Panel, run_case
+from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
+from stackgrad.harness.tools.strategies import sample, sample_adstacks
+from stackgrad.harness.tools.strategies.adstacks import EMPTY, OVERFLOW, read_as_zero
 from stackgrad.reference.launch import run
 
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.harness.executors import present_backends
-from stackgrad.harness.fuzz import taped
-from stackgrad.harness.fuzz.case import Panel, run_case
-from stackgrad.harness.fuzz.plan import Plan, plan_for
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.strategies import sample
-from stackgrad.harness.tapes.programs import COPIES, KERNELS, WRITES, Step, TapeProgram, draw, meaning
-from stackgrad.harness.tapes.run import Bench
+from stackgrad.harness.testing.executors import present_backends
+from stackgrad.harness.tools.fuzz import taped
+from stackgrad.harness.tools.fuzz.case import Panel, run_case
+from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
+from stackgrad.harness.tools.mutants import MUTANTS
+from stackgrad.harness.tools.strategies import sample
+from stackgrad.harness.tools.tapes.programs import COPIES, KERNELS, WRITES, Step, TapeProgram, draw, meaning
+from stackgrad.harness.tools.tapes.run import Bench
 
 NAMES = ("tapes-of-all-threads", "copy-without-adjoint")
 CONTENT = ((1, 2, -1), (2, 0, 1), (-2, 1, 2))

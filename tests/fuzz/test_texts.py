@@ -14,10 +14,10 @@ from stackgrad.compiler.ir.nodes import Block, Const, If, Kernel, Shape, Stmt, T
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import f64, i32, u1
 from stackgrad.compiler.ir.verify import verify
-from stackgrad.harness.fuzz import text_case
-from stackgrad.harness.fuzz.text_case import EVERYTHING, judge, look, pool, text_of
-from stackgrad.harness.fuzz.text_edits import edited, tokens_of
-from stackgrad.harness.fuzz.text_loop import fuzz_texts
+from stackgrad.harness.tools.fuzz import text_case
+from stackgrad.harness.tools.fuzz.text_case import EVERYTHING, judge, look, pool, text_of
+from stackgrad.harness.tools.fuzz.text_edits import edited, tokens_of
+from stackgrad.harness.tools.fuzz.text_loop import fuzz_texts
 from text_support import DIES, FOUND, HANGS, troubled
 
 

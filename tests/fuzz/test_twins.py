@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 from fuzz_support import loop_program, smooth, wrong_derivative
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.fuzz.twins import TWINS, recomputed, unrolled
-from stackgrad.harness.fuzz.worker import Job, Runner, Setup
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.source import definitions
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.twins import TWINS, recomputed, unrolled
+from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.source import definitions
 
 I, J, V, W = map(m.Name, "ijvw")
 X, Y = m.Element("x", (I,)), m.Element("y", (I,))

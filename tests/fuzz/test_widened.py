@@ -10,7 +10,7 @@ from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuExecutable
 from stackgrad.backends.llvm import spread
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.fuzz.widened import Widened
+from stackgrad.harness.tools.fuzz.widened import Widened
 
 KERNEL = """kernel sums(x: f64[1], z: f64[1]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from stackgrad.harness.fuzz.text_case import Verdict
+from stackgrad.harness.tools.fuzz.text_case import Verdict
 
 FOUND, HANGS, DIES = 7, 11, 13
 

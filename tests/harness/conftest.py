@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from stackgrad.harness.executors import present_backends
-from stackgrad.harness.replay import Panel
+from stackgrad.harness.testing.executors import present_backends
+from stackgrad.harness.testing.replay import Panel
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:

@@ -12,8 +12,8 @@ from stackgrad.backends.base import Draws
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.executors import LaunchExecutor
-from stackgrad.harness.outcome import Arrays
+from stackgrad.harness.testing.executors import LaunchExecutor
+from stackgrad.harness.testing.outcome import Arrays
 from stackgrad.reference.launch import run
 
 

@@ -8,11 +8,11 @@ import time
 
 import pytest
 import stackgrad as sg
-from stackgrad.harness.bench import __main__ as command
-from stackgrad.harness.bench import device_works, process
-from stackgrad.harness.bench.device_works import DEVICE_WORKS
-from stackgrad.harness.bench.run import Column, measure
-from stackgrad.harness.bench.works import FRESH, WORKS, Timed, agree
+from stackgrad.harness.tools.bench import __main__ as command
+from stackgrad.harness.tools.bench import device_works, process
+from stackgrad.harness.tools.bench.device_works import DEVICE_WORKS
+from stackgrad.harness.tools.bench.run import Column, measure
+from stackgrad.harness.tools.bench.works import FRESH, WORKS, Timed, agree
 
 
 def test_table_and_file(tmp_path, capsys):

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from launches import SINES, Launch, Silent, of, over, pointwise, recorded
 from stackgrad.backends.base import Draws
-from stackgrad.harness.check import check_launches, specialisations
-from stackgrad.harness.compare import Comparison
-from stackgrad.harness.executors import present_backends
-from stackgrad.harness.finite import is_finite, nonfinite
-from stackgrad.harness.replay import Case, Panel
-from stackgrad.harness.report import Finding, Report, make_row
+from stackgrad.harness.testing.check import check_launches, specialisations
+from stackgrad.harness.testing.compare import Comparison
+from stackgrad.harness.testing.executors import present_backends
+from stackgrad.harness.testing.finite import is_finite, nonfinite
+from stackgrad.harness.testing.replay import Case, Panel
+from stackgrad.harness.testing.report import Finding, Report, make_row
 
 KERNEL = pointwise("%9: T = sin %3")
 

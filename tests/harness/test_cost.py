@@ -7,7 +7,7 @@ import pytest
 from launches import SINES, of, over, pointwise
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.cost import DUAL_WORK, JAX_STATEMENTS, JAX_WORK, Cost, may_serialise, measure
+from stackgrad.harness.testing.cost import DUAL_WORK, JAX_STATEMENTS, JAX_WORK, Cost, may_serialise, measure
 
 
 def test_statements_and_lanes() -> None:

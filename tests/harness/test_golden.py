@@ -18,13 +18,13 @@ from stackgrad.compiler import driver
 from stackgrad.compiler.ad.rules import VJP
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.golden import adapter, code
-from stackgrad.harness.golden.__main__ import main
-from stackgrad.harness.golden.difference import Difference, chosen, differences, shown, summary
-from stackgrad.harness.golden.inputs import GoldenError, Selection, Source, input_files
-from stackgrad.harness.golden.record import Record, Row, keep_text, read_record, row_of, write_record
-from stackgrad.harness.golden.texts import OTHER_FILE, texts_of, without_places
-from stackgrad.harness.mutants.planting import patched, patched_rule
+from stackgrad.harness.tools.golden import adapter, code
+from stackgrad.harness.tools.golden.__main__ import main
+from stackgrad.harness.tools.golden.difference import Difference, chosen, differences, shown, summary
+from stackgrad.harness.tools.golden.inputs import GoldenError, Selection, Source, input_files
+from stackgrad.harness.tools.golden.record import Record, Row, keep_text, read_record, row_of, write_record
+from stackgrad.harness.tools.golden.texts import OTHER_FILE, texts_of, without_places
+from stackgrad.harness.tools.mutants.planting import patched, patched_rule
 
 SMALL = (
     "ad/nested.kir:01-f32",
@@ -50,7 +50,17 @@ kernel waves(x: f64[1] grad, y: f64[1] grad) {
 
 def write(place: Path, seed: str, cwd: Path, jobs: str) -> bytes:
     """A record of the small selection, made by a process of its own."""
-    command = [sys.executable, "-m", "stackgrad.harness.golden", "write", str(place), "--jobs", jobs, "--only", *SMALL]
+    command = [
+        sys.executable,
+        "-m",
+        "stackgrad.harness.tools.golden",
+        "write",
+        str(place),
+        "--jobs",
+        jobs,
+        "--only",
+        *SMALL,
+    ]
     environment = os.environ | {"PYTHONHASHSEED": seed}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -249,7 +259,7 @@ def test_places_are_taken_out() -> None:
 
 def test_one_module_alone_names_the_rest_of_the_project() -> None:
     """A move of files is to change the adapter, and nothing else of the net."""
-    package = "stackgrad.harness.golden"
+    package = "stackgrad.harness.tools.golden"
     wrong = [
         f"{name} imports {found.target}"
         for name, path in tree.modules().items()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stackgrad.compiler.errors import NotDifferentiable, OutOfBounds, Span
 from stackgrad.compiler.errors import Unsupported as UnsupportedError
-from stackgrad.harness.outcome import Ok, Outcome, Refused, Trap, Unsupported, attempt, one_line
+from stackgrad.harness.testing.outcome import Ok, Outcome, Refused, Trap, Unsupported, attempt, one_line
 
 _SPAN = Span("p.py", 3, 4, 5, "    x = y")
 

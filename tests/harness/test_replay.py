@@ -15,9 +15,9 @@ from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.build import Builder
 from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.compare import Comparison
-from stackgrad.harness.outcome import Arrays
-from stackgrad.harness.replay import Case, Panel, replay
+from stackgrad.harness.testing.compare import Comparison
+from stackgrad.harness.testing.outcome import Arrays
+from stackgrad.harness.testing.replay import Case, Panel, replay
 
 XS = [-1.5, -0.25, 0.5, 0.75]
 

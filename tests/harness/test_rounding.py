@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from launches import pointwise
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.rounding import (
+from stackgrad.harness.testing.rounding import (
     Precision,
     Sensitivity,
     difference,

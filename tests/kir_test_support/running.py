@@ -27,7 +27,7 @@ from stackgrad.compiler.ir.nodes import Kernel, Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
-from stackgrad.harness.executors import backend_named
+from stackgrad.harness.testing.executors import backend_named
 
 from .directives import Check, KirFileError
 from .numbers import is_exact, read_array, read_number, unlike
@@ -170,7 +170,7 @@ def run_gradient(text: str, check: Check, backend: str, build: Build, lowering: 
 
 def ask_jax(kernel: Kernel, check: Check) -> dict[str, np.ndarray]:
     """The adjoints that the check expects, as doubles, by the JAX oracle: from the forward kernel alone."""
-    from stackgrad.harness.oracles import jax_oracle  # here, for a run without grad lines loads no JAX
+    from stackgrad.harness.testing.oracles import jax_oracle  # here, for a run without grad lines loads no JAX
 
     arrays, scalars = memory(kernel, check)
     primals = {name: array for name, array in arrays.items() if not name.endswith(".grad")}

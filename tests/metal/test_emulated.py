@@ -22,10 +22,10 @@ from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import InternalError, StackgradError, Unsupported
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness import executors
-from stackgrad.harness.emulated_metal import library
-from stackgrad.harness.emulated_metal.backend import EmulatedMetal, emulated
-from stackgrad.harness.launch import with_gradient
+from stackgrad.harness.testing import executors
+from stackgrad.harness.testing.emulated_metal import library
+from stackgrad.harness.testing.emulated_metal.backend import EmulatedMetal, emulated
+from stackgrad.harness.testing.launch import with_gradient
 
 TESTS = Path(__file__).parents[1]
 TYPES = {"ops": ("", "f32", "i32", "u64"), "statements": ("", "f16", "f32", "i8", "i64"), "ad": ("", "f32")}

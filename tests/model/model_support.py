@@ -8,9 +8,9 @@ from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.types import f32, f64, i32, u1
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.split_tasks import split_tasks
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.walk import walk_program
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.walk import walk_program
 from stackgrad.reference.launch import run
 
 Outcome = dict[str, np.ndarray] | str

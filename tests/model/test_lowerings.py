@@ -10,9 +10,9 @@ from recorded_support import forward, verdicts
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.types import f64, i32
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.harness.model import Program, load, render_ir, run_python, trace_program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.strategies import programs, sample
+from stackgrad.harness.tools.model import Program, load, render_ir, run_python, trace_program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.strategies import programs, sample
 
 BATCH = 20
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from model_support import execute, same_bits
 from stackgrad.compiler.ir.types import f32, i32
-from stackgrad.harness.fuzz.edits import plain_memory, smaller_inputs
-from stackgrad.harness.model import Program, from_json, load, render_ir, render_source, to_json
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.dialects import DIALECTS, NotInDialect
-from stackgrad.harness.model.origins import moved
-from stackgrad.harness.model.source import definitions
-from stackgrad.harness.model.tidy import tidy, without_views
-from stackgrad.harness.strategies import SMOOTH, alterations, sample
-from stackgrad.harness.strategies.draw import RandomDraw
+from stackgrad.harness.tools.fuzz.edits import plain_memory, smaller_inputs
+from stackgrad.harness.tools.model import Program, from_json, load, render_ir, render_source, to_json
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.dialects import DIALECTS, NotInDialect
+from stackgrad.harness.tools.model.origins import moved
+from stackgrad.harness.tools.model.source import definitions
+from stackgrad.harness.tools.model.tidy import tidy, without_views
+from stackgrad.harness.tools.strategies import SMOOTH, alterations, sample
+from stackgrad.harness.tools.strategies.draw import RandomDraw
 
 I, J, K, S, V, G, A = map(m.Name, "ijksvga")
 x, y, c = (m.Element(name, (I,)) for name in "xyc")

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from model_support import bits, execute
 from stackgrad.compiler.ir.types import SCALARS, f32, f64, i32, u1
-from stackgrad.harness.model import Program, from_json, render_ir, render_source, to_json
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.dialects import DIALECTS, NotInDialect
-from stackgrad.harness.model.nodes import RESULT
-from stackgrad.harness.model.source import definitions
-from stackgrad.harness.strategies import SMOOTH, WILD, sample
+from stackgrad.harness.tools.model import Program, from_json, render_ir, render_source, to_json
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.dialects import DIALECTS, NotInDialect
+from stackgrad.harness.tools.model.nodes import RESULT
+from stackgrad.harness.tools.model.source import definitions
+from stackgrad.harness.tools.strategies import SMOOTH, WILD, sample
 from test_vectors import FUNCTIONS, LOCALS
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from model_support import execute, same_bits
 from stackgrad.compiler.ir.types import f32, i32
-from stackgrad.harness.fuzz.edits import smaller_inputs
-from stackgrad.harness.model import Program, from_json, load, render_ir, render_source, to_json
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.dialects import DIALECTS, NotInDialect
-from stackgrad.harness.model.source import definitions
-from stackgrad.harness.model.tidy import tidy
-from stackgrad.harness.strategies import sample
-from stackgrad.harness.strategies.shapes import shapes
+from stackgrad.harness.tools.fuzz.edits import smaller_inputs
+from stackgrad.harness.tools.model import Program, from_json, load, render_ir, render_source, to_json
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.dialects import DIALECTS, NotInDialect
+from stackgrad.harness.tools.model.source import definitions
+from stackgrad.harness.tools.model.tidy import tidy
+from stackgrad.harness.tools.strategies import sample
+from stackgrad.harness.tools.strategies.shapes import shapes
 
 I, J, K, V, W, A = map(m.Name, "ijkvwa")
 X, Y, C = (m.Element(name, (I,)) for name in "XYc")

@@ -15,7 +15,7 @@ from hypothesis.errors import NoSuchExample
 from stackgrad.backends.host.standing import Standing
 from stackgrad.compiler.frontend.snapshots import Elements, Items, Number
 from stackgrad.guards import EvaluationGuard, NameGuard, PartGuard
-from stackgrad.harness.mutants import patched
+from stackgrad.harness.tools.mutants import patched
 
 sys.path.append(str(Path(__file__).parents[1] / "runtime"))
 

@@ -9,12 +9,12 @@ from stackgrad.compiler.analysis.index_checks import index_checks
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.harness.executors import PRECISE, backend_named
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.guarded import Guarded
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.relations import stray
-from stackgrad.harness.relations.chain import Chain, On
+from stackgrad.harness.testing.executors import PRECISE, backend_named
+from stackgrad.harness.testing.guarded import Guarded
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.mutants import MUTANTS
+from stackgrad.harness.tools.relations import stray
+from stackgrad.harness.tools.relations.chain import Chain, On
 
 BELOW = stray.WAYS.index(stray._mirrored)
 """A way that leads to bytes in front of an array, which may be touched: the process lives on."""

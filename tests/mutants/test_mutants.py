@@ -19,14 +19,14 @@ from stackgrad.compiler.ad import needs, rules
 from stackgrad.compiler.ad.reverse import TaskReverser
 from stackgrad.compiler.driver import prepare_tangent
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness import executors
-from stackgrad.harness.executors import LaunchExecutor
-from stackgrad.harness.launch import used_arrays, with_gradient
-from stackgrad.harness.mutants import MUTANTS, Mutant, patched, patched_row
-from stackgrad.harness.mutants.planting import patched_rule
-from stackgrad.harness.oracle_executors import JaxExecutor
-from stackgrad.harness.oracles import dual
-from stackgrad.harness.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
+from stackgrad.harness.testing import executors
+from stackgrad.harness.testing.executors import LaunchExecutor
+from stackgrad.harness.testing.launch import used_arrays, with_gradient
+from stackgrad.harness.testing.oracle_executors import JaxExecutor
+from stackgrad.harness.testing.oracles import dual
+from stackgrad.harness.testing.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
+from stackgrad.harness.tools.mutants import MUTANTS, Mutant, patched, patched_row
+from stackgrad.harness.tools.mutants.planting import patched_rule
 
 NAMES = sorted(name for name, mutant in MUTANTS.items() if not mutant.on and mutant.shows != "outside")
 """Those of the compiler and the CPU that show in numbers; a backend with mutants of its own has their witnesses among

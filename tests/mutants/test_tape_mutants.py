@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad import overwrites, tape_state
-from stackgrad.harness.mutants import patched
+from stackgrad.harness.tools.mutants import patched
 from stackgrad.kept import Kept
 from stackgrad.tape_state import Record, Saved, StateLog, Watched
 

@@ -10,8 +10,8 @@ import pytest
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType
-from stackgrad.harness.oracles import dual, jax_oracle
-from stackgrad.harness.oracles.taylor import taylor_order
+from stackgrad.harness.testing.oracles import dual, jax_oracle
+from stackgrad.harness.testing.oracles.taylor import taylor_order
 
 Compare = Callable[..., dict[str, np.ndarray]]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.oracles import dual, jax_oracle
+from stackgrad.harness.testing.oracles import dual, jax_oracle
 
 X = "x: f64[1] grad, n: i32[1], y: f64[1] grad"
 X_VALUES = np.array([0.7, -0.4, 1.3, 0.15, 2.1, -1.7])

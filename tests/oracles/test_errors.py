@@ -10,7 +10,7 @@ import pytest
 from stackgrad.compiler.errors import DivisionByZero, KernelAssertionError, OutOfBounds, StackgradError, Unsupported
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.oracles import dual, jax_oracle
+from stackgrad.harness.testing.oracles import dual, jax_oracle
 
 X = "x: f64[1] grad, n: i32[1]"
 Run = Callable[[Kernel, dict[str, np.ndarray]], object]

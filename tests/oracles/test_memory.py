@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws
-from stackgrad.harness.oracles import common, dual, jax_oracle
+from stackgrad.harness.testing.oracles import common, dual, jax_oracle
 
 RNG = np.random.default_rng(11)
 X = "x: f64[1] grad, n: i32[1], y: f64[1] grad"

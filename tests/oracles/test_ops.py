@@ -11,11 +11,11 @@ from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.ops import OPS, Op, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar, f64
-from stackgrad.harness.oracles import dual, jax_oracle
-from stackgrad.harness.oracles.dual_ops import apply, bit_cast
-from stackgrad.harness.oracles.dual_ops import cast as cast_one
-from stackgrad.harness.oracles.jax_ops import JAX, convert, reinterpret
-from stackgrad.harness.oracles.taylor import taylor_order
+from stackgrad.harness.testing.oracles import dual, jax_oracle
+from stackgrad.harness.testing.oracles.dual_ops import apply, bit_cast
+from stackgrad.harness.testing.oracles.dual_ops import cast as cast_one
+from stackgrad.harness.testing.oracles.jax_ops import JAX, convert, reinterpret
+from stackgrad.harness.testing.oracles.taylor import taylor_order
 
 REAL = [name for name, row in OPS.items() if result_type(name, (f64,) * row.arity) == f64] + ["select"]
 

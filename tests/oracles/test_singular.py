@@ -16,8 +16,8 @@ from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.oracles import jax_oracle
-from stackgrad.harness.oracles.dual_ops import apply
+from stackgrad.harness.testing.oracles import jax_oracle
+from stackgrad.harness.testing.oracles.dual_ops import apply
 from stackgrad.reference.launch import run
 
 INF, NAN = math.inf, math.nan

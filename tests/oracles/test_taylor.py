@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from stackgrad.harness.oracles.taylor import taylor_order
+from stackgrad.harness.testing.oracles.taylor import taylor_order
 
 ZERO, ONE = np.zeros(()), np.ones(())
 

@@ -14,8 +14,8 @@ from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.sizing import count
-from stackgrad.harness.model import render_ir
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.tools.model import render_ir
+from stackgrad.harness.tools.strategies import sample
 
 LOOP = """kernel run(x: f64[1] grad, y: f64[1] grad, n: i32[1], first: i32, m: i32) {{
   bounds {{ %0: i32 = arg first  %1: i32 = shape x, 0 }} parallel %2: i32 in %0 .. %1 {{

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.types import f32, f64
-from stackgrad.harness.model import Program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.outcome import Ok, Trap, Unsupported
-from stackgrad.harness.peers import DIED, HUNG, MANY, OVERFLOW, PEERS, PYTHON, Peer, installed, read_answer
+from stackgrad.harness.testing.outcome import Ok, Trap, Unsupported
+from stackgrad.harness.tools.model import Program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.peers import DIED, HUNG, MANY, OVERFLOW, PEERS, PYTHON, Peer, installed, read_answer
 
 
 def program(value: m.Expr | None = None) -> Program:
@@ -59,7 +59,7 @@ def test_one_process_serves_many_programs(peer: Peer) -> None:
 
 
 def test_one_start_serves_programs_that_start_alike(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stackgrad.harness.peers.MANY", 2)
+    monkeypatch.setattr("stackgrad.harness.tools.peers.MANY", 2)
     assert MANY > 2
     answers = [peer.run(program(m.Number(float(k)))) for k in range(4)]
     assert [a.forward.arrays["y"][0] for a in answers if isinstance(a.forward, Ok)] == [0.0, 1.0, 2.0, 3.0]

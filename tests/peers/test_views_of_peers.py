@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from stackgrad.harness.peers import Peer
+from stackgrad.harness.tools.peers import Peer
 
 PROGRAM = """
 import json

@@ -18,11 +18,11 @@ import numpy as np
 from stackgrad.backends.base import Draws, Scalars
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.executors import lower_plainly
-from stackgrad.harness.launch import is_forward, primals, with_gradient
-from stackgrad.harness.oracles import dual
-from stackgrad.harness.outcome import Arrays
-from stackgrad.harness.rounding import narrowest
+from stackgrad.harness.testing.executors import lower_plainly
+from stackgrad.harness.testing.launch import is_forward, primals, with_gradient
+from stackgrad.harness.testing.oracles import dual
+from stackgrad.harness.testing.outcome import Arrays
+from stackgrad.harness.testing.rounding import narrowest
 
 
 @dataclass

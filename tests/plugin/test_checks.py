@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.harness.executors import present_backends
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.plugin_checks import OpenPanel
+from stackgrad.harness.testing.executors import present_backends
+from stackgrad.harness.testing.plugin_checks import OpenPanel
+from stackgrad.harness.tools.mutants import MUTANTS
 
 pytestmark = pytest.mark.backends("reference", "cpu")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import forward_mode
 import pytest
-from stackgrad.harness.executors import present_backends
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.plugin_checks import OpenPanel
+from stackgrad.harness.testing.executors import present_backends
+from stackgrad.harness.testing.plugin_checks import OpenPanel
+from stackgrad.harness.tools.mutants import MUTANTS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
 

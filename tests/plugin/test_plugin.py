@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import stackgrad.backends.registry
 import stackgrad.capture
-import stackgrad.harness.plugin
-import stackgrad.harness.plugin_matrix
+import stackgrad.harness.testing.plugin
+import stackgrad.harness.testing.plugin_matrix
 import stackgrad.session  # noqa: F401 - all of it before the inner runs, which forget what they import
 from stackgrad.backends.base import Probe
 from stackgrad.compiler.ad.policies import policy_of
-from stackgrad.harness.plugin_matrix import count, lines
+from stackgrad.harness.testing.plugin_matrix import count, lines
 
 DEFAULT = policy_of("").name
 """That of this run, which may have been given one itself."""
@@ -54,7 +54,7 @@ def inner(pytester, monkeypatch):
 
     def run(text, *args):
         pytester.makepyfile(text)
-        plugins = ("-p", "stackgrad.harness.plugin", "-p", "no:cacheprovider")
+        plugins = ("-p", "stackgrad.harness.testing.plugin", "-p", "no:cacheprovider")
         return pytester.runpytest_inprocess(*plugins, "--strict-markers", *args)
 
     return run

@@ -12,8 +12,8 @@ from stackgrad.compiler.frontend.context import EXPRESSIONS, STATEMENTS
 from stackgrad.compiler.frontend.functions import EXPORTS
 from stackgrad.compiler.frontend.matrices import METHODS
 from stackgrad.compiler.frontend.refused import refusal_of
-from stackgrad.harness.strategies import sample
-from stackgrad.harness.strategies.language import NOT_DRAWN, language_drawn, language_of
+from stackgrad.harness.tools.strategies import sample
+from stackgrad.harness.tools.strategies.language import NOT_DRAWN, language_drawn, language_of
 
 FORMS = frozenset({"MatMult", "Slice", "Vector", "Matrix", "Struct", "fill"})
 """What is no row of a table: the frontend tells it by its parts."""

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, Unsupported
-from stackgrad.harness.model import Program, load, render_ir
-from stackgrad.harness.model.nodes import RESULT
-from stackgrad.harness.strategies import SHAPES, SMOOTH, coverage, coverage_table, sample, shapes
+from stackgrad.harness.tools.model import Program, load, render_ir
+from stackgrad.harness.tools.model.nodes import RESULT
+from stackgrad.harness.tools.strategies import SHAPES, SMOOTH, coverage, coverage_table, sample, shapes
 
 COUNT = 1200
 COMPILED = 80

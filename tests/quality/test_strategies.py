@@ -14,9 +14,9 @@ from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.types import REALS, SCALARS
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.harness.model.nodes import Program
-from stackgrad.harness.model.walk import walk_program
-from stackgrad.harness.strategies import (
+from stackgrad.harness.tools.model.nodes import Program
+from stackgrad.harness.tools.model.walk import walk_program
+from stackgrad.harness.tools.strategies import (
     KernelCase,
     adstack_kernels,
     edge_cases,
@@ -25,8 +25,8 @@ from stackgrad.harness.strategies import (
     sample_single_op,
     single_op_kernels,
 )
-from stackgrad.harness.strategies.draw import Draw, RandomDraw
-from stackgrad.harness.strategies.values import EDGES
+from stackgrad.harness.tools.strategies.draw import Draw, RandomDraw
+from stackgrad.harness.tools.strategies.values import EDGES
 from stackgrad.reference.launch import run
 
 QUIET = settings(

@@ -9,12 +9,12 @@ import numpy as np
 import stackgrad as sg
 from relation_kernels import KERNELS, content, fields
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.executors import CHECKED, PRECISE, backend_named
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.launch import GRAD, primals, with_gradient
-from stackgrad.harness.relations.chain import Chain, On
-from stackgrad.harness.relations.table import TABLE
+from stackgrad.harness.testing.executors import CHECKED, PRECISE, backend_named
+from stackgrad.harness.testing.launch import GRAD, primals, with_gradient
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.relations.chain import Chain, On
+from stackgrad.harness.tools.relations.table import TABLE
 from stackgrad.reference.backend import ReferenceBackend
 
 DRAWS = range(4)

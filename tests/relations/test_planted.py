@@ -13,15 +13,15 @@ from stackgrad.compiler.ad.rules import VJP
 from stackgrad.compiler.ad.statements import Handler
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.types import f32, i32
-from stackgrad.harness.fuzz.bisect import Bisector
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.fuzz.reduce import reduce, size
-from stackgrad.harness.fuzz.statistics import Finding
-from stackgrad.harness.fuzz.worker import Job, Runner, Setup
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.mutants.planting import patched_handler, patched_rule
-from stackgrad.harness.relations.table import TABLE
+from stackgrad.harness.tools.fuzz.bisect import Bisector
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.reduce import reduce, size
+from stackgrad.harness.tools.fuzz.statistics import Finding
+from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.mutants import MUTANTS
+from stackgrad.harness.tools.mutants.planting import patched_handler, patched_rule
+from stackgrad.harness.tools.relations.table import TABLE
 
 FINDS = {
     "loop-split": [
@@ -110,7 +110,7 @@ def test_a_rule_that_is_wrong_in_one_type_is_seen_in_the_other(on: str) -> None:
 
 def test_bounds_are_asked_only_where_results_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs most is left out of every check that finds nothing."""
-    monkeypatch.setattr("stackgrad.harness.relations.chain.bounded", None)
+    monkeypatch.setattr("stackgrad.harness.tools.relations.chain.bounded", None)
     for relation in ("loop-split", "kernel-split"):
         assert {j.verdict for j in said(relation, traced("tasks", sg.f64), reference())} == {"ok"}
     with MUTANTS["for-misses-first"].planted(), pytest.raises(TypeError):

@@ -7,8 +7,8 @@ import pytest
 import stackgrad as sg
 from relation_kernels import KERNELS
 from relation_support import executor, reference, said, traced
-from stackgrad.harness.relations import RELATIONS
-from stackgrad.harness.relations.table import TABLE
+from stackgrad.harness.tools.relations import RELATIONS
+from stackgrad.harness.tools.relations.table import TABLE
 
 SILENT = {
     "linear": set(),

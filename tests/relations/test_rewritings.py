@@ -14,16 +14,16 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import i64
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import results, walk_kernel
-from stackgrad.harness.fuzz.lowerings import Lowerings
-from stackgrad.harness.fuzz.plan import BACKENDS, Plan, plan_for
-from stackgrad.harness.fuzz.result import SURE, Judged, Result
-from stackgrad.harness.fuzz.worker import Job, Runner, Setup
-from stackgrad.harness.launch import primals
-from stackgrad.harness.outcome import Ok, Refused, Trap
-from stackgrad.harness.relations import RELATIONS, launches, loops, order, widths
-from stackgrad.harness.relations.chain import Chain
-from stackgrad.harness.relations.judging import Question, alike
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.testing.launch import primals
+from stackgrad.harness.testing.outcome import Ok, Refused, Trap
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings
+from stackgrad.harness.tools.fuzz.plan import BACKENDS, Plan, plan_for
+from stackgrad.harness.tools.fuzz.result import SURE, Judged, Result
+from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.relations import RELATIONS, launches, loops, order, widths
+from stackgrad.harness.tools.relations.chain import Chain
+from stackgrad.harness.tools.relations.judging import Question, alike
+from stackgrad.harness.tools.strategies import sample
 
 
 def fors(kernel: Kernel) -> list[n.For]:

@@ -44,11 +44,11 @@ from stackgrad.compiler.errors import AdstackOverflow, LocatedError, StackgradEr
 from stackgrad.compiler.ir.nodes import StackAlloca, StackPush  # noqa: E402
 from stackgrad.compiler.ir.walk import walk_kernel  # noqa: E402
 from stackgrad.compiler.sizing.count import count_stacks, shadowed_arrays  # noqa: E402
-from stackgrad.harness.fuzz.lowerings import Lowerings  # noqa: E402
-from stackgrad.harness.launch import GRAD  # noqa: E402
-from stackgrad.harness.model import render_ir  # noqa: E402
-from stackgrad.harness.outcome import Ok, attempt  # noqa: E402
-from stackgrad.harness.strategies import sample, sample_adstacks  # noqa: E402
+from stackgrad.harness.testing.launch import GRAD  # noqa: E402
+from stackgrad.harness.testing.outcome import Ok, attempt  # noqa: E402
+from stackgrad.harness.tools.fuzz.lowerings import Lowerings  # noqa: E402
+from stackgrad.harness.tools.model import render_ir  # noqa: E402
+from stackgrad.harness.tools.strategies import sample, sample_adstacks  # noqa: E402
 from stackgrad.reference.backend import ReferenceBackend  # noqa: E402
 
 MOST_SINGLE = 6

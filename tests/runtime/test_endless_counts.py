@@ -14,7 +14,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.count import count_within
-from stackgrad.harness.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated
 
 MANY = 10**11
 """Steps of a loop."""

@@ -15,7 +15,7 @@ from launch_fast_support import Line, looks, native_of, sines
 from recorded_support import forward, gradient, memory_of, near
 from stackgrad.backends.host.trampoline import trampoline
 from stackgrad.capture import capture
-from stackgrad.harness.bounds import Bounded
+from stackgrad.harness.testing.bounds import Bounded
 
 SIZES = (1, 5, 16)
 

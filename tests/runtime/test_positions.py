@@ -16,8 +16,8 @@ from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
-from stackgrad.harness.executors import backend_named, present_backends
-from stackgrad.harness.outcome import Arrays
+from stackgrad.harness.testing.executors import backend_named, present_backends
+from stackgrad.harness.testing.outcome import Arrays
 
 SIZE = 70
 EXECUTORS = ("reference", "cpu", "cpu-masked", "vulkan", "cuda-emulated", "metal-emulated")

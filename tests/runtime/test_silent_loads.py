@@ -15,7 +15,7 @@ from stackgrad.backends.llvm.masked.function import lowered
 from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.executors import backend_named, present_backends
+from stackgrad.harness.testing.executors import backend_named, present_backends
 
 SIZE = 70
 EXECUTORS = ("reference", "cpu", "cpu-masked", "vulkan", "cuda-emulated", "metal-emulated")

@@ -21,11 +21,11 @@ from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import Lowered
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.passes.promote_elements import RECORD
-from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, reordered, twin
-from stackgrad.harness.launch import Captured, Setting, widened
-from stackgrad.harness.plugin_checks import OpenPanel, ThoroughReplay, explain, failures
-from stackgrad.harness.replay import Case, Replay, is_failure
-from stackgrad.harness.rounding import narrowest, signs
+from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, reordered, twin
+from stackgrad.harness.testing.launch import Captured, Setting, widened
+from stackgrad.harness.testing.plugin_checks import OpenPanel, ThoroughReplay, explain, failures
+from stackgrad.harness.testing.replay import Case, Replay, is_failure
+from stackgrad.harness.testing.rounding import narrowest, signs
 
 Arrays = Mapping[str, np.ndarray]
 _TOLERANCE = 1e-11

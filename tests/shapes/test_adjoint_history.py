@@ -11,7 +11,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.launching.usage import SlabUse
 from stackgrad.capture import capture
-from stackgrad.harness.executors import LaunchExecutor, present_backends, reference, twin
+from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, twin
 
 pytestmark = pytest.mark.lowering("lean")
 

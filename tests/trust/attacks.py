@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stackgrad.harness.model import to_json
-from stackgrad.harness.strategies import sample
+from stackgrad.harness.tools.model import to_json
+from stackgrad.harness.tools.strategies import sample
 
 PROFILES = ("smooth", "wild", "operations")
 SEEDS = range(60)

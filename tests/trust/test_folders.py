@@ -14,27 +14,27 @@ from typing import Any
 import pytest
 from stackgrad.cli import main
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness import apart, peers
-from stackgrad.harness.campaign import unit
-from stackgrad.harness.campaign.page import page
-from stackgrad.harness.campaign.plain import SCHEMA as UNITS
-from stackgrad.harness.campaign.plain import Found, Unit, from_plain, to_plain
-from stackgrad.harness.campaign.report import report
-from stackgrad.harness.campaign.reproducers import reproducer
-from stackgrad.harness.campaign.spec import SCHEMA as SPECS
-from stackgrad.harness.campaign.spec import Spec
-from stackgrad.harness.campaign.store import Store
-from stackgrad.harness.executors import backend_named
-from stackgrad.harness.findings.store import confirm
-from stackgrad.harness.fuzz import corpus
-from stackgrad.harness.fuzz.corpus import Stored
-from stackgrad.harness.fuzz.plan import Plan, plan_for
-from stackgrad.harness.fuzz.result import Judged
-from stackgrad.harness.fuzz.statistics import Finding, Statistics
-from stackgrad.harness.fuzz.words import SCHEMA as CASES
-from stackgrad.harness.model import Program, from_json, to_json
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.plain_data import Malformed
+from stackgrad.harness.testing.executors import backend_named
+from stackgrad.harness.tools import apart, peers
+from stackgrad.harness.tools.campaign import unit
+from stackgrad.harness.tools.campaign.page import page
+from stackgrad.harness.tools.campaign.plain import SCHEMA as UNITS
+from stackgrad.harness.tools.campaign.plain import Found, Unit, from_plain, to_plain
+from stackgrad.harness.tools.campaign.report import report
+from stackgrad.harness.tools.campaign.reproducers import reproducer
+from stackgrad.harness.tools.campaign.spec import SCHEMA as SPECS
+from stackgrad.harness.tools.campaign.spec import Spec
+from stackgrad.harness.tools.campaign.store import Store
+from stackgrad.harness.tools.findings.store import confirm
+from stackgrad.harness.tools.fuzz import corpus
+from stackgrad.harness.tools.fuzz.corpus import Stored
+from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
+from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.statistics import Finding, Statistics
+from stackgrad.harness.tools.fuzz.words import SCHEMA as CASES
+from stackgrad.harness.tools.model import Program, from_json, to_json
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.plain_data import Malformed
 
 I = m.Name("i")
 SINE = m.Assign((m.Element("y", (I,)),), (m.Call("sin", (m.Element("x", (I,)),)),))

@@ -15,14 +15,14 @@ import pytest
 from attacks import WRONG, changed, deep, is_text, payloads, programs, walk
 from stackgrad.compiler.errors import StackgradError
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.findings.evidence import Evidence
-from stackgrad.harness.findings.script import script
-from stackgrad.harness.model import Program, from_json, guard, loading, render_source, to_json, trace_program
-from stackgrad.harness.model import nodes as m
-from stackgrad.harness.model.codec import CLASSES, SCHEMA
-from stackgrad.harness.model.dialects import DIALECTS
-from stackgrad.harness.model.words import RESERVED, WORDS, is_name
-from stackgrad.harness.plain_data import Malformed
+from stackgrad.harness.tools.findings.evidence import Evidence
+from stackgrad.harness.tools.findings.script import script
+from stackgrad.harness.tools.model import Program, from_json, guard, loading, render_source, to_json, trace_program
+from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.codec import CLASSES, SCHEMA
+from stackgrad.harness.tools.model.dialects import DIALECTS
+from stackgrad.harness.tools.model.words import RESERVED, WORDS, is_name
+from stackgrad.harness.tools.plain_data import Malformed
 
 
 def is_harmless(text: str) -> bool:

@@ -15,7 +15,7 @@ from recorded_support import GRAD, bounded, near
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.capture import Capture, CapturedLaunch, capture
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.bounds import Bounded
+from stackgrad.harness.testing.bounds import Bounded
 
 
 class Recorded:

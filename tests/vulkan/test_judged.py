@@ -14,13 +14,13 @@ from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.cli import CommandError, main
 from stackgrad.cli.fuzz import judged
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.executors import JUDGED, backend_named
-from stackgrad.harness.fuzz import raw_stacks
-from stackgrad.harness.fuzz.plan import Plan
-from stackgrad.harness.judged_vulkan import InvalidModule, Reordered, validate
-from stackgrad.harness.mutants import MUTANTS
-from stackgrad.harness.strategies import sample_adstacks
-from stackgrad.harness.strategies.adstacks import EMPTY, OVERFLOW
+from stackgrad.harness.testing.executors import JUDGED, backend_named
+from stackgrad.harness.testing.judged_vulkan import InvalidModule, Reordered, validate
+from stackgrad.harness.tools.fuzz import raw_stacks
+from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.mutants import MUTANTS
+from stackgrad.harness.tools.strategies import sample_adstacks
+from stackgrad.harness.tools.strategies.adstacks import EMPTY, OVERFLOW
 
 SHADERS = [name for name, mutant in MUTANTS.items() if mutant.on == "vulkan"]
 

@@ -15,7 +15,7 @@ from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import AdstackOverflow, DeviceError, KernelTypeError, OutOfBounds
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.bounds import run_bounded
+from stackgrad.harness.testing.bounds import run_bounded
 from stackgrad.reference.launch import run as interpret
 
 Arrays = dict[str, np.ndarray]

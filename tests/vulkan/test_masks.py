@@ -25,7 +25,7 @@ from stackgrad.compiler.errors import DeviceError, Unsupported
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
-from stackgrad.harness.bounds import run_bounded
+from stackgrad.harness.testing.bounds import run_bounded
 from stackgrad.reference.launch import run as interpret
 
 STATEMENTS = Path(__file__).parent.parent / "statements"

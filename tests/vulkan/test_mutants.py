@@ -13,7 +13,7 @@ from stackgrad.backends.spirv import adstack, stack_state
 from stackgrad.backends.spirv.emit import Emitter, ModuleState
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.bounds import run_bounded
+from stackgrad.harness.testing.bounds import run_bounded
 
 SUM = """kernel sum(x: f64[1], y: f64[1]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {

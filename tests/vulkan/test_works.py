@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import stackgrad as sg
 from stackgrad.backends.vulkan.backend import VulkanBackend
-from stackgrad.harness.bench.device_works import DEVICE_WORKS, SHRINK
+from stackgrad.harness.tools.bench.device_works import DEVICE_WORKS, SHRINK
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ..backends.folders import write_beside
 from ..backends.registry import UnknownBackend
-from ..harness.campaign.page import page
-from ..harness.campaign.plain import total
-from ..harness.campaign.report import report
-from ..harness.campaign.reproducers import reproducers
-from ..harness.campaign.run import Cluster, Pool, Processes, run
-from ..harness.campaign.spec import Spec
-from ..harness.campaign.store import SPEC, Store
-from ..harness.campaign.unit import UnitError
-from ..harness.executors import present_backends
-from ..harness.mutants import MUTANTS
+from ..harness.testing.executors import present_backends
+from ..harness.tools.campaign.page import page
+from ..harness.tools.campaign.plain import total
+from ..harness.tools.campaign.report import report
+from ..harness.tools.campaign.reproducers import reproducers
+from ..harness.tools.campaign.run import Cluster, Pool, Processes, run
+from ..harness.tools.campaign.spec import Spec
+from ..harness.tools.campaign.store import SPEC, Store
+from ..harness.tools.campaign.unit import UnitError
+from ..harness.tools.mutants import MUTANTS
 from . import CommandError, check_folder
 from .fuzz import explained, kept, panel_of, table, wanted_backends
 from .live import Status

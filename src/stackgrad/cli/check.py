@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..backends.registry import UnknownBackend
-from ..harness.check import check_launches
-from ..harness.executors import present_backends
-from ..harness.replay import Panel
-from ..harness.report import Report
+from ..harness.testing.check import check_launches
+from ..harness.testing.executors import present_backends
+from ..harness.testing.replay import Panel
+from ..harness.testing.report import Report
 from . import CommandError, version
 from .programs import run_program
 from .tables import Display

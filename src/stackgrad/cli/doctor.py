@@ -82,7 +82,7 @@ def _backends() -> Iterator[str]:
 def _emulated() -> Iterator[str]:
     """Yield a line on each executor of the tests that needs no device."""
     try:
-        from ..harness.executors import EMULATED, present_backends
+        from ..harness.testing.executors import EMULATED, present_backends
 
         _, absent = present_backends(EMULATED)
     except ImportError:

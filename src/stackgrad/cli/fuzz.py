@@ -16,21 +16,21 @@ from pathlib import Path
 
 from ..backends.registry import UnknownBackend
 from ..compiler.errors import StackgradError
-from ..harness.executors import JUDGED, backend_named, present_backends
-from ..harness.fuzz import corpus
-from ..harness.fuzz.bisect import Bisector, name_of
-from ..harness.fuzz.case import Panel
-from ..harness.fuzz.guide import CANDIDATES
-from ..harness.fuzz.loop import HANG, fuzz
-from ..harness.fuzz.plan import BACKENDS
-from ..harness.fuzz.reduce import distinct, reduce
-from ..harness.fuzz.replay import replay
-from ..harness.fuzz.statistics import Finding, Statistics
-from ..harness.fuzz.worker import Setup, Worker
-from ..harness.model.source import definitions
-from ..harness.mutants import MUTANTS
-from ..harness.plain_data import without_controls
-from ..harness.strategies import sample as draw
+from ..harness.testing.executors import JUDGED, backend_named, present_backends
+from ..harness.tools.fuzz import corpus
+from ..harness.tools.fuzz.bisect import Bisector, name_of
+from ..harness.tools.fuzz.case import Panel
+from ..harness.tools.fuzz.guide import CANDIDATES
+from ..harness.tools.fuzz.loop import HANG, fuzz
+from ..harness.tools.fuzz.plan import BACKENDS
+from ..harness.tools.fuzz.reduce import distinct, reduce
+from ..harness.tools.fuzz.replay import replay
+from ..harness.tools.fuzz.statistics import Finding, Statistics
+from ..harness.tools.fuzz.worker import Setup, Worker
+from ..harness.tools.model.source import definitions
+from ..harness.tools.mutants import MUTANTS
+from ..harness.tools.plain_data import without_controls
+from ..harness.tools.strategies import sample as draw
 from . import CommandError, check_folder
 from .live import Status
 from .peers import choose_python, run_hunt, wanted_peers
@@ -146,7 +146,7 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
 
 def judged(backends: tuple[str, ...]) -> tuple[str, ...]:
     """Return the backends with Vulkan replaced by one that has every module judged. Raise CommandError if it cannot."""
-    from ..harness.judged_vulkan import CURE, VALIDATOR
+    from ..harness.testing.judged_vulkan import CURE, VALIDATOR
 
     if shutil.which(VALIDATOR) is None:
         raise CommandError(f"{VALIDATOR} is not installed; cure: {CURE}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import random
 
-from ..harness.fuzz.text_case import text_of
-from ..harness.fuzz.text_loop import TextStatistics, fuzz_texts
+from ..harness.tools.fuzz.text_case import text_of
+from ..harness.tools.fuzz.text_loop import TextStatistics, fuzz_texts
 
 SECONDS = 60.0
 """Seconds that a run takes unless told otherwise."""

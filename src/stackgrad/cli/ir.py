@@ -21,7 +21,7 @@ from ..compiler.ir.parser import parse_kernels
 from ..compiler.ir.printer import print_kernel
 from ..compiler.ir.stages import STAGES as IR_STAGES
 from ..compiler.ir.verify import verify
-from ..harness.launch import is_forward
+from ..harness.testing.launch import is_forward
 from ..kernels import Kernel as PythonKernel
 from ..kernels import TextKernel
 from ..session import reset

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..harness.fuzz.statistics import Statistics
+    from ..harness.tools.fuzz.statistics import Statistics
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..harness.executors import JUDGED, present_backends
-from ..harness.fuzz.loop import fuzz
-from ..harness.fuzz.statistics import Statistics
-from ..harness.fuzz.worker import Job, Runner, Setup
-from ..harness.model import Program
-from ..harness.mutants import MUTANTS, Mutant
+from ..harness.testing.executors import JUDGED, present_backends
+from ..harness.tools.fuzz.loop import fuzz
+from ..harness.tools.fuzz.statistics import Statistics
+from ..harness.tools.fuzz.worker import Job, Runner, Setup
+from ..harness.tools.model import Program
+from ..harness.tools.mutants import MUTANTS, Mutant
 from . import CommandError
 
 

@@ -7,12 +7,12 @@ import os
 import random
 from pathlib import Path
 
-from ..harness.findings.families import Family, lines_of
-from ..harness.findings.hunt import Hunt, hunt
-from ..harness.findings.store import Written, write
-from ..harness.fuzz.statistics import Finding
-from ..harness.model.source import definitions
-from ..harness.peers import PEERS, PYTHON, Peer
+from ..harness.tools.findings.families import Family, lines_of
+from ..harness.tools.findings.hunt import Hunt, hunt
+from ..harness.tools.findings.store import Written, write
+from ..harness.tools.fuzz.statistics import Finding
+from ..harness.tools.model.source import definitions
+from ..harness.tools.peers import PEERS, PYTHON, Peer
 from . import CommandError
 from .live import Status
 

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from ..capture import CapturedLaunch
 from ..compiler.errors import StackgradError
-from ..harness.report import Finding
+from ..harness.testing.report import Finding
 from ..session import reset
 from . import CommandError
 from .watch import watching

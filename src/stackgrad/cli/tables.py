@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
-from ..harness.compare import SEVERITY, Verdict
-from ..harness.report import Cell, Report, Row
+from ..harness.testing.compare import SEVERITY, Verdict
+from ..harness.testing.report import Cell, Report, Row
 
 if TYPE_CHECKING:
     from rich.console import Console

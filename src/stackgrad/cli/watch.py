@@ -17,8 +17,8 @@ import numpy as np
 from ..bound import GRAD
 from ..capture import Capture, CapturedLaunch, Kind
 from ..fields import Array
-from ..harness.finite import is_finite, nonfinite
-from ..harness.report import Finding
+from ..harness.testing.finite import is_finite, nonfinite
+from ..harness.testing.report import Finding
 from ..program import NOTHING, Binding, Program
 from ..session import RUNTIME
 

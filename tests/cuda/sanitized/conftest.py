@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.harness.emulated_cuda.backend import NAMES, emulated
+from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
 
 DEVICES = [*NAMES, pytest.param("cuda", marks=pytest.mark.cuda)]
 

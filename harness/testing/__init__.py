@@ -1,0 +1,4 @@
+"""This package judges kernels.
+
+Executors, oracles, error bounds, replay, and the pytest plugin that other projects use.
+"""

@@ -1,0 +1,29 @@
+"""This module executes control flow in a bounded run: uncertain decisions poison, certain ones follow the reference."""
+
+from __future__ import annotations
+
+from ....compiler.ir import nodes as n
+from ....reference.frame import Frame
+from ....reference.machine import RUN
+from .machine import BOUNDED, BoundedMachine
+
+BOUNDED.update({kind: RUN[kind] for kind in (n.While, n.Scope, n.Break, n.Continue, n.Return)})
+
+
+@BOUNDED.row(n.If)
+def _if(m: BoundedMachine, s: n.If, f: Frame) -> Frame | None:
+    m.need(s, f, s.cond, "the condition of a branch")
+    return RUN[n.If](m, s, f)
+
+
+@BOUNDED.row(n.For)
+def _for(m: BoundedMachine, s: n.For, f: Frame) -> Frame | None:
+    m.need(s, f, s.begin, "the begin of a loop")
+    m.need(s, f, s.end, "the end of a loop")
+    return RUN[n.For](m, s, f)
+
+
+@BOUNDED.row(n.Assert)
+def _assert(m: BoundedMachine, s: n.Assert, f: Frame) -> Frame | None:
+    m.need(s, f, s.cond, "an asserted condition")
+    return RUN[n.Assert](m, s, f)

@@ -1,0 +1,172 @@
+"""This module extends the machine of the reference by an error beside each value.
+
+The error of value %k lies under the key ~k in the dictionary of the same frame, so narrowing, merging and gathering of
+lanes are those of the reference. An error is one f64 per lane, or a 0-d value. `ZERO`, recognized by identity, says
+that every executor has exactly this value in all lanes. The error of an integer or a boolean is 0 (certain) or infinite
+(uncertain). A value that is NaN or infinite and has a finite error is NaN or infinite in every executor.
+
+Once poisoned, the machine continues as the plain reference: values stay right, errors are void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import STATEMENTS, Block, Kernel, Stmt, Value
+from ....compiler.ir.printer import print_statement
+from ....compiler.ir.table import Table
+from ....compiler.ir.types import Scalar
+from ....compiler.ir.walk import walk_kernel
+from ....reference.frame import Frame, Vector
+from ....reference.machine import RUN, Chunk, Machine, Program
+from ....reference.storage import Local, Rows
+from ....reference.traps import Place
+from .ledger import Ledger, Plan, plan_task
+from .roundoff import ZERO, Bound, plan_operation
+from .slots import Slots
+
+Handler = Callable[["BoundedMachine", Any, Frame], Frame | None]
+
+BOUNDED: Table[type[Stmt], Handler] = Table("bounds.run", STATEMENTS.values())
+
+
+class BoundedProgram(Program):
+    """Represent a kernel with facts that are looked up once per kernel.
+
+    Attributes:
+        decisive: ids of the values that end a `while`.
+        stops: names of the locals that end a loop.
+        plans: what each task must note about the order of iterations.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        loops = [s for s in walk_kernel(kernel) if isinstance(s, (n.For, n.While))]
+        self.decisive = {s.test.id for s in loops if isinstance(s, n.While)}
+        self.stops = {s.stop for s in loops if s.stop is not None}
+        self.plans: list[Plan] = [plan_task(kernel, task, self.used) for task in kernel.tasks]
+
+
+@dataclass
+class BoundedChunk(Chunk):
+    """Represent a chunk with the errors of what its lanes own; an entry is absent if all its errors are zero."""
+
+    local_errors: dict[str, Local] = field(default_factory=dict)
+    row_errors: dict[str, Rows] = field(default_factory=dict)
+    slot_errors: dict[str, Slots] = field(default_factory=dict)
+
+
+@dataclass
+class BoundedMachine(Machine):
+    """Represent the state of a bounded launch.
+
+    Attributes:
+        errors: errors of memory, by array, flat; absent where all are zero.
+        scalar_errors: errors of scalar arguments.
+        precise: True if executors do not contract and approximate nothing that IEEE defines.
+        poisoned: the reason why errors mean nothing, or None.
+        trips: the number of loop bodies that were started, once for all lanes.
+        table: the handlers of statements.
+        ledgers: the notes on arrays in the current task.
+    """
+
+    errors: dict[str, Vector] = field(default_factory=dict)
+    scalar_errors: Mapping[str, float] = field(default_factory=dict)
+    precise: bool = True
+    poisoned: str | None = None
+    trips: int = 0
+    table: Table[type[Stmt], Any] = field(default_factory=lambda: BOUNDED)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    _operations: dict[tuple[str, str], Bound] = field(default_factory=dict)
+
+    def run(self, block: Block, frame: Frame | None) -> Frame | None:
+        """Execute a block as the reference does, with the handlers of this machine."""
+        if frame is None:
+            return None
+        super().burn(block)
+        for stmt in block:
+            frame = self.table[type(stmt)](self, stmt, frame)
+            if frame is None:
+                return None
+        return frame
+
+    def burn(self, block: Block) -> None:
+        """Count a trip and use up fuel for a block; only loops call this method, once for each body."""
+        self.trips += 1
+        super().burn(block)
+
+    def operation(self, name: str, dtype: Scalar) -> Bound:
+        """Return the rule that bounds the result of an operation whose last operand has this type."""
+        key = name, dtype.name
+        found = self._operations.get(key)
+        if found is None:
+            found = self._operations[key] = plan_operation(name, dtype, self.precise)
+        return found
+
+    @property
+    def owned(self) -> BoundedChunk:
+        """Return the current chunk."""
+        assert isinstance(self.chunk, BoundedChunk)
+        return self.chunk
+
+    @property
+    def bounded(self) -> BoundedProgram:
+        """Return the program."""
+        assert isinstance(self.program, BoundedProgram)
+        return self.program
+
+    def poison(self, reason: str, stmt: Stmt | None = None, frame: Frame | None = None, bad: Any = None) -> None:
+        """Declare all errors void from now on, because two right executions may take different paths.
+
+        Args:
+            reason: the cause, for messages.
+            stmt: the statement that is to blame.
+            frame: the lanes that executed it.
+            bad: a mask of the lanes to blame.
+        """
+        if self.poisoned is None:
+            self.poisoned = self._describe(reason, stmt, frame, bad)
+            # From now on the plain handlers run, which do not touch errors.
+            self.table = RUN
+
+    def _describe(self, reason: str, stmt: Stmt | None, frame: Frame | None, bad: Any) -> str:
+        kernel = self.program.kernel
+        point: tuple[int, ...] = ()
+        if frame is not None:
+            position = int(np.argmax(bad)) if np.ndim(bad) else 0
+            point = self.chunk.point(int(frame.numbers()[position]))
+        text = f"{reason}, {Place(kernel, self.chunk.task, point)}"
+        if stmt is None:
+            return text
+        span = kernel.span(stmt.loc)
+        where = f"{span.file}:{span.line}: " if span else ""
+        return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
+
+    def need(self, stmt: Stmt, frame: Frame, value: Value, what: str) -> None:
+        """Poison the run unless the value is certain in all lanes."""
+        e = error(frame, value)
+        if e is not ZERO and e.any():
+            self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)
+
+
+def error(frame: Frame, value: Value) -> Any:
+    """Return the error of a value in the lanes of a frame; loop indices and trip counts have no note and are exact."""
+    key = ~value.id
+    found: Any = frame.values.get(key)
+    if found is None:
+        # An inner frame has other lanes, so the errors of an outer value are gathered for them once and kept.
+        found = ZERO if frame.parent is None else frame.gather(error(frame.parent, value))
+        frame.values[key] = found
+    return found
+
+
+def define(m: BoundedMachine, s: Any, frame: Frame, e: Vector) -> None:
+    """Note the error of the result of a statement."""
+    frame.values[~s.result.id] = e
+    if e is not ZERO and s.result.id in m.bounded.decisive and e.any():
+        m.poison("the condition of a loop is within its error bound of a jump", s, frame, e)

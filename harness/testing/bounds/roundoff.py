@@ -1,0 +1,259 @@
+"""This module computes what one operation adds to an error, for three kinds of rounding.
+
+Let r be the result on the reference, f the exact function, x' the operands in some other executor, and p >= |f(x') -
+f(x)| the value that a row of `rules.py` gives. With unit roundoff u and k the ulps of the operation's row,
+
+  * rounded (add, sub, mul, div, sqrt, inv): every executor rounds f correctly, so equal operands give equal results: e
+    = 0 where p = 0, else p + 2u (|r| + p), half an ulp for each of the two executors. If executors may contract, a
+    rounding may be missing in the other executor: where p = 0, e = |f(x) - r|, which double precision tells for f16 and
+    f32;
+  * approximated (exp, sin, ...): e = p + c (|r| + p), c = 2u (k + own) / (1 - 2u (k + own)), where own is the error of
+    the reference, half an ulp below f64 and k ulps in f64; an exact zero of the function stays exact;
+  * kept (neg, abs, min, max, floor, ...): nothing is rounded, e = p.
+
+Products and quotients add the least subnormal, approximated functions add k + own times the least subnormal. A result
+that may overflow, or that may leave the domain, has infinite error. Errors are computed in f64; `SLACK` covers the
+rounding of that, once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ....compiler.ir.ops import OPS
+from ....compiler.ir.types import Scalar
+from ....reference.frame import Vector
+from ....reference.scalar import NUMPY
+from . import jumps
+from .rules import BOUNDS, F64, INF, ZERO, Rule, join
+
+ROWS = (jumps,)
+"""Modules that fill BOUNDS beside `rules`. They are imported for this effect."""
+
+SLACK = 1.0 + 1e-9
+"""Factor that covers the f64 rounding of error arithmetic: some millions of dependent operations at 2^-53 each."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """Represent a real type.
+
+    Attributes:
+        u: the unit roundoff, including results in f16 that are results in f32 rounded again.
+        tiny: the least subnormal number.
+        normal: the least normal number.
+        most: the greatest finite number.
+    """
+
+    u: float
+    tiny: float
+    normal: float
+    most: float
+
+    @property
+    def safe(self) -> float:
+        """Return a limit below which nothing overflows, whatever the error of one operation is."""
+        return self.most / 4
+
+
+FORMATS = {
+    "f16": Format(2.0**-11 * (1 + 2.0**-12), 2.0**-24, 2.0**-14, 65504.0),
+    "f32": Format(2.0**-24, 2.0**-149, 2.0**-126, float(np.finfo(np.float32).max)),
+    "f64": Format(2.0**-53, 2.0**-1074, 2.0**-1022, float(np.finfo(np.float64).max)),
+}
+
+Arguments = Sequence[Vector]
+
+
+class Bound:
+    """Represent the error of one operation on one type; `of(operands, errors, result)` returns the result's error."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Callable[[Arguments, Arguments, Vector], Vector]) -> None:
+        self.of = of
+
+
+def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
+    """Return the bound of an operation.
+
+    Args:
+        name: the operation.
+        dtype: the type of its last operand.
+        precise: True if executors round as IEEE says and do not contract.
+    """
+    rule = BOUNDS[name]
+    if not dtype.is_real:
+        return Bound(rule.discrete or _joined)
+    if rule.kind == "discrete":
+        return Bound(_Discrete(rule).of)
+    fmt = FORMATS[dtype.name]
+    if rule.kind == "kept":
+        return Bound(_Kept(rule, fmt, precise).of)
+    if rule.kind == "rounded" or name == "rcp" and precise:
+        return Bound(_Rounded(rule, fmt, name, dtype, precise).of)
+    ulps = OPS[name].ulps
+    own = ulps if dtype.bits == 64 else 0.5
+    if dtype.bits == 16:
+        # A result in f16 is a result in f32 rounded again: half an ulp more, and an ulp of f32 is 2^-13 ulps of f16.
+        ulps = 0.5 + ulps * 2.0**-13
+    return Bound(_Approximated(rule, fmt, 2 * fmt.u * (ulps + own), fmt.tiny * (ulps + own)).of)
+
+
+def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
+    return join(errors)
+
+
+def certain_lanes(errors: Arguments) -> bool:
+    """Return True if all operands are exact in all lanes, without a look at the lanes."""
+    return all([e is ZERO for e in errors])  # a list: this is asked of every operation
+
+
+@dataclass(frozen=True)
+class _Discrete:
+    """Bound an operation from reals to integers or booleans, whose result is certain or uncertain."""
+
+    rule: Rule
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        if certain_lanes(errors):
+            return ZERO
+        return self.rule.spread([a.astype(F64) for a in args], errors, result, 0.0)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    rule: Rule
+    fmt: Format
+    precise: bool
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        if certain_lanes(errors) and (self.precise or not self.rule.rounds_inside):
+            return ZERO
+        if self.rule.raw:
+            return self.rule.spread(args, errors, result, self.fmt.u)
+        return self.rule.spread([a.astype(F64) for a in args], errors, result.astype(F64), self.fmt.u)
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    rule: Rule
+    fmt: Format
+    name: str
+    dtype: Scalar
+    precise: bool
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        if certain_lanes(errors):
+            return ZERO if self.precise else self._own([a.astype(F64) for a in args], errors, result.astype(F64))
+        if self.rule.additive:
+            for this, that in ((0, 1), (1, 0)):  # adjoints start at zero, and adding to that rounds nothing
+                if errors[this] is ZERO and not args[this].any():
+                    return errors[that]
+        xs, r = [a.astype(F64) for a in args], result.astype(F64)
+        p = self.rule.spread(xs, errors, r, self.fmt.u)
+        size = np.abs(r) + p
+        e = size * (2 * self.fmt.u)
+        e += p
+        if self.rule.underflows:
+            e += self.fmt.tiny
+        moved = p != 0  # NaN, such as zero times an infinite error, too
+        if self.precise:
+            e *= moved
+        elif not moved.all():
+            e = np.where(moved, e, self._gap(xs, r))
+        return e if size.max() < self.fmt.safe else self._repair(xs, errors, r, p, e)
+
+    def _own(self, xs: Arguments, errors: Arguments, r: Vector) -> Vector:
+        gap = self._gap(xs, r)
+        if not gap.any():
+            return ZERO
+        return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
+
+    def _gap(self, xs: Arguments, r: Vector) -> Vector:
+        """Return |f(x) - r|, by double precision for narrower types, else half an ulp unless r is known to be exact."""
+        if self.dtype.bits < 64:
+            return np.abs(NUMPY[self.name].meaning(*xs) - r)
+        return np.where(self.rule.exact(xs, r), ZERO, np.abs(r) * self.fmt.u + self.fmt.tiny)
+
+    def _repair(self, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector) -> Vector:
+        return _repaired(self.rule, self.fmt, self.precise, xs, errors, r, p, e)
+
+
+@dataclass(frozen=True)
+class _Approximated:
+    """Bound an operation that executors only approximate.
+
+    Attributes:
+        rule: the row of the operation.
+        fmt: the real type.
+        share: the error of both executors together, as a share of the result.
+        least: the same error among subnormals, whose ulp is fixed.
+    """
+
+    rule: Rule
+    fmt: Format
+    share: float
+    least: float
+
+    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+        xs, r = [a.astype(F64) for a in args], result.astype(F64)
+        p = ZERO if certain_lanes(errors) else self.rule.spread(xs, errors, r, self.fmt.u)
+        size = np.abs(r) + p
+        e = size * (self.share / (1 - self.share))
+        e += p
+        e += self.least
+        if not size.all():
+            e = np.where((size == 0) & self.rule.zero(xs), ZERO, e)
+        if size.max() < self.fmt.safe:
+            return e
+        return _repaired(self.rule, self.fmt, False, xs, errors, r, p, e)
+
+
+def _repaired(
+    rule: Rule, fmt: Format, rounded: bool, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector
+) -> Vector:
+    """Return the error where a value is not finite, or not far from overflow.
+
+    Args:
+        rule: the row of the operation.
+        fmt: the real type.
+        rounded: True if equal operands give equal results.
+        xs: the operands.
+        errors: their errors.
+        r: the result.
+        p: the spread that the row gives.
+        e: the error of a regular result.
+    """
+    regular = np.where(np.abs(r) + e < fmt.most, e, INF)  # NaN too is infinite
+    if all([np.isfinite(x).all() for x in (r, *xs)]):
+        return regular
+    exact = reduce(np.logical_and, [d == 0 for d in errors])
+    known = reduce(np.logical_and, [d < INF for d in errors])
+    finite = reduce(np.logical_and, [np.isfinite(x) for x in xs])
+    pole = np.isinf(r) & (rule.pole(xs) if not rounded else True)
+    irregular = np.where(
+        exact,
+        np.where(np.isnan(r) | pole | np.isfinite(r) & rounded, ZERO, INF),
+        np.where(np.isnan(r) & (p == 0), ZERO, INF),
+    )
+    inside = np.where(np.isfinite(r), regular, irregular)
+    outside = np.where(exact & (~np.isfinite(r) | rounded), ZERO, np.where(known, rule.limit(xs, errors, r, e), INF))
+    return np.where(known, np.where(finite, inside, outside), INF)
+
+
+def real_error(source: Scalar, target: Scalar, precise: bool, x: Vector, e: Vector, result: Vector) -> Vector:
+    """Return the error of a cast from a real or an integer to a real; it is exact if it widens, else rounded once."""
+    if source.is_bool or source.is_real and target.bits >= source.bits or target.bits == 64:
+        return e
+    fmt, wide, r = FORMATS[target.name], x.astype(F64), result.astype(F64)
+    if e is ZERO and precise:
+        return ZERO
+    size = np.abs(r) + e
+    grown = np.where(e > 0, e + size * (2 * fmt.u) + fmt.tiny, ZERO if precise else np.abs(wide - r))
+    same = ~np.isfinite(wide) & (e < INF)
+    return np.where(size < fmt.safe, grown, np.where(same, e, np.where((e == 0) & precise, ZERO, INF)))

@@ -1,0 +1,64 @@
+"""This module keeps the errors of the slots of an adstack. The adstack itself keeps the heights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....compiler.ir.types import f64
+from ....reference.frame import Frame, Vector
+from ....reference.storage import Rows, Stack
+from .roundoff import ZERO
+
+
+class Slots:
+    """Represent the errors of one adstack, primal and adjoint, as [slot][lane].
+
+    Each half is absent as long as all its errors are zero.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._primal: Rows | None = None
+        self._adjoint: Rows | None = None
+
+    def push(self, frame: Frame, stack: Stack, e: Vector) -> None:
+        """Note, after a push, the error of the new top slot, whose adjoint is an exact zero."""
+        if self._primal is not None or e is not ZERO:
+            self._primal = self._write(self._primal, frame, stack, e)
+        if self._adjoint is not None:
+            self._adjoint = self._write(self._adjoint, frame, stack, ZERO)
+
+    def primal(self, frame: Frame, stack: Stack) -> Vector:
+        """Return the error of the top slot."""
+        return self._read(self._primal, frame, stack)
+
+    def adjoint(self, frame: Frame, stack: Stack) -> Vector:
+        """Return the error of the adjoint of the top slot."""
+        return self._read(self._adjoint, frame, stack)
+
+    def set_adjoint(self, frame: Frame, stack: Stack, e: Vector) -> None:
+        """Overwrite the error of the adjoint of the top slot."""
+        if self._adjoint is not None or e is not ZERO:
+            self._adjoint = self._write(self._adjoint, frame, stack, e)
+
+    def _read(self, half: Rows | None, frame: Frame, stack: Stack) -> Vector:
+        if half is None or int(np.max(stack.top(frame))) > len(half.cells):
+            return ZERO if half is None else self._grown(half, frame, stack).read(frame, stack.top(frame) - 1)
+        return half.read(frame, stack.top(frame) - 1)
+
+    def _write(self, half: Rows | None, frame: Frame, stack: Stack, e: Vector) -> Rows:
+        rows = self._grown(half or Rows(0, self.width, f64), frame, stack)
+        rows.write(frame, stack.top(frame) - 1, e)
+        return rows
+
+    def _grown(self, rows: Rows, frame: Frame, stack: Stack) -> Rows:
+        """Return rows for all slots of the stack.
+
+        New slots are exact zeros, since values that were pushed while the half was absent had no error.
+        """
+        have, want = len(rows.cells), int(np.max(stack.top(frame)))
+        if want > have:
+            # Doubling keeps the number of copies small.
+            rows.extend(max(want, 2 * have, 4))
+            rows.cells[have:] = 0.0
+        return rows

@@ -1,0 +1,33 @@
+"""This module puts the CUDA backend on the emulated driver: one instance per process for each way to run a grid."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ....backends.cuda.backend import CudaBackend
+from .driver import EmulatedDriver
+
+NAMES = ("cuda-emulated", "cuda-emulated-few", "cuda-emulated-blocks")
+"""Names of the executors.
+
+They run a thread for each iteration in ascending order; three threads, the last one first; and blocks of threads.
+"""
+
+FEW, BLOCKS = 3, 256
+"""Numbers of threads in the grids of the last two executors."""
+
+
+class EmulatedCuda(CudaBackend):
+    """Represent a CUDA backend whose driver `emulator` runs on the host."""
+
+    def __init__(self, emulator: EmulatedDriver | None = None) -> None:
+        self.emulator = emulator or EmulatedDriver()
+        super().__init__(self.emulator)
+        self.device.patience = 2  # so that most launches of tests go through graphs
+
+
+@cache
+def emulated(name: str = NAMES[0]) -> EmulatedCuda:
+    """Return the executor of this name."""
+    most = dict(zip(NAMES, (0, FEW, BLOCKS), strict=True))[name]
+    return EmulatedCuda(EmulatedDriver(most=most, backward=name == NAMES[1], blocks=name == NAMES[2]))

@@ -1,0 +1,122 @@
+"""This module represents modules of the emulated device: an image is LLVM text, which is compiled for the host."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from ....backends.llvm.optimise import Refused
+from .checks import Places, Untranslatable
+from .fibers import Fibers
+from .host_module import HostModule
+from .translate import Entry, entries, translate
+
+LIMIT = 32_764
+"""Largest number of bytes of parameters of a launch (PTX 8.1 on sm_70 and later)."""
+
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_START = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+_RESUME = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+OF_FIBERS = ("fibers.block", "fibers.start", "fibers.resume")
+"""Functions that a module with fibers exports beside its entries."""
+
+
+def image_of(text: str, names: Sequence[str]) -> bytes:
+    """Return the image of a text and its entries, which `Module` loads."""
+    return "\n".join([f"; entries: {' '.join(names)}", text]).encode()
+
+
+@dataclass(frozen=True)
+class Function:
+    """Represent an entry of a loaded module."""
+
+    entry: Entry
+    run: Callable[[int, int, int, bool], None]
+
+    def __call__(self, parameters: bytes, blocks: int, width: int, backward: bool) -> bool:
+        """Run a grid. Return False if the entry has written its parameters, which is forbidden."""
+        memory = ctypes.create_string_buffer(parameters, len(parameters) + 16)
+        # Parameters passed by value are aligned to 16 bytes.
+        at = -(-ctypes.addressof(memory) // 16) * 16
+        ctypes.memmove(at, parameters, len(parameters))
+        self.run(at, blocks, width, backward)
+        return ctypes.string_at(at, len(parameters)) == parameters
+
+
+class Module:
+    """Represent a loaded image.
+
+    Attributes:
+        functions: its entries by name.
+        early: the most threads of a block that were over when other threads met at a barrier.
+        digest: the SHA-256 checksum of the image.
+    """
+
+    def __init__(self, image: bytes, places: Places, effort: int, room: Fibers | None = None) -> None:
+        """Compile an image for the host.
+
+        Args:
+            image: the image.
+            places: where checks find their data.
+            effort: the optimization level of LLVM.
+            room: memory for blocks of several threads, or None.
+
+        Raises:
+            Untranslatable: the text uses an unknown feature.
+            Refused: LLVM does not accept the text.
+        """
+        first, _, text = image.decode().partition("\n")
+        known = entries(text)
+        names = first.split(":")[1].split()
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise Untranslatable(f"there is no entry {missing[0]}; there are {', '.join(known) or 'none'}")
+        for entry in known.values():
+            if entry.bytes > LIMIT:
+                raise Untranslatable(f"entry {entry.name} takes {entry.bytes} bytes of parameters, more than {LIMIT}")
+        host = translate(text, places, room)
+        exports = (*(f"run.{name}" for name in known), *(OF_FIBERS if room else ()))
+        self._code = _compiled(host, exports, effort)
+        run = self._serial if room is None else partial(self._blocks, room)
+        self.functions = {
+            name: Function(entry, run(self._code.addresses[f"run.{name}"])) for name, entry in known.items()
+        }
+        self.early = 0
+        self.digest = hashlib.sha256(image).hexdigest()
+
+    def _serial(self, address: int) -> Callable[[int, int, int, bool], None]:
+        """Return a function that runs all threads of a grid one after another."""
+        call = _RUN(address)
+
+        def run(buffer: int, blocks: int, width: int, backward: bool) -> None:
+            threads = blocks * width
+            call(buffer, threads, *((threads - 1, -1) if backward else (0, 1)))
+
+        return run
+
+    def _blocks(self, room: Fibers, address: int) -> Callable[[int, int, int, bool], None]:
+        """Return a function that runs blocks one after another and updates `early`."""
+        types = (_BLOCK, _START, _RESUME)
+        block, start, resume = (t(self._code.addresses[name]) for t, name in zip(types, OF_FIBERS))
+
+        def run(buffer: int, blocks: int, width: int, backward: bool) -> None:
+            for number in range(blocks - 1, -1, -1) if backward else range(blocks):
+                block(number, blocks, width, buffer)
+                for thread in range(width):
+                    start(thread, address)
+                self.early = max(self.early, room.run(resume, width, backward))
+
+        return run
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, exports: tuple[str, ...], effort: int) -> HostModule:
+    try:
+        return HostModule(text, exports, effort)
+    except RuntimeError as error:
+        raise Refused(f"the linker refuses the emulated module: {error}") from error

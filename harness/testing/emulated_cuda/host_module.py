@@ -1,0 +1,42 @@
+"""This module compiles and loads LLVM text for the host; the code is freed with its object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import count
+
+import llvmlite.binding as llvm
+
+from ....backends.host.jit import machine
+from ....backends.llvm.compiler_lock import LOCK
+from ....backends.llvm.optimise import initialise, optimise, parse
+
+_NUMBERS = count()
+
+
+@cache
+def _linker() -> llvm.LLJIT:
+    initialise()
+    return llvm.create_lljit_compiler(use_jit_link=True)
+
+
+class HostModule:
+    """Represent loaded code; `addresses` holds the addresses of its exports by name."""
+
+    def __init__(self, text: str, exports: Sequence[str], effort: int = 0) -> None:
+        """Compile and link a text.
+
+        Raises:
+            Refused: LLVM does not accept the text.
+            RuntimeError: the linker does not find a symbol.
+        """
+        with LOCK:
+            owner = machine(effort)
+            module = parse(text, owner.triple, str(owner.target_data))
+            optimise(module, owner, effort)
+            builder = llvm.JITLibraryBuilder().add_object_img(owner.emit_object(module)).add_current_process()
+            for name in exports:
+                builder = builder.export_symbol(name)
+            self._library = builder.link(_linker(), f"emulated.{next(_NUMBERS)}")
+            self.addresses: dict[str, int] = {name: self._library[name] for name in exports}

@@ -1,0 +1,127 @@
+"""This module emulates Metal: its programs run on the host, one thread after another, on the arrays themselves.
+
+It does what docs/metal.md says of a launcher: it fills the argument block, places the adstacks, and runs the entry
+points in order. Parallel tasks have GROUPS threadgroups, so their threads stride over the iterations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from ....backends.base import SLABS, Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
+from ....backends.codegen.layout import written
+from ....backends.codegen.stack_sizes import capacity
+from ....backends.host.block import Block
+from ....backends.host.report import exception
+from ....backends.metal.program import Program, program
+from ....backends.metal.translate import CURE, PROGRAM, Absent
+from ....backends.metal.translate import program as translator
+from ....backends.spirv.shaders import LOCAL_SIZE
+from ....backends.vulkan.stacks import plan, slab_words
+from ....compiler.ir.nodes import Kernel
+from . import library
+
+NAME = "metal-emulated"
+
+GROUPS = 2
+"""Number of threadgroups of a parallel task."""
+
+
+@dataclass(eq=False)
+class EmulatedExecutable:
+    """Represent a program compiled for the host.
+
+    `growths` stays 0, because every launch has adstack memory of its own.
+    """
+
+    kernel: Kernel
+    program: Program
+    growths: int = 0
+    _functions: dict[str, library.Run] = field(init=False)
+    _slabs: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._functions = library.functions(self.program.entries)
+        shaders = self.program.shaders
+        self._block = Block(shaders.layout, self.kernel.name, written(shaders.kernel))
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Execute the kernel once.
+
+        Raises:
+            OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow: the kernel traps.
+        """
+        shaders, block = self.program.shaders, self._block
+        layout = shaders.layout
+        begin = layout.temps_at
+        block.view[begin : begin + 8 * len(layout.temps)] = bytes(8 * len(layout.temps))
+        block.bind(arrays, scalars, draws)
+        if layout.stacks:
+            self._place_stacks(sizes)
+        memory = (ctypes.c_uint64 * ((layout.size + len(shaders.tail)) // 8 + 1))()
+        own = memoryview(memory).cast("B")
+        own[: layout.size + len(shaders.tail)] = bytes(block.view) + shaders.tail
+        for entry in self.program.entries:
+            groups = 1 if entry.task is None else GROUPS
+            self._functions[entry.name](ctypes.addressof(memory), groups)
+        # The entry points wrote temporaries and errors into the copy of the block.
+        block.view[:] = own[: layout.size]
+        if block.word(layout.error_at):
+            published = [(stack, capacity(stack, sizes)) for stack in layout.stacks]
+            raise exception(shaders.kernel, shaders.sites, block.take_error(), published)
+
+    def _place_stacks(self, sizes: Sizes) -> None:
+        shaders = self.program.shaders
+        layout, tasks = shaders.layout, shaders.kernel.tasks
+        rows = {task: GROUPS * LOCAL_SIZE if tasks[task].is_parallel else 1 for task, _ in layout.rows}
+        found = plan(layout, sizes, rows)
+        self._slabs = {slab: np.zeros(-(-size // 8) + 2, np.int64) for slab, size in found.needs.items()}
+        spare = np.zeros(4, np.int64)
+        base = {slab: self._slabs.setdefault(slab, spare).ctypes.data for slab in layout.slabs}
+        for at, word in (*found.words, *slab_words(layout, base.__getitem__)):
+            self._block.put(at, word)
+
+
+class EmulatedMetal:
+    """Compile kernels as programs for Metal and run them on the host."""
+
+    name = "metal"
+
+    def probe(self) -> Probe:
+        """Return that the backend is available if SPIRV-Cross and a C++ compiler are installed."""
+        try:
+            translator()
+        except Absent:
+            return Probe(False, reason=f"{PROGRAM} is missing", cure=CURE)
+        if not library.has_compiler():
+            return Probe(False, reason=f"{library.COMPILER} is missing", cure=library.CURE)
+        return Probe(True, version=f"{PROGRAM}, {library.COMPILER}")
+
+    def compile(self, kernel: Kernel, options: Options) -> EmulatedExecutable:
+        """Translate a kernel and compile it for the host.
+
+        Raises:
+            Unsupported: Metal lacks a feature that the kernel uses.
+        """
+        return EmulatedExecutable(kernel, program(kernel, options))
+
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+        """Return one row for each thread of a task."""
+        return Flight(GROUPS * LOCAL_SIZE if kernel.tasks[task].is_parallel else 1)
+
+    def heap_report(self) -> dict[str, dict[str, int]]:
+        """Return zeros, because every executable has memory of its own."""
+        return {slab: {"current": 0, "peak": 0} for slab in SLABS}
+
+    def reset(self) -> None:
+        """Do nothing, because the backend holds no memory."""
+
+
+@cache
+def emulated() -> EmulatedMetal:
+    """Return the backend of this process."""
+    return EmulatedMetal()

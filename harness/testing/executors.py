@@ -1,0 +1,279 @@
+"""This module puts everything that can run a forward kernel and its gradient behind one protocol.
+
+All executors take the kernel of stage `source`. `forward` returns the final content of its arrays. `gradient` returns
+the adjoints of their initial content. A backend runs the grad kernel on the final content; an oracle differentiates the
+forward kernel from the initial content. So a backend and an oracle share nothing but the question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+
+from ...backends import registry
+from ...backends.base import Backend, Draws, Options, Scalars
+from ...backends.launching.launcher import Launcher
+from ...backends.launching.usage import SlabUse
+from ...backends.limits import check
+from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, run_passes
+from ...compiler.errors import NotDifferentiable, Unsupported
+from ...compiler.ir.nodes import Kernel
+from ...compiler.passes.split_tasks import split_tasks
+from ...reference.backend import ReferenceBackend
+from ...reference.order import Order
+from .launch import GRAD, is_forward, used_arrays, with_gradient
+from .outcome import Arrays, one_line
+from .settled import settled
+
+PRECISE = Options(debug=False, precise=True)
+CHECKED = Options(debug=True, precise=True)
+LIMITED_AS = {"cuda": "nvptx"}
+"""Backends that have the limits of another backend, because they run its code."""
+
+_CHUNKS = 16
+
+
+class Executor(Protocol):
+    """Represent one way to run kernels.
+
+    Attributes:
+        name: the name in reports.
+        seconds: the time of the last launch without compilation; None if it is not measured.
+    """
+
+    name: str
+    seconds: float | None
+
+    def supports(self, kernel: Kernel) -> str | None:
+        """Return the reason why this executor cannot run the kernel, or None."""
+
+    def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
+        """Return the final content of the arrays that the kernel uses; the given arrays stay unchanged.
+
+        Raises:
+            StackgradError: the launch failed, as a launch of a user does.
+        """
+
+    def gradient(
+        self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
+    ) -> Arrays:
+        """Return the adjoints of the initial content of the arrays, by the name of the primal array.
+
+        Args:
+            kernel: the forward kernel.
+            before: the initial content of the arrays.
+            after: their final content.
+            scalars: the scalar arguments.
+            draws: the source of random numbers.
+            seeds: the cotangents of the final content, by the name of the primal array.
+        """
+
+
+def lower_plainly(kernel: Kernel) -> Lowered:
+    """Return a forward kernel as it was written, split into tasks and not optimized."""
+    return Lowered(run_passes(kernel, [("split_tasks", split_tasks)]))
+
+
+@dataclass
+class LaunchExecutor:
+    """Represent a backend that runs kernels through its launcher.
+
+    Attributes:
+        name: the name in reports.
+        backend: the backend that compiles and runs.
+        lowering: the policy of the gradient; empty for the default policy.
+        lower: the function that lowers forward kernels.
+        options: the compile options.
+        seconds: the time of the last launch without compilation.
+    """
+
+    name: str
+    backend: Backend
+    lowering: str = ""
+    lower: Callable[[Kernel], Lowered] = prepare_forward
+    options: Options = PRECISE
+    seconds: float | None = None
+    _launchers: dict[tuple[int, str], tuple[Kernel, Launcher]] = field(default_factory=dict)
+
+    def checked(self) -> LaunchExecutor:
+        """Return the same executor with index, assertion and division checks in its kernels."""
+        return LaunchExecutor(self.name, self.backend, self.lowering, self.lower, CHECKED)
+
+    def supports(self, kernel: Kernel) -> str | None:
+        """Return the limit in backends/limits.py that the kernel exceeds, or None."""
+        try:
+            check(kernel, LIMITED_AS.get(self.backend.name, self.backend.name))
+        except Unsupported as error:
+            return one_line(error)
+        return None
+
+    def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
+        """Launch the forward kernel on copies of the arrays and return the copies."""
+        launcher = self._launcher(kernel, "forward")
+        memory = {name: arrays[name].copy() for name in used_arrays(launcher.kernel)}
+        self._run(launcher, memory, scalars, draws)
+        return memory
+
+    def gradient(
+        self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
+    ) -> Arrays:
+        """Launch the grad kernel on the final content, with the cotangents as adjoints.
+
+        Arrays that the kernel overwrites and its gradient reads are taken from the initial content.
+        """
+        launcher = self.grad_launcher(kernel)
+        memory = {name: array.copy() for name, array in after.items()}
+        memory |= {copy: before.get(copy, before[name]).copy() for copy, name in launcher.lowered.before.items()}
+        memory |= {name + GRAD: seed.copy() for name, seed in seeds.items()}
+        self._run(launcher, memory, scalars, draws)
+        return {name: memory[name + GRAD] for name in with_gradient(kernel)}
+
+    def grad_launcher(self, kernel: Kernel) -> Launcher:
+        """Return the launcher of the gradient of a kernel.
+
+        Raises:
+            NotDifferentiable: the kernel has no gradient.
+            Unsupported: the backend cannot run the gradient.
+        """
+        return self._launcher(kernel, "reverse")
+
+    def adstacks(self, kernel: Kernel) -> list[SlabUse]:
+        """Return the memory that the last gradient of the kernel used for adstacks; empty if there was none."""
+        known = self._launchers.get((id(kernel), "reverse"))
+        return known[1].usage() if known else []
+
+    def _launcher(self, kernel: Kernel, direction: str) -> Launcher:
+        # The entry holds the kernel too, so that its id is not taken by a new object.
+        known = self._launchers.get((id(kernel), direction))
+        if known is None:
+            lowered = self.lower(kernel) if direction == "forward" else self._reverse(kernel)
+            known = self._launchers[id(kernel), direction] = kernel, Launcher(lowered, self.backend, self.options)
+        return known[1]
+
+    def _reverse(self, kernel: Kernel) -> Lowered:
+        if not is_forward(kernel):
+            reason = f"kernel {kernel.name} uses adjoints itself: its gradient would be a second derivative"
+            raise NotDifferentiable(reason, "differentiate the kernel that the adjoints belong to")
+        return prepare_reverse(kernel, self.lowering, taped=True)
+
+    def _run(self, launcher: Launcher, memory: dict[str, np.ndarray], scalars: Scalars, draws: Draws) -> None:
+        launcher.compile()
+        begin = time.perf_counter()
+        launcher.run(memory, scalars, draws)
+        self.seconds = time.perf_counter() - begin
+
+
+def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
+    """Return a few large chunks of iterations, last chunk first, for an `Order`."""
+    size = max(1, min(width, -(-total // _CHUNKS)))
+    return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
+
+
+def reference(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
+    """Return an executor for the interpreter with a heap of its own.
+
+    Args:
+        name: the name in reports.
+        order: the order of iterations; None for the usual order.
+        lowering: the policy of the gradient; empty for the default policy.
+    """
+    backend = ReferenceBackend() if order is None else ReferenceBackend(order)
+    return LaunchExecutor(name, backend, lowering)
+
+
+def twin() -> LaunchExecutor:
+    """Return an interpreter that runs other code for the same kernel: not optimized, with the classic gradient."""
+    return LaunchExecutor("classic", ReferenceBackend(), "classic", lower_plainly)
+
+
+def reordered() -> LaunchExecutor:
+    """Return an interpreter that runs the iterations of parallel tasks in another order."""
+    return reference("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
+
+
+VARIANTS = {"cpu-masked": "cpu"}
+"""Executors that run a backend in another way, with the name of the backend behind each."""
+
+EMULATED = {"cuda-emulated": "cpu", "cuda-emulated-few": "cpu", "cuda-emulated-blocks": "cpu", "metal-emulated": ""}
+"""Executors that do not need the device of their backend, with the backend that each needs in its place ("" for none).
+
+They run only if a caller names them.
+"""
+
+
+JUDGED = "vulkan-judged"
+"""Name of the Vulkan executor that passes every module to `spirv-val` (see judged_vulkan.py). It runs only if named."""
+
+
+@cache
+def _judged() -> Backend:
+    from .judged_vulkan import JudgedVulkan
+
+    return settled(JudgedVulkan())
+
+
+@cache
+def _masked() -> Backend:
+    from .masked_cpu import MaskedCpu
+
+    return MaskedCpu()
+
+
+def _emulated(name: str) -> Backend:
+    if name == "metal-emulated":
+        from .emulated_metal.backend import emulated as metal
+
+        return metal()
+    from .emulated_cuda.backend import emulated
+
+    return settled(emulated(name))
+
+
+def backend_named(name: str) -> Backend:
+    """Return the backend of an executor; a launch of this backend is complete when it returns.
+
+    Raises:
+        UnknownBackend: no executor has this name.
+    """
+    if name in EMULATED:
+        return _emulated(name)
+    if name == JUDGED:
+        return _judged()
+    return _masked() if name in VARIANTS else settled(registry.get(name))
+
+
+def present_backends(
+    names: Iterable[str] | None = None, variants: bool = False
+) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
+    """Return an executor for each backend that can run on this machine, without the reference.
+
+    Args:
+        names: the backends wanted, also those of EMULATED and JUDGED; None for all backends.
+        variants: if `names` is None, include the executors of VARIANTS.
+
+    Returns:
+        The executors, and for each absent backend the reason and the cure.
+
+    Raises:
+        UnknownBackend: a name is not known.
+    """
+    every = [n for n in registry.BACKENDS if n != "reference"] + list(VARIANTS if variants else ())
+    wanted = every if names is None else list(names)
+    probes = registry.probe_all()
+    needed = {name: backend for name, backend in (VARIANTS | EMULATED | {JUDGED: "vulkan"}).items() if backend}
+    # An executor that stands for a backend can run where that backend can run.
+    probes |= {name: probes[backend] for name, backend in needed.items()}
+    probes |= {name: backend_named(name).probe() for name in EMULATED.keys() - needed.keys()}
+    found, absent = [], {}
+    for name in wanted:
+        backend = None if name in probes and not probes[name].available else backend_named(name)
+        if backend is None:
+            absent[name] = f"{probes[name].reason}; cure: {probes[name].cure}"
+        elif name != "reference":
+            found.append(LaunchExecutor(name, backend))
+    return found, absent

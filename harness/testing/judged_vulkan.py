@@ -1,0 +1,119 @@
+"""This module runs the Vulkan backend, passes every module to `spirv-val`, and reorders dispatches where that is legal.
+
+Drivers may run dispatches at the same time unless a barrier stands between them. lavapipe runs them one after another,
+so a missing barrier would never show there. This backend records the dispatches between two barriers last to first, as
+a driver may run them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ...backends.base import Executable, Options
+from ...backends.vulkan.backend import VulkanBackend
+from ...compiler.errors import InternalError, StackgradError
+from ...compiler.ir.nodes import Kernel
+
+VALIDATOR = "spirv-val"
+TARGET = ("--target-env", "vulkan1.2", "--scalar-block-layout")
+CURE = "apt-get install spirv-tools"
+
+
+class MissingValidator(StackgradError):
+    """The program `spirv-val` is not installed, so modules cannot be judged."""
+
+
+class InvalidModule(InternalError):
+    """A module of the compiler is not valid, because `spirv-val` refuses it."""
+
+
+def validate(code: bytes) -> str:
+    """Return the complaint of `spirv-val` about a module, or "" if the module is valid.
+
+    Raises:
+        MissingValidator: `spirv-val` is not installed.
+    """
+    program = shutil.which(VALIDATOR)
+    if program is None:
+        raise MissingValidator(f"{VALIDATOR} is not installed; cure: {CURE}")
+    with tempfile.TemporaryDirectory(prefix="spirv") as folder:
+        path = Path(folder, "module.spv")
+        path.write_bytes(code)
+        done = subprocess.run([program, *TARGET, str(path)], capture_output=True, text=True, check=False)
+    said = (done.stdout + done.stderr).replace(f"{path}: ", "").strip()
+    return "" if done.returncode == 0 else said or f"{VALIDATOR} ended with status {done.returncode}"
+
+
+class Reordered:
+    """Represent the functions of Vulkan, but record dispatches as late as possible and last to first.
+
+    Every other command is recorded behind the dispatches that came before it.
+    """
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
+        self._waiting: dict[int, list[tuple[Any, ...]]] = {}
+        self._bound: dict[int, tuple[Any, ...]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._functions, name)
+        if not name.startswith(("vkCmd", "vkEndCommandBuffer")):
+            return function
+
+        def recorded(buffer: Any, *args: Any) -> Any:
+            self._flush(buffer)
+            return function(buffer, *args)
+
+        return recorded
+
+    def vkCmdBindPipeline(self, buffer: Any, *args: Any) -> None:
+        """Note the pipeline for the dispatches that follow."""
+        self._bound[self._key(buffer)] = args
+
+    def vkCmdDispatch(self, buffer: Any, *args: Any) -> None:
+        """Hold the dispatch back until the next barrier."""
+        self._dispatch("vkCmdDispatch", buffer, args)
+
+    def vkCmdDispatchIndirect(self, buffer: Any, *args: Any) -> None:
+        """Hold the dispatch back until the next barrier."""
+        self._dispatch("vkCmdDispatchIndirect", buffer, args)
+
+    def vkCmdPipelineBarrier(self, buffer: Any, *args: Any) -> None:
+        """Record the dispatches that wait, then the barrier."""
+        self._flush(buffer)
+        self._functions.vkCmdPipelineBarrier(buffer, *args)
+
+    def _key(self, buffer: Any) -> int:
+        return int(self._functions.ffi.cast("uintptr_t", buffer))
+
+    def _dispatch(self, name: str, buffer: Any, args: tuple[Any, ...]) -> None:
+        key = self._key(buffer)
+        self._waiting.setdefault(key, []).append((name, self._bound[key], args))
+
+    def _flush(self, buffer: Any) -> None:
+        for name, pipeline, args in reversed(self._waiting.pop(self._key(buffer), [])):
+            self._functions.vkCmdBindPipeline(buffer, *pipeline)
+            getattr(self._functions, name)(buffer, *args)
+
+
+class JudgedVulkan(VulkanBackend):
+    """Represent a Vulkan backend that compiles only modules that `spirv-val` accepts."""
+
+    def compile(self, kernel: Kernel, options: Options) -> Executable:  # type: ignore[override]
+        """Compile a kernel and pass its module to `spirv-val`.
+
+        Raises:
+            InvalidModule: `spirv-val` refuses the module.
+        """
+        device = self.device
+        if not isinstance(device.vk, Reordered):
+            device.vk = Reordered(device.vk)
+        made = super().compile(kernel, options)
+        wrong = validate(made.shaders.code)
+        if wrong:
+            raise InvalidModule(f"kernel {kernel.name}: {VALIDATOR}: {wrong}")
+        return made

@@ -1,0 +1,26 @@
+"""This module runs the CPU backend with masked code for every task that can have it, however few its iterations.
+
+Usually a launch of a few iterations runs branching code, so tests on small arrays would never reach masked code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...backends.base import Options
+from ...backends.cpu.backend import CpuBackend, CpuExecutable
+from ...compiler.ir.nodes import Kernel
+
+LANES = 8
+"""Number of lanes of a block. It is small, so that small arrays fill some blocks and leave others in part."""
+
+
+class MaskedCpu(CpuBackend):
+    """Represent a CPU backend that compiles for LANES lanes unless the options set a number.
+
+    Debug builds have branching code only.
+    """
+
+    def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
+        """Compile a kernel for LANES lanes unless the options set a number."""
+        return super().compile(kernel, replace(options, lanes=options.lanes or LANES))

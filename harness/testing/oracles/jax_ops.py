@@ -1,0 +1,235 @@
+"""This module holds the table JAX: each operation in NumPy on concrete values and in JAX on traced values.
+
+The `concrete` half of a row decides control and indices. The `traced` half exists so that JAX may differentiate it; it
+is absent if the derivative is zero or does not exist. Both take float64 for every real (the concrete half may also run
+in the type's own precision), and every row works elementwise on (lanes,) arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ....compiler.ir.ops import OPS
+from ....compiler.ir.table import Table
+from ....compiler.ir.types import Scalar
+
+jax.config.update("jax_enable_x64", True)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Represent one operation.
+
+    Attributes:
+        concrete: the operation in NumPy.
+        traced: the operation in JAX, or None for a zero derivative.
+        linear: True if the pullback multiplies by constants only, so that a zero cotangent stays zero for all operands.
+    """
+
+    concrete: Callable[..., Any]
+    traced: Callable[..., Any] | None = None
+    linear: bool = False
+
+
+JAX: Table[str, Row] = Table("JAX", OPS)
+
+
+# ---- what NumPy lacks ---------------------------------------------------------------------------------------
+
+
+def _width(x: np.ndarray) -> int:
+    return x.dtype.itemsize * 8
+
+
+def _pattern(x: np.ndarray) -> np.ndarray:
+    """Return the bits of each integer, lowest first, as (lanes, width) booleans."""
+    unsigned = x.view(f"u{x.dtype.itemsize}")[:, None]
+    return (unsigned >> np.arange(_width(x), dtype=unsigned.dtype)) & unsigned.dtype.type(1) != 0
+
+
+def _clz(x: np.ndarray) -> np.ndarray:
+    bits = _pattern(x)[:, ::-1]
+    return np.where(bits.any(axis=1), bits.argmax(axis=1), _width(x))
+
+
+def _ffs(x: np.ndarray) -> np.ndarray:
+    bits = _pattern(x)
+    return np.where(bits.any(axis=1), bits.argmax(axis=1) + 1, 0)
+
+
+def _shift(x: np.ndarray, count: np.ndarray, kind: str, shift: Callable[..., Any]) -> np.ndarray:
+    """Shift the bits as seen through dtype kind `kind`; the count is taken modulo the width, a power of two."""
+    view = f"{kind}{x.dtype.itemsize}"
+    places = count & count.dtype.type(_width(x) - 1)
+    return shift(x.view(view), places.view(view)).view(x.dtype)
+
+
+def _frexp_exponent(x: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(x), np.frexp(x)[1], 0)
+
+
+def _traced_mantissa(x: Any) -> Any:
+    """Return x 2^-e. JAX's frexp takes bits apart, which JAX cannot differentiate."""
+    exponent = jnp.frexp(lax.stop_gradient(x))[1]
+    return lax.mul(x, jnp.ldexp(1.0, -exponent))
+
+
+def _floordiv(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f":
+        return np.floor(x / y)
+    # The least integer divided by -1 has no representation; the IR wraps, as negation does.
+    wraps = (y == -1) if x.dtype.kind == "i" else np.zeros(x.shape, bool)
+    quotient = np.floor_divide(x, np.where((y == 0) | wraps, 1, y).astype(y.dtype))
+    return np.where(y == 0, 0, np.where(wraps, np.negative(x), quotient))
+
+
+def _mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f":
+        return np.mod(x, y)
+    trivial = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
+    return np.where(trivial, 0, np.mod(x, np.where(trivial, 1, y).astype(y.dtype)))
+
+
+def _traced_mod(x: Any, y: Any) -> Any:
+    """Return the remainder with the sign of y.
+
+    lax.rem has the sign of x and the derivative -trunc(x/y) in y; adding y once more gives the sign of y.
+    """
+    rest = lax.rem(x, y)
+    other = lax.bitwise_and(lax.ne(rest, 0.0), lax.ne(lax.lt(rest, 0.0), lax.lt(y, 0.0)))
+    return lax.select(other, lax.add(rest, y), rest)
+
+
+def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f":
+        return np.power(x, y)
+    # NumPy refuses negative powers of integers.
+    positive = np.power(x, np.maximum(y, 0))
+    if x.dtype.kind == "u":
+        return positive
+    reciprocal = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0))
+    return np.where(y < 0, reciprocal, positive)
+
+
+def _traced_abs(x: Any) -> Any:
+    """Return |x| with the derivative 0 at zero."""
+    return lax.mul(x, lax.sign(lax.stop_gradient(x)))
+
+
+def _traced_pow(x: Any, y: Any) -> Any:
+    """Return x^y without a derivative in x at y = 0, where the power is constant, and in y at x = 0."""
+    base = lax.select(lax.eq(y, 0.0), lax.stop_gradient(x), x)
+    exponent = lax.select(lax.eq(x, 0.0), lax.stop_gradient(y), y)
+    return lax.pow(base, exponent)
+
+
+def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any]:
+    """Return a min or max that orders -0.0 before 0.0; those of NumPy propagate NaN but may return either zero."""
+
+    def row(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind != "f":
+            return pick(x, y)
+        return np.where(x == y, np.where(np.signbit(x) == negative_wins, x, y), pick(x, y))
+
+    return row
+
+
+# ---- the table ----------------------------------------------------------------------------------------------
+
+
+JAX.update(
+    {
+        "neg": Row(np.negative, lax.neg, linear=True),
+        "abs": Row(np.abs, _traced_abs),
+        "sgn": Row(np.sign),
+        "floor": Row(np.floor),
+        "ceil": Row(np.ceil),
+        "round": Row(np.rint),
+        "sqrt": Row(np.sqrt, lax.sqrt),
+        "rsqrt": Row(lambda x: 1 / np.sqrt(x), lax.rsqrt),
+        "inv": Row(lambda x: 1 / x, lambda x: lax.div(lax.full_like(x, 1.0), x)),
+        "rcp": Row(lambda x: 1 / x, lambda x: lax.div(lax.full_like(x, 1.0), x)),
+        "exp": Row(np.exp, lax.exp),
+        "log": Row(np.log, lax.log),
+        "sin": Row(np.sin, lax.sin),
+        "cos": Row(np.cos, lax.cos),
+        "tan": Row(np.tan, lax.tan),
+        "asin": Row(np.arcsin, lax.asin),
+        "acos": Row(np.arccos, lax.acos),
+        "tanh": Row(np.tanh, lax.tanh),
+        "frexp_mantissa": Row(lambda x: np.frexp(x)[0], _traced_mantissa),
+        "frexp_exponent": Row(_frexp_exponent),
+        "bit_not": Row(np.invert),
+        "logic_not": Row(np.logical_not),
+        "popcnt": Row(lambda x: _pattern(x).sum(axis=1)),
+        "clz": Row(_clz),
+        "ffs": Row(_ffs),
+        "add": Row(np.add, lax.add, linear=True),
+        "sub": Row(np.subtract, lax.sub, linear=True),
+        "mul": Row(np.multiply, lax.mul),
+        "div": Row(np.true_divide, lax.div),
+        "floordiv": Row(_floordiv),
+        "mod": Row(_mod, _traced_mod),
+        "pow": Row(_pow, _traced_pow),
+        "atan2": Row(np.arctan2, lax.atan2),
+        "min": Row(_extreme(np.minimum, True), lax.min),
+        "max": Row(_extreme(np.maximum, False), lax.max),
+        "bit_and": Row(np.bitwise_and),
+        "bit_or": Row(np.bitwise_or),
+        "bit_xor": Row(np.bitwise_xor),
+        "unique": Row(lambda x, y: x),
+        "bit_shl": Row(lambda x, n: _shift(x, n, "u", np.left_shift)),
+        "bit_shr": Row(lambda x, n: _shift(x, n, "u", np.right_shift)),
+        "bit_sar": Row(lambda x, n: _shift(x, n, "i", np.right_shift)),
+        "cmp_lt": Row(np.less),
+        "cmp_le": Row(np.less_equal),
+        "cmp_gt": Row(np.greater),
+        "cmp_ge": Row(np.greater_equal),
+        "cmp_eq": Row(np.equal),
+        "cmp_ne": Row(np.not_equal),
+        "logical_and": Row(np.logical_and),
+        "logical_or": Row(np.logical_or),
+        "select": Row(np.where, lax.select, linear=True),
+    }
+)
+
+
+# ---- conversions --------------------------------------------------------------------------------------------
+
+
+def storage(dtype: Scalar, widen: bool) -> np.dtype:
+    """Return the dtype that holds values of a type: float64 for every real if `widen`, else its own."""
+    return np.dtype(np.float64) if widen and dtype.is_real else dtype.dtype
+
+
+def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
+    """Perform the cast of the IR on (lanes,) concrete values."""
+    if target.is_bool:
+        return value != 0
+    if not (source.is_real and target.is_int):
+        return value.astype(storage(target, widen))
+    limits = np.iinfo(target.dtype)
+    whole = np.trunc(value.astype(np.float64))
+    # float(max) of the 64-bit types rounds up to 2^63 or 2^64, which must saturate as well.
+    above, below = whole >= float(limits.max), whole <= float(limits.min)
+    inside = ~(above | below | np.isnan(whole))
+    exact = np.where(inside, whole, 0.0).astype(target.dtype)
+    exact[above], exact[below] = limits.max, limits.min
+    return exact
+
+
+def reinterpret(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
+    """Perform the bit_cast of the IR on (lanes,) concrete values.
+
+    A widened real is rounded to its type first, because its bits are read.
+    """
+    if source == target:
+        return value
+    return value.astype(source.dtype).view(target.dtype).astype(storage(target, widen))

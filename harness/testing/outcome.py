@@ -1,0 +1,95 @@
+"""This module represents the outcome of one execution: a result, a trap, a refusal, or that nothing can be said.
+
+Only `Ok` carries values, so no other outcome can be compared by mistake. Invariant: an outcome that decides nothing
+(`Unsupported`, `Poisoned`, `Undecided`) says why, is counted, and is never reported as ok.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...compiler.errors import LocatedError, NotDifferentiable
+from ...compiler.errors import Unsupported as UnsupportedError
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Ok:
+    """The execution ran to its end; `arrays` holds its results by name."""
+
+    arrays: Arrays = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Trap:
+    """The execution ended with an exception.
+
+    Two executions that trap agree if their kinds are equal.
+
+    Attributes:
+        kind: the name of the class of the exception.
+        message: the text of the exception.
+    """
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """The executor declares that it cannot run the kernel."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The compiler gives the kernel no gradient, for a stated reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Poisoned:
+    """The result depends on a discontinuity that lies within rounding, or at which conventions differ."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """The execution was not run, or its result says nothing at this precision."""
+
+    reason: str
+
+
+Outcome = Ok | Trap | Unsupported | Refused | Poisoned | Undecided
+
+
+def attempt(run: Callable[[], Arrays]) -> Outcome:
+    """Run a function and turn every exception into an outcome; an unexpected exception becomes a trap of its class."""
+    try:
+        return Ok(run())
+    except NotDifferentiable as error:
+        return Refused(one_line(error))
+    except UnsupportedError as error:
+        return Unsupported(one_line(error))
+    except Exception as error:
+        return Trap(type(error).__name__, str(error))
+
+
+def one_line(error: BaseException) -> str:
+    """Return the line of a message that says most: place and reason, without the source line and the cure."""
+    if isinstance(error, LocatedError):
+        first = error.diagnostics[0]
+        place = f"{first.span.render().splitlines()[0]}: " if first.span else ""
+        return place + first.reason.splitlines()[0]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,81 @@
+"""This module makes a backend whose launches are complete when they return from one whose launches are asynchronous.
+
+A judge of a launch reads its memory at once and wants the errors of this launch from it, not from the next launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ...backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Remote, Scalars, Sizes
+from ...compiler.ir.nodes import Kernel
+
+
+@dataclass(eq=False)
+class SettledExecutable:
+    """Represent a compiled kernel that waits for the end of each launch."""
+
+    executable: Executable
+    wait: Callable[[], None]
+    kernel: Kernel = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kernel = self.executable.kernel
+
+    @property
+    def growths(self) -> int:
+        """Return how often a launch of this kernel made the adstack heap larger."""
+        return self.executable.growths
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Execute the kernel once and wait for its end; raise every error of the launch."""
+        self.executable.run(arrays, scalars, sizes, draws)
+        self.wait()
+
+
+@dataclass(eq=False)
+class Settled:
+    """Represent a backend that waits for the end of each launch.
+
+    Attributes:
+        backend: the backend that compiles and runs.
+        wait: waits for everything in flight, and raises the errors of it.
+        name: the name of the backend.
+    """
+
+    backend: Backend
+    wait: Callable[[], None]
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.backend.name
+
+    def probe(self) -> Probe:
+        """Return the probe of the backend."""
+        return self.backend.probe()
+
+    def compile(self, kernel: Kernel, options: Options) -> SettledExecutable:
+        """Compile a kernel on the backend.
+
+        Raises:
+            Unsupported: the backend cannot run the kernel.
+        """
+        return SettledExecutable(self.backend.compile(kernel, options), self.wait)
+
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+        """Return the iterations that the backend runs at once in a task."""
+        return self.backend.rows_in_flight(kernel, task, sizes, options)
+
+    def heap_report(self) -> dict[str, dict[str, int]]:
+        """Return the heap report of the backend."""
+        return self.backend.heap_report()
+
+    def reset(self) -> None:
+        """Reset the backend."""
+        self.backend.reset()
+
+
+def settled(backend: Backend) -> Backend:
+    """Return a backend whose launches are complete when they return; the given one if its launches already are."""
+    return Settled(backend, backend.wait) if isinstance(backend, Remote) else backend

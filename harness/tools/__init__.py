@@ -1,0 +1,4 @@
+"""This package holds the tools around the judge.
+
+The fuzzer, the hunt in other systems, campaigns, benchmarks, golden texts.
+"""

@@ -1,0 +1,165 @@
+"""This module takes samples of every library in turns and computes medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from .works import FRESH
+
+HOME = Path(__file__).parent
+
+
+@dataclass
+class Column:
+    """Represent the samples of one column of one library, or the reason why there are none."""
+
+    unit: str = ""
+    samples: list[float] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def median(self) -> float | None:
+        """Return the median of the samples, or None if there are none."""
+        return median(self.samples) if self.samples else None
+
+
+class Worker:
+    """Represent a process that runs one work with one library."""
+
+    def __init__(self, python: str, library: str, work: str, threads: int, arch: str, cache: str) -> None:
+        environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": arch}
+        if arch == "cpu":
+            environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={threads}"
+        command = [python, str(HOME / "process.py"), library, work, str(threads), arch]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        first = self._answer()
+        self.problem = str(first.get("error", "")) if isinstance(first, dict) else "no answer"
+        self.columns = {} if self.problem else {str(k): str(v) for k, v in first.items()}  # type: ignore[attr-defined]
+
+    def _answer(self) -> object:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": f"the process ended ({self.process.wait()})"}
+
+    def sample(self, column: str) -> object:
+        """Return one figure, or an object with an error."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(column + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": "the process ended"}
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+Figures = dict[str, dict[str, Column]]
+"""Samples by column and by library."""
+
+
+def measure(
+    work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str = "cpu"
+) -> Figures:
+    """Return samples of all columns of a work, with libraries in turns.
+
+    Args:
+        work: the name of the work.
+        libraries: the names of the libraries.
+        pythons: the interpreter of each library.
+        threads: the number of threads that a library may use.
+        repeat: the number of samples per column.
+        arch: "cpu", "cuda" or "vulkan".
+    """
+    if work in FRESH:
+        return _measure_fresh(work, libraries, pythons, threads, repeat, arch)
+    workers = {name: Worker(pythons[name], name, work, threads, arch, "") for name in libraries}
+    found: Figures = {}
+    for _ in range(repeat):
+        for name, worker in workers.items():
+            _take(found, name, worker)
+    for worker in workers.values():
+        worker.close()
+    return found
+
+
+def _measure_fresh(
+    work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str
+) -> Figures:
+    """Take each sample in a new process; the first process of each library only fills the cache on disk."""
+    found: Figures = {}
+    for name in libraries:
+        cache = tempfile.mkdtemp()
+        for sample in range(repeat + 1):
+            worker = Worker(pythons[name], name, work, threads, arch, cache)
+            # The first sample is dropped, because its process fills the cache.
+            _take(found if sample else {}, name, worker)
+            worker.close()
+        shutil.rmtree(cache, ignore_errors=True)
+    return found
+
+
+def _take(found: Figures, name: str, worker: Worker) -> None:
+    """Take one sample of each column; a work that cannot be run stands in the table with its reason."""
+    if worker.problem:
+        found.setdefault("", {})[name] = Column(problem=worker.problem)
+    for column, unit in worker.columns.items():
+        into = found.setdefault(column, {}).setdefault(name, Column(unit))
+        if into.problem:
+            continue
+        answer = worker.sample(column)
+        if isinstance(answer, float | int):
+            into.samples.append(float(answer))
+        else:
+            into.problem = str(answer)
+
+
+def machine(arch: str = "cpu") -> str:
+    """Return the processor and the number of cores that this process may use, after the GPU if there is one."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    card = {"cuda": _card, "vulkan": _vulkan}.get(arch, str)()
+    system = f"{platform.system()}, Python {platform.python_version()} ({sys.executable})"
+    return f"{card}{card and '; '}{name}, {cores} processors, {system}"
+
+
+def _card() -> str:
+    """Return the first GPU and its driver, as nvidia-smi names them."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown GPU"
+
+
+def _vulkan() -> str:
+    """Return the Vulkan device that stackgrad would choose."""
+    from ....backends import registry
+
+    return registry.get("vulkan").probe().version or "no Vulkan device"

@@ -1,0 +1,157 @@
+"""This module turns results of units into plain data and back, and adds them up.
+
+A unit may come from a stranger, so it is read as `Unit` and as nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...testing.compare import Verdict
+from ..fuzz import words
+from ..fuzz.plan import Plan
+from ..fuzz.result import Judged, Outcome
+from ..fuzz.statistics import BUCKETS, Finding, Statistics
+from ..model import from_json, to_json
+from ..plain_data import TEXT, Limits, Malformed, Schema, Words, matching
+
+Plain = dict[str, Any]
+_NUMBERS = ("cases", "retried", "crashes", "stacked", "nested", "differentiated", "by_oracle")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Represent a finding of a unit; `program` is its JSON text."""
+
+    program: str
+    plan: Plan
+    judged: tuple[Judged, ...]
+    crash: str
+    seed: int | None
+    candidate: int | None = None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Represent a unit as its file stores it; see `Statistics` for the fields."""
+
+    seed: int
+    elapsed: float
+    cases: int
+    retried: int
+    crashes: int
+    stacked: int
+    nested: int
+    differentiated: int
+    by_oracle: int
+    outcomes: dict[Outcome, int]
+    comparisons: tuple[tuple[str, str, Verdict, int], ...]
+    features: tuple[tuple[str, str, str, Verdict, int], ...]
+    by_trips: tuple[tuple[int, int, int], ...]
+    milliseconds: tuple[float, ...]
+    findings: tuple[Found, ...]
+    unit: int = 0
+    ended: float = 0.0
+
+
+_COUNT = Limits(0, 1 << 62)
+SCHEMA = Schema(
+    {
+        **words.WORDS,
+        ("Unit", "comparisons"): words.COMPARED,
+        ("Unit", "outcomes"): words.COMPARED,
+        ("Unit", "features"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.:*/<>=+-]*"),
+        ("Found", "program"): Words("the text of a program", lambda text: len(text) <= 4 << 20),
+        ("Found", "crash"): TEXT,
+    },
+    {
+        **words.LIMITS,
+        **{("Unit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
+        ("Unit", "comparisons"): _COUNT,
+        ("Unit", "features"): _COUNT,
+        ("Unit", "seed"): Limits(-(1 << 62), 1 << 62),
+        ("Found", "seed"): Limits(-(1 << 62), 1 << 62),
+        ("Found", "candidate"): Limits(0, 2),
+    },
+    most=1 << 26,
+)
+
+
+def to_plain(found: Statistics) -> Plain:
+    """Return statistics as data that JSON can represent."""
+    plain: Plain = {name: getattr(found, name) for name in ("seed", "elapsed", *_NUMBERS)}
+    plain["outcomes"] = dict(found.outcomes)
+    plain["comparisons"] = [[*key, count] for key, count in sorted(found.comparisons.items())]
+    plain["features"] = [[*key, count] for key, count in sorted(found.features.items())]
+    plain["by_trips"] = [[low, *row] for low, row in found.by_trips.items()]
+    plain["milliseconds"] = [round(ms, 2) for ms in found.milliseconds]
+    plain["findings"] = [_finding(f) for f in found.findings]
+    return plain
+
+
+def _finding(found: Finding) -> Plain:
+    return {
+        "program": to_json(found.program),
+        "plan": asdict(found.plan),
+        "crash": found.crash,
+        "seed": found.seed,
+        "candidate": found.candidate,
+        "judged": [asdict(j) for j in found.judged],
+    }
+
+
+def from_plain(plain: Plain) -> Statistics:
+    """Return the statistics that `to_plain` turned into plain data.
+
+    Raises:
+        Malformed: the data has another form (a ValueError).
+    """
+    return _statistics(SCHEMA.read(plain, Unit))
+
+
+def ended_and_found(text: str) -> tuple[float, Statistics]:
+    """Return the time at which a unit ended and its statistics, from the text of its file.
+
+    Raises:
+        Malformed: the text has another form.
+    """
+    unit: Unit = SCHEMA.parse(text, Unit)
+    return unit.ended, _statistics(unit)
+
+
+def _statistics(unit: Unit) -> Statistics:
+    rows = {low: [cases, decided] for low, cases, decided in unit.by_trips}
+    if rows.keys() != set(BUCKETS):
+        raise Malformed("its rows of trips are others", f"rows: {', '.join(map(str, BUCKETS))}")
+    found = Statistics(unit.seed, elapsed=unit.elapsed, by_trips=rows, milliseconds=list(unit.milliseconds))
+    for name in _NUMBERS:
+        setattr(found, name, getattr(unit, name))
+    found.outcomes = Counter(unit.outcomes)
+    found.comparisons = Counter({(d, e, v): count for d, e, v, count in unit.comparisons})
+    found.features = Counter({(t, d, e, v): count for t, d, e, v, count in unit.features})
+    found.findings = [_found(f) for f in unit.findings]
+    return found
+
+
+def _found(found: Found) -> Finding:
+    return Finding(from_json(found.program), found.plan, found.judged, found.crash, found.seed, found.candidate)
+
+
+def total(parts: Iterable[Statistics], seed: int = 0) -> Statistics:
+    """Return the sum of statistics; `elapsed` adds up as if the parts ran one after the other."""
+    out = Statistics(seed)
+    for part in parts:
+        for name in _NUMBERS:
+            setattr(out, name, getattr(out, name) + getattr(part, name))
+        out.elapsed += part.elapsed
+        out.outcomes.update(part.outcomes)
+        out.comparisons.update(part.comparisons)
+        out.features.update(part.features)
+        out.milliseconds += part.milliseconds
+        out.findings += part.findings
+        for low in BUCKETS:
+            out.by_trips[low] = [a + b for a, b in zip(out.by_trips[low], part.by_trips[low])]
+    return out

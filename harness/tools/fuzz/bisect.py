@@ -1,0 +1,308 @@
+"""Bisect a program on which two executors disagree: find the statement at which they part, or the pass.
+
+Two executors of one kernel are compared value by value, in the order of the text. An oracle of gradients has no
+statements in common with the compiler. In this case the forward kernel adds an element of an array to every real value,
+so the gradient of this array holds the adjoint of every value, and dual numbers give the right adjoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....backends.base import Draws
+from ....backends.launching.launcher import Launcher
+from ....compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ....compiler.errors import StackgradError
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Kernel, Stmt, Value
+from ....compiler.ir.printer import print_statement
+from ....compiler.ir.walk import operands, walk_kernel
+from ....compiler.passes.widen import widen
+from ...testing.executors import PRECISE
+from ...testing.launch import GRAD
+from ...testing.outcome import Arrays, attempt
+from ...testing.rounding import SAFETY, generator, signs
+from ..model import Program
+from .case import Panel
+from .corpus import failed_key
+from .derivatives import compare
+from .instrument import MOVE, REAL, WHOLE, Slot, boxes, movable, traced
+from .lowerings import Lowerings, copies, kernel_of
+from .plan import Key, Plan
+from .reduce import sign_of_judged
+from .standard import bounded, judge
+from .statistics import Finding
+from .widened import executors
+
+UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Name the statement or pass that is probably wrong.
+
+    Attributes:
+        kind: 'statement' or 'pass'.
+        text: The statement, or the name of the pass.
+        place: The line of the user, or empty if it is not known.
+        reason: The difference that was found there.
+    """
+
+    kind: str
+    text: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        place = f"\n    {self.place}" if self.place else ""
+        return f"{self.kind} `{self.text}`: {self.reason}{place}"
+
+
+@dataclass
+class Bisector:
+    """Bisect one comparison of one program.
+
+    Several launches run one after another; the last launch is bisected, because it is the one that differs.
+    """
+
+    program: Program
+    plan: Plan
+    key: Key
+    panel: Panel
+
+    def __post_init__(self) -> None:
+        kernel = kernel_of(self.program, self.plan)
+        self.initial, self.scalars = self.program.arrays(), self.program.scalars()
+        self.made = Lowerings(kernel)
+        self.draws = Draws(0, self.plan.launches - 1)
+        for launch in range(self.plan.launches - 1):
+            self.initial = bounded(self.made.plain.kernel, self.initial, self.scalars, Draws(0, launch)).arrays
+        self.seeds = {k + GRAD: s for k, s in self.program.seeds().items() if k in self.made.gradients}
+
+    def statement(self) -> Suspect | None:
+        """Return the first statement at which the two executors part, or None if no statement is found."""
+        direction, executor = self.key
+        if executor in executors(self.panel.backends, self.plan):
+            return self._of_backend(direction, executor)
+        return self._of_gradient() if direction == "reverse" else None
+
+    # -- one kernel, two executors --------------------------------------------------------------------------
+
+    def _of_backend(self, direction: str, executor: str) -> Suspect | None:
+        kernel, memory = self._launched(direction)
+        made = traced(kernel, boxes(kernel, memory, self.scalars, self.draws))
+        start = {**memory, **made.arrays}
+        known = bounded(made.kernel, start, self.scalars, self.draws, precise=True)
+        found = {name: a.copy() for name, a in start.items()}
+        lowered = prepare_forward(made.kernel) if direction == "forward" else _as_is(made.kernel)
+        backend = executors(self.panel.backends, self.plan)[executor]
+        Launcher(lowered, backend, PRECISE).run(found, self.scalars, self.draws)
+        wrong = {}
+        for slot in made.slots:
+            array = REAL if slot.value.type.is_real else WHOLE
+            here, there = known.arrays[array][slot.number], found[array][slot.number]
+            part = judge_row(here, there, known.errors[array][slot.number])
+            if part:
+                wrong[slot.value] = f"{part} ({executor} against the reference)"
+        return self._first(kernel, made.slots, wrong)
+
+    def _launched(self, direction: str) -> tuple[Kernel, Arrays]:
+        """Return the kernel that both executors run, and its memory at the start."""
+        if direction == "forward":
+            return self.made.optimised.kernel, self.initial
+        final = bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays
+        return self.made.lean.kernel, {**final, **self.seeds, **copies(self.made.lean, self.initial)}
+
+    def _first(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
+        """Return the first wrong value that is computed from right values, or else the first wrong value."""
+        if not wrong:
+            return None
+        sources = _Sources(kernel)
+        own = [s for s in slots if s.value in wrong and not any(v in wrong for v in sources.of(s.stmt))]
+        slot = (own or [s for s in slots if s.value in wrong])[0]
+        return _suspect(kernel, slot.stmt, wrong[slot.value])
+
+    # -- a gradient and an oracle ---------------------------------------------------------------------------
+
+    def _of_gradient(self) -> Suspect | None:
+        plain = widen(self.made.plain.kernel)
+        initial = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in self.initial.items()}
+        made = movable(plain, boxes(plain, initial, self.scalars, self.draws))
+        start = {**initial, **made.arrays}
+        state = bounded(made.kernel, start, self.scalars, self.draws)
+        seeds = {k: s.astype(np.float64) for k, s in self.seeds.items()}
+        grad = prepare_reverse(made.kernel, self.lowering, taped=True)
+        adjoints = {**seeds, MOVE + GRAD: np.zeros_like(made.arrays[MOVE])}
+        memory = {**state.arrays, **adjoints, **copies(grad, start)}
+        found = bounded(grad.kernel, memory, self.scalars, self.draws, dict(state.errors))
+        moves, errors = found.arrays[MOVE + GRAD], found.errors[MOVE + GRAD]
+        wrong = {}
+        for slot in made.slots:
+            sign = signs(generator("move", slot.number), moves.shape[1:])
+            exact = self._true_adjoint(made.kernel, start, seeds, slot.number, sign)
+            ours = float(np.sum(moves[slot.number] * sign))
+            # Dual numbers have no error bound of their own, so the bound of the gradient is taken twice.
+            bound = 2.0 * float(np.sum(errors[slot.number])) + SAFETY * UNIT * (abs(exact) + abs(ours))
+            if abs(exact - ours) > bound:
+                wrong[slot.value] = f"adjoint {ours:.9g}, dual numbers give {exact:.9g}"
+        return self._user(plain, made.slots, wrong)
+
+    def _true_adjoint(self, kernel: Kernel, start: Arrays, seeds: Arrays, slot: int, sign: np.ndarray) -> float:
+        """Return the derivative of <seeds, final content> when one value moves in all lanes.
+
+        Args:
+            kernel: The kernel whose values can be moved.
+            start: Its arrays at the start.
+            seeds: Cotangents of the final content.
+            slot: Number of the value that moves.
+            sign: Direction of the value in each lane.
+        """
+        from ...testing.oracles import dual
+
+        tangent = np.zeros_like(start[MOVE])
+        tangent[slot] = sign
+        _, moved = dual.jvp(kernel, start, self.scalars, {MOVE: tangent}, self.draws)
+        return sum(float(np.sum(seed * moved[name.removesuffix(GRAD)])) for name, seed in seeds.items())
+
+    def _user(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
+        """Return the last statement with a right adjoint of its result and a wrong adjoint of an operand."""
+        suspect = None
+        for stmt in walk_kernel(kernel):
+            bad = [v for v in operands(stmt) if v in wrong]
+            result = getattr(stmt, "result", None)
+            if bad and result not in wrong:
+                suspect = _suspect(kernel, stmt, f"{wrong[bad[0]]}, of its operand %{bad[0].id}")
+        if suspect is None and wrong:
+            slot = [s for s in slots if s.value in wrong][-1]
+            suspect = _suspect(kernel, slot.stmt, f"{wrong[slot.value]}, of its result")
+        return suspect
+
+    # -- passes ---------------------------------------------------------------------------------------------
+
+    @property
+    def lowering(self) -> str:
+        """Return the policy that made the gradient in question."""
+        return {"classic": "classic", "policy": self.plan.policy}.get(self.key[1], "lean")
+
+    def first_pass(self) -> Suspect | None:
+        """Return the first pass after which the kernel gives other results on the reference, or None."""
+        seen: list[tuple[str, Kernel]] = []
+        try:
+            if self.key[0] == "forward":
+                prepare_forward(self.made.kernel, lambda name, k: seen.append((name, k)))
+            else:
+                prepare_reverse(self.made.kernel, self.lowering, lambda name, k: seen.append((name, k)), taped=True)
+        except StackgradError:
+            # The kernels that were made before the error are judged.
+            pass
+        forward = _Forward(self)
+        judged: Callable[[Kernel], str] = forward.differs
+        for number, (name, kernel) in enumerate(seen):
+            if name.startswith("reverse"):
+                judged = _Reverse(self).differs
+            reason = judged(kernel)
+            if reason:
+                return Suspect("pass", name, "", f"number {number + 1} of {len(seen)}: {reason}")
+        return None
+
+
+def name_of(finding: Finding, panel: Panel) -> str:
+    """Return a name that findings of one mistake share: the comparison and the first statement that is wrong."""
+    sign = "-".join(sign_of_judged(finding.judged)) or finding.crash
+    key = failed_key(finding.judged)
+    if key is None:
+        return sign
+    try:
+        suspect = Bisector(finding.program, finding.plan, key, panel).statement()
+    except Exception:
+        # A bisection runs code that is known to be wrong, so any error may occur.
+        return sign
+    return f"{sign} {re.sub('%[0-9]+', '%', suspect.text)}" if suspect else sign
+
+
+def _as_is(kernel: Kernel) -> Lowered:
+    """Return a grad kernel with its counting kernel, which runs without further passes."""
+    has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
+    return prepare_forward(kernel) if has_stacks else Lowered(kernel)
+
+
+def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
+    """Return how the values of a slot differ beyond their errors, or an empty text if they do not.
+
+    Args:
+        here: Values of the reference, one per lane.
+        there: Values of the other executor.
+        error: Error bound of each value.
+    """
+    a, b = here.astype(np.float64), there.astype(np.float64)
+    with np.errstate(all="ignore"):
+        gap = np.where((here == there) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        beyond = ~(gap <= error) & np.isfinite(error)
+    if not beyond.any():
+        return ""
+    lane = int(np.argmax(beyond))
+    return f"{there[lane]!r} and {here[lane]!r} in iteration {lane}, bound {error[lane]:.1e}"
+
+
+class _Sources:
+    """Find the values that a statement's result is computed from, through locals, arrays and adstacks too."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.written: dict[str, list[Value]] = {}
+        for stmt in walk_kernel(kernel):
+            if isinstance(stmt, n.Set | n.SetElement | n.Store | n.Atomic | n.StackPush | n.StackAccumulate):
+                self.written.setdefault(_target(stmt), []).append(stmt.value)
+
+    def of(self, stmt: Stmt) -> Iterator[Value]:
+        """Yield the values that a statement's result is computed from."""
+        yield from operands(stmt)
+        if isinstance(stmt, n.Get | n.GetElement | n.Load | n.Atomic | n.StackTop | n.StackTopAdjoint):
+            yield from self.written.get(_target(stmt), ())
+
+
+def _target(stmt: Stmt) -> str:
+    return next(str(getattr(stmt, k)) for k in ("var", "array", "stack") if hasattr(stmt, k))
+
+
+def _suspect(kernel: Kernel, stmt: Stmt, reason: str) -> Suspect:
+    span = kernel.span(stmt.loc)
+    place = f"line {span.line}: {span.text.strip()}" if span else ""
+    return Suspect("statement", print_statement(stmt).splitlines()[0], place, reason)
+
+
+# ---- after a pass -------------------------------------------------------------------------------------------
+
+
+class _Forward:
+    """Judge whether a forward kernel still leaves the same memory as the plain kernel."""
+
+    def __init__(self, of: Bisector) -> None:
+        self.of = of
+        self.known = bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
+
+    def differs(self, kernel: Kernel) -> str:
+        """Return the reason for a disagreement of a kernel with the plain kernel, or an empty text."""
+        found = attempt(lambda: bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
+        made = judge(self.known, "reference", found)
+        return made.reason if made.verdict == "disagree" else ""
+
+
+class _Reverse:
+    """Judge whether a grad kernel still satisfies <c, J t> = <gradient, t>."""
+
+    def __init__(self, of: Bisector) -> None:
+        self.of = of
+
+    def differs(self, kernel: Kernel) -> str:
+        """Return the reason for a disagreement of a grad kernel with dual numbers, or an empty text."""
+        of = self.of
+        made = Lowerings(of.made.kernel)
+        # The cached property is set, because this kernel is to be judged.
+        made.__dict__["lean"] = Lowered(kernel, before=of.made.lean.before)
+        plan = Plan((), only=("reverse", "dual"))
+        judged = list(compare(made, of.initial, of.scalars, of.seeds, plan))
+        return next((j.reason for j in judged if j.verdict == "disagree"), "")

@@ -1,0 +1,399 @@
+"""Run one case: a program on every executor, forward and reverse, judged within the error bounds of the reference.
+
+Forward, the standard is the interpreter on the kernel as written; reverse, the interpreter on the lean gradient. The
+other executors differ from the standard in text (the model's own rendering), in passes, in lowering, in machine or in
+method (dual numbers, JAX), so any single mistake shows. A trap must be a trap on every executor.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from ....backends.base import Backend, Draws, Options, Scalars, Sizes
+from ....backends.launching.launcher import Launcher
+from ....compiler.driver import Lowered
+from ....compiler.errors import NotDifferentiable
+from ....compiler.errors import Unsupported as UnsupportedError
+from ....compiler.ir.nodes import Kernel
+from ....reference.backend import ReferenceBackend
+from ....reference.launch import run
+from ....reference.traps import TRAPS, OutOfFuel
+from ...testing.compare import Verdict
+from ...testing.executors import CHECKED, PRECISE
+from ...testing.launch import GRAD
+from ...testing.outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
+from ..model import Program
+from ..peers import Peer
+from ..strategies import OPERATIONS
+from . import again, beside, derivatives, features, raw_stacks, related, taped
+from .ends import end, named, same_bits
+from .lowerings import Lowerings, combines, copies, kernel_of
+from .marks import difference, overlap
+from .plan import MASKED, Plan
+from .result import Features, Judged, Result
+from .standard import FUEL, Bounded, bounded, judge
+from .twins import TWINS
+from .widened import executors
+
+TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
+State = dict[str, np.ndarray]
+
+
+@dataclass
+class Panel:
+    """Hold the backends and peers by name, an interpreter and a runtime of one process."""
+
+    backends: Mapping[str, Backend]
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
+    tapes: taped.Bench = field(default_factory=taped.Bench)
+
+
+def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
+    """Return the verdicts of all comparisons of a plan; an exception becomes a verdict and is never raised."""
+    begin = time.process_time()
+    case = _Case(program, plan, panel)
+    try:
+        case.run()
+    except Exception as error:  # A mistake of the harness or an oracle counts as any other.
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        case.add("harness", type(error).__name__, "nothing", "disagree", f"{at.name}:{at.lineno}: {str(error)[:200]}")
+    return Result(tuple(case.judged), case.features(), time.process_time() - begin)
+
+
+@dataclass
+class _Case:
+    program: Program
+    plan: Plan
+    panel: Panel
+    judged: list[Judged] = field(default_factory=list)
+    lowerings: Lowerings | None = None
+    states: list[Bounded] = field(default_factory=list)
+    trips: int = 0
+    depth: int = 0
+    sizes: dict[int, Sizes] = field(default_factory=dict)
+    refusals: dict[int, tuple[Lowerings, Exception | None]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Make comparisons until one that later comparisons need is not available."""
+        self.judged += [*raw_stacks.compare(self.plan, self.panel.backends), *taped.compare(self.plan, self.panel)]
+        if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, taped.DIRECTION):
+            return
+        try:
+            kernel = self._kernel()
+        except Exception as error:
+            self._refused("load", "frontend", error, "unsupported")
+            return
+        self.lowerings = made = Lowerings(kernel, self.plan.check)
+        try:
+            assert made.plain
+        except Exception as error:
+            self._refused("forward", "plain", error, "unsupported")
+            return
+        final = self._forward()
+        if isinstance(final, Ok) and not self.plan.stops_before_reverse and self.lowerings.gradients:
+            self._reverse(self.lowerings)
+        if isinstance(final, Ok) and self.plan.relations:
+            self.judged += related.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
+        if self.plan.peers:
+            self.judged += beside.compare(self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)
+
+    def _kernel(self) -> Kernel:
+        """Return the kernel under test."""
+        self.initial, self.scalars = self.program.arrays(), self.program.scalars()
+        return kernel_of(self.program, self.plan)
+
+    def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
+        """Record a verdict."""
+        self.judged.append(Judged(direction, executor, reference, verdict, reason))
+
+    def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
+        """Record that the compiler refuses; an undeclared refusal is a mistake, because the program is valid."""
+        if isinstance(error, NotDifferentiable | UnsupportedError):
+            self.add(direction, executor, "the compiler", verdict, one_line(error))
+        else:
+            self.add(direction, executor, "the compiler", "disagree", named(error))
+
+    def features(self) -> Features:
+        """Return the features of the case."""
+        if self.lowerings is None:
+            return Features()
+        kernel = self.lowerings.kernel
+        nest, statements = features.loop_nest(kernel), features.statements(kernel)
+        return Features(nest, self.trips, self.depth, statements, features.tags(kernel))
+
+    # -- forward --------------------------------------------------------------------------------------------
+
+    def _forward(self) -> Outcome:
+        """Run the standard and compare other executors with it."""
+        assert self.lowerings is not None
+        plain = self.lowerings.plain.kernel
+        outcome = attempt(lambda: self._states(plain))
+        if isinstance(outcome, Trap) and outcome.kind not in TRAP_KINDS:
+            self.add("forward", "plain", "the language", "disagree", str(outcome))
+            return outcome
+        if isinstance(outcome, Trap) and outcome.kind == OutOfFuel.__name__:
+            self.add("forward", "plain", "the language", "undecided", f"more than {FUEL} statements")
+            return outcome
+        self._text_twin(outcome)
+        self._twins_forward(outcome)
+        if self.plan.forward or self.program.profile == OPERATIONS or not self._has_gradient(outcome):
+            if self.plan.wants("forward", "optimised"):
+                self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
+            self._backends_forward(outcome)
+        elif MASKED in self.plan.backends and combines(plain):
+            self._backends_forward(outcome, replace(self.plan, branching=False, masked=True))
+        return outcome
+
+    def _has_gradient(self, outcome: Outcome) -> bool:
+        """Return True if a grad kernel will run."""
+        assert self.lowerings is not None
+        return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
+
+    def _refusal(self, made: Lowerings) -> Exception | None:
+        """Return the reason why these launches have no gradient, or None."""
+        if id(made) not in self.refusals:
+            self.refusals[id(made)] = made, made.refusal or self._overlap(made, self.panel.reference)
+        return self.refusals[id(made)][1]
+
+    def _overlap(self, made: Lowerings, backend: Backend) -> Exception | None:
+        launches = [self._primals(k, made.lean) for k in range(self.plan.launches)]
+        return overlap(made.lean, backend, launches, self.scalars)
+
+    def _options(self, options: Options) -> Options:
+        return replace(options, effort=self.plan.effort)
+
+    def _backends_forward(self, outcome: Outcome, among: Plan | None = None) -> None:
+        """Compare backends with the standard; `among` is a plan that may choose other code than the case's plan."""
+        options, plan = self._options(PRECISE), among or self.plan
+        if not isinstance(outcome, Ok):  # Code with checks runs one iteration after the other.
+            options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
+        for name, backend in executors(self.panel.backends, plan).items():
+            if self.plan.wants("forward", name):
+                self._compare_forward(name, outcome, partial(self._launches, backend, options))
+
+    @property
+    def _precise(self) -> bool:
+        """Return True if bounds of states hold only for executors of this very kernel, which makes them tighter.
+
+        Looser bounds serve the judges of the gradient too, if all reals are f64 and no other executors run.
+        """
+        assert self.lowerings is not None
+        return self.plan.forward or not self.lowerings.is_wide
+
+    def _states(self, plain: Kernel) -> Arrays:
+        """Return the state after all launches, and keep the bounded state after each."""
+        state: Arrays = self.initial
+        errors: Arrays | None = None
+        for launch in range(self.plan.launches):
+            found = bounded(plain, state, self.scalars, Draws(0, launch), errors, self._precise)
+            self.states.append(found)
+            self.trips = max(self.trips, found.trips)
+            state, errors = found.arrays, found.errors
+        return state
+
+    def _launches(self, backend: Backend, options: Options) -> Arrays:
+        assert self.lowerings is not None
+        launcher = Launcher(self.lowerings.optimised, backend, options)
+        memory = _copies(self.initial)
+        for launch in range(self.plan.launches):
+            launcher.run(memory, self.scalars, Draws(0, launch))
+        return memory
+
+    def _text_twin(self, expected: Outcome) -> None:
+        """Compare the frontend's kernel with the model's own rendering, which must agree to the last bit."""
+        if not (self.plan.text and self.plan.wants("forward", "text")):
+            return
+        self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
+
+    def _other_text(self) -> Lowerings:
+        """Return the rendering that is not under test: the model's if the frontend's is, and the reverse."""
+        return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
+
+    def _twins_forward(self, expected: Outcome) -> None:
+        for name, twin in self._twins():
+            if self.plan.wants("forward", name):
+                self._same_bits(name, expected, partial(self._run_twin, Lowerings(kernel_of(twin, self.plan))))
+
+    def _twins(self) -> list[tuple[str, Program]]:
+        """Return the twins of the program by name."""
+        found = [(name, make(self.program)) for name, make in TWINS.items()] if self.plan.twins else []
+        return [(name, twin) for name, twin in found if twin is not None]
+
+    def _same_bits(self, name: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
+        found = attempt(execute)
+        if isinstance(expected, Ok) and isinstance(found, Ok):
+            differ = [n for n, a in expected.arrays.items() if not same_bits(a, found.arrays[n])]
+            verdict: Verdict = "disagree" if differ else "ok"
+            self.add("forward", name, "plain", verdict, f"{', '.join(differ)} differ" if differ else "")
+        else:
+            self._compare_ends(name, "plain", expected, found)
+
+    def _run_twin(self, twin: Lowerings) -> Arrays:
+        kernel = twin.plain.kernel
+        memory = self.program.arrays()
+        for launch in range(self.plan.launches):
+            run(kernel, memory, self.scalars, Sizes(), Draws(0, launch), fuel=FUEL)
+        return memory
+
+    def _compare_forward(self, executor: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
+        found = attempt(execute)
+        if isinstance(expected, Ok) and isinstance(found, Ok):
+            self._judge("forward", executor, "plain", self.states[-1], found)
+        else:
+            self._compare_ends(executor, "plain", expected, found)
+
+    def _compare_ends(self, executor: str, reference: str, expected: Outcome, found: Outcome) -> None:
+        """Compare two executions of which at least one did not run to its end."""
+        if isinstance(found, Unsupported):
+            self.add("forward", executor, reference, "unsupported", found.reason)
+        elif isinstance(expected, Trap) and isinstance(found, Trap) and expected.kind == found.kind:
+            self.add("forward", executor, reference, "trap", expected.kind)
+        else:
+            ends = (end(found), end(expected))
+            self.add("forward", executor, reference, "disagree", f"{ends[0]}; {reference}: {ends[1]}")
+
+    def _judge(self, direction: str, executor: str, reference: str, known: Bounded, found: Outcome) -> None:
+        made = judge(known, executor, found)
+        self.add(direction, executor, reference, made.verdict, made.reason)
+
+    # -- reverse --------------------------------------------------------------------------------------------
+
+    def _reverse(self, made: Lowerings) -> None:
+        refusal = self._refusal(made)
+        if made.refusal is None and made.lean.marking is not None and self.plan.wants("reverse", "marks"):
+            self._marks(made, refusal)
+        if refusal is not None:
+            self._refused("reverse", "lean", refusal, "refused")
+            return
+        if self.plan.wants("reverse", "types"):
+            self._types(made)
+        seeds = {name + GRAD: seed for name, seed in self.program.seeds().items() if name in made.gradients}
+        if self.plan.only is None or self.plan.only[1] not in derivatives.JUDGES:
+            self._within_bounds(made, seeds)
+        self.judged += derivatives.compare(
+            made, self.initial, self.scalars, seeds, self.plan, () if self._precise else self.states
+        )
+
+    def _marks(self, made: Lowerings, refusal: Exception | None) -> None:
+        """Compare the marks of every backend with those of the reference."""
+        for name in (name for name in self.panel.backends if name in self.plan.backends):
+            reason = difference(name, self._overlap(made, self.panel.backends[name]), refusal)
+            self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
+
+    def _types(self, made: Lowerings) -> None:
+        """Judge the types of the gradient, since bounds allow for narrower types and no other comparison shows them."""
+        reason = features.wrong_types(made.kernel, made.lean.kernel)
+        self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
+
+    def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
+        """Compare the lean gradient with itself on other executors, and with the gradients of other policies."""
+        lean = made.lean
+        outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
+        if not isinstance(outcome, Ok):
+            self.add("reverse", "lean", "the language", "disagree", end(outcome))
+            return
+        for name, execute in self._reverse_executors(made, seeds).items():
+            if self.plan.wants("reverse", name):
+                self._judge("reverse", name, "lean", self.gradient, attempt(execute))
+        if self.plan.classic and self.plan.wants("reverse", "classic"):
+            self._other_gradient("classic", made, made.classic, seeds)
+        policy = self.plan.policy or self.plan.of_arrays * made.has_local_arrays
+        if policy and self.plan.wants("reverse", "policy"):
+            self._other_gradient("policy", made, made.other(policy), seeds)
+        if self.plan.twins:
+            self._twins_reverse(made, seeds)
+        state = {**self._primals(0, lean), **seeds}
+        self.judged += again.compare(lean, state, self.scalars, self.panel.reference, self.plan)
+
+    def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
+        """Compare the gradients of twins: the other rendering, in which vectors are scalars, and those of TWINS."""
+        twins = [("text", self._other_text()), *((n, Lowerings(kernel_of(t, self.plan))) for n, t in self._twins())]
+        for name, twin in twins:
+            if not self.plan.wants("reverse", name) or set(twin.gradients) != set(made.gradients):
+                continue
+            refusal = self._refusal(twin)
+            if refusal is not None:
+                self._refused("reverse", name, refusal, "refused")
+            else:
+                self._other_gradient(name, made, twin.lean, seeds)
+
+    def _reverse_executors(self, made: Lowerings, seeds: Arrays) -> dict[str, Callable[[], Arrays]]:
+        found: dict[str, Callable[[], Arrays]] = {"counted": lambda: self._counted(made.lean, seeds)}
+        wanted = executors(self.panel.backends, self.plan).items() if self.plan.reverse else ()
+        return found | {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted}
+
+    def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
+        own = self.plan.counts or bool(self.gradient.poisoned)  # A poisoned run may have other sizes.
+        if own or lean.counting is None or self.plan.only is not None:
+            return self._pull(lean, Launcher(lean, backend, self._options(PRECISE)).run, seeds)
+        executable = backend.compile(lean.kernel, self._options(PRECISE))
+        return self._pull(lean, lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
+
+    def _counted(self, lean: Lowered, seeds: Arrays) -> Arrays:
+        """Return the lean gradient with the adstack sizes that the counting kernel gives."""
+        launcher = Launcher(lean, self.panel.reference, CHECKED)
+
+        def launch(memory: State, scalars: Scalars, draws: Draws) -> None:
+            launcher.run(memory, scalars, draws)
+            self.sizes[draws.launch] = features.sizes_of(launcher)
+
+        found = self._pull(lean, launch, seeds)
+        self.depth = max((max(s.capacities.values(), default=0) for s in self.sizes.values()), default=0)
+        return found
+
+    def _other_gradient(self, name: str, made: Lowerings, other: Lowered, seeds: Arrays) -> None:
+        """Compare another gradient kernel, which rounds differently, with both distances from the exact gradient."""
+        self._keep_gradient(made.lean, seeds, precise=False)
+        found: list[Bounded] = []
+
+        def pull() -> Arrays:
+            found.append(self._bounded_gradient(other, seeds, precise=False))
+            return found[0].arrays
+
+        outcome = attempt(pull)
+        others = found[0].errors if found else None
+        if found and found[0].poisoned:
+            self.add("reverse", name, "lean", "poisoned", found[0].poisoned)
+        else:
+            made_of = judge(self.gradient, name, outcome, others)
+            self.add("reverse", name, "lean", made_of.verdict, made_of.reason)
+
+    def _keep_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Arrays:
+        self.gradient = self._bounded_gradient(lowered, seeds, precise)
+        return self.gradient.arrays
+
+    def _bounded_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Bounded:
+        """Return the adjoints of the initial content through all launches; other arrays are of the first launch."""
+        adjoints: Arrays = seeds
+        errors: Arrays | None = None
+        for launch in reversed(range(self.plan.launches)):
+            memory = {**self._primals(launch, lowered), **adjoints}
+            found = bounded(lowered.kernel, memory, self.scalars, Draws(0, launch), errors, precise)
+            adjoints = {name: found.arrays[name] for name in seeds}
+            errors = {name: found.errors[name] for name in seeds}
+        return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
+
+    def _pull(self, lowered: Lowered, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays) -> Arrays:
+        """Return the adjoints of the initial content by the gradients of all launches, last to first."""
+        adjoints: Arrays = seeds
+        for launch in reversed(range(self.plan.launches)):
+            memory = _copies({**self._primals(launch, lowered), **adjoints})
+            launch_on(memory, self.scalars, Draws(0, launch))
+            adjoints = {name: memory[name] for name in seeds}
+        return adjoints
+
+    def _primals(self, launch: int, lowered: Lowered) -> Arrays:
+        """Return the state that a launch left, and the part of the earlier state that the gradient reads."""
+        before = self.states[launch - 1].arrays if launch else self.initial
+        return {**self.states[launch].arrays, **copies(lowered, before)}
+
+
+def _copies(arrays: Arrays) -> State:
+    return {name: array.copy() for name, array in arrays.items()}

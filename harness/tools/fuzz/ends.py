@@ -1,0 +1,31 @@
+"""Describe how executions ended, and compare arrays bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....compiler.errors import LocatedError
+from ...testing.outcome import Ok, Outcome, Trap, one_line
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return True if two arrays are equal to the last bit, where every NaN equals every other."""
+    if a.dtype.kind == "f":
+        same = np.array_equal(a, b, equal_nan=True)
+        return same and bool(np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))
+    return bool(np.array_equal(a, b))
+
+
+def end(outcome: Outcome) -> str:
+    """Return a description of the end of an execution."""
+    if isinstance(outcome, Ok):
+        return "ran to its end"
+    if isinstance(outcome, Trap):
+        return f"ended with {outcome.kind}: {outcome.message.splitlines()[0] if outcome.message else ''}"
+    return f"{type(outcome).__name__.lower()}: {outcome.reason}"
+
+
+def named(error: BaseException) -> str:
+    """Return an error with its class in one line."""
+    text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
+    return f"{type(error).__name__}: {text}"

@@ -1,0 +1,138 @@
+"""This module makes all lowerings of the kernel of a case, each once.
+
+Invariant: `plain` is the kernel as written, only split into tasks, so it shares no pass with `optimised`. The classic
+gradient starts from the same kernel as the lean gradient and is not tidied, so it shares neither its plan nor later
+passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ....compiler.ad.driver import reverse_taped
+from ....compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
+from ....compiler.ir.nodes import Atomic, Kernel, LocalArray
+from ....compiler.ir.types import f64
+from ....compiler.ir.walk import results, walk_kernel
+from ....compiler.passes.widen import widen
+from ...testing.executors import lower_plainly
+from ...testing.launch import with_gradient
+from ...testing.outcome import Arrays
+from ..model import Program, load, render_ir
+from .plan import Plan
+
+COMBINED = frozenset({"min", "max", "bit_and", "bit_or", "bit_xor", "mul"})
+"""Updates that masked code makes once for all lanes, and whose neutral element is not zero or is rarely tried."""
+LAST_BEFORE_REVERSE = "number_loops"
+"""The pass whose result both lowerings of the gradient start from."""
+
+
+def kernel_of(program: Program, plan: Plan) -> Kernel:
+    """Return the kernel that a plan tests: the frontend's, or the model's own rendering."""
+    return load(program)[0] if plan.traced else render_ir(program, plan.in_memory)
+
+
+def copies(lowered: Lowered, before: Arrays) -> Arrays:
+    """Return the arrays that a grad kernel reads from the state before the launch."""
+    return {copy: before[array] for copy, array in lowered.before.items()}
+
+
+def combines(kernel: Kernel) -> bool:
+    """Return True if lanes without an iteration could spoil an extreme, a product or a combination of bits."""
+    return any(isinstance(stmt, Atomic) and stmt.op in COMBINED for stmt in walk_kernel(kernel))
+
+
+@dataclass
+class Lowerings:
+    """Hold the lowerings of one kernel of stage source; each attribute raises any error of the compiler.
+
+    Attributes:
+        check: True to verify the IR after every pass.
+    """
+
+    kernel: Kernel
+    check: bool = False
+    _prepared: dict[str, Kernel] = field(default_factory=dict)
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """Return the names of the arrays with an adjoint."""
+        return with_gradient(self.kernel)
+
+    @cached_property
+    def has_local_arrays(self) -> bool:
+        """Return True if the lean gradient uses local arrays."""
+        return any(isinstance(stmt, LocalArray) for stmt in walk_kernel(self.lean.kernel))
+
+    @cached_property
+    def plain(self) -> Lowered:
+        """Return the forward kernel, only split into tasks."""
+        return lower_plainly(self.kernel)
+
+    @cached_property
+    def optimised(self) -> Lowered:
+        """Return the forward kernel that backends run."""
+        return prepare_forward(self.kernel, check=self.check)
+
+    @cached_property
+    def lean(self) -> Lowered:
+        """Return the grad kernel that backends run."""
+        return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True, stated=True)
+
+    @cached_property
+    def refusal(self) -> Exception | None:
+        """Return the error that making the lean gradient raises, or None; `marks` gives refusals of launches."""
+        try:
+            assert self.lean
+        except Exception as error:
+            return error
+        return None
+
+    @cached_property
+    def classic(self) -> Lowered:
+        """Return the grad kernel that keeps all required values on adstacks."""
+        return self.other("classic")
+
+    def other(self, policy: str) -> Lowered:
+        """Return the grad kernel of another policy, whose adstacks grow as they need."""
+        # Making the lean gradient leaves the kernel that every policy starts from.
+        assert self.lean
+        grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], policy)
+        return Lowered(grad, before=before)
+
+    @cached_property
+    def wide_kernel(self) -> Kernel:
+        """Return the kernel itself in double precision."""
+        return widen(self.kernel)
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Return True if all reals are in double precision already, so that the lowerings are judged unchanged."""
+        types = {v.type for stmt in walk_kernel(self.kernel) for v in results(stmt)}
+        types |= {t.dtype for t in self.kernel.array_types().values()}
+        return all(t == f64 for t in types if t.is_real)
+
+    @cached_property
+    def wide_plain(self) -> Kernel:
+        """Return `plain` in double precision.
+
+        Raises:
+            Unsupported: The kernel reads the bits of reals.
+        """
+        return self.plain.kernel if self.is_wide else widen(self.plain.kernel)
+
+    @cached_property
+    def wide_lean(self) -> Kernel:
+        """Return the lean grad kernel in double precision."""
+        return self.lean.kernel if self.is_wide else widen(self.lean.kernel)
+
+    @cached_property
+    def wide_tangent(self) -> Kernel:
+        """Return the kernel with tangents of all arrays that have a gradient, in double precision.
+
+        Raises:
+            NotDifferentiable: The kernel has no tangent kernel.
+        """
+        made = prepare_tangent(self.kernel, self.gradients, check=self.check).kernel
+        return made if self.is_wide else widen(made)

@@ -1,0 +1,54 @@
+"""Check the marks of a case: gradients for which only a launch tells whether they are right.
+
+If marks find nothing, the gradient must be right and is judged as any other. If marks find iterations that touch the
+same element, the gradient counts as refused. Every backend must find the same. The message names the first iterations
+and elements; a backend that runs iterations at once may choose which these are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ....backends.base import Backend, Draws, Scalars
+from ....backends.launching.launcher import Launcher
+from ....compiler.driver import Lowered
+from ....compiler.errors import NotDifferentiable
+from ...testing.executors import CHECKED
+from ...testing.outcome import Arrays, one_line
+
+_NUMBERS = r"\(?-?\d+(?:, -?\d+)*,?\)?"
+_NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and {_NUMBERS}|(?<=\w\[){_NUMBERS}(?=\])")
+"""The iterations and the element that a message names."""
+
+
+def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars: Scalars) -> NotDifferentiable | None:
+    """Return the refusal that marks of these launches give for a gradient, or None.
+
+    Args:
+        lean: The lowering of the gradient.
+        backend: The backend that runs the marking kernel.
+        launches: Content of the arrays after each launch.
+        scalars: Arguments of the launches.
+    """
+    if lean.marking is None:
+        return None
+    launcher = Launcher(lean, backend, CHECKED)
+    try:
+        for number, memory in enumerate(launches):
+            launcher.verify(memory, scalars, Draws(0, number))
+    except NotDifferentiable as found:
+        return found
+    return None
+
+
+def difference(name: str, found: Exception | None, expected: Exception | None) -> str:
+    """Return the difference between the refusals of a backend and of the reference in one line, or an empty text.
+
+    Args:
+        name: Name of the backend.
+        found: The refusal of the backend, or None.
+        expected: The refusal of the reference, or None.
+    """
+    ours, theirs = (one_line(e) if e else "no iterations meet" for e in (found, expected))
+    return "" if _NAMED.sub("", ours) == _NAMED.sub("", theirs) else f"{name}: {ours}; the reference: {theirs}"

@@ -1,0 +1,80 @@
+"""Run raw adstack kernels: reads of empty adstacks and pushes without room, which no gradient contains.
+
+A user's program never does this, and yet a generator of code can get it wrong: a read below the bottom of an adstack
+gives 0 and leaves neighboring memory alone, and only one thread writes an error record. The kernel is a function of the
+plan, so it stays the same while the program of the case is reduced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ....backends.base import Backend, Draws, Options
+from ....backends.launching.launcher import Launcher
+from ....compiler.driver import Lowered
+from ....compiler.errors import Unsupported as UnsupportedError
+from ....compiler.ir.nodes import Kernel
+from ....compiler.sizing.count import count_stacks
+from ...testing.outcome import Arrays, Outcome, Trap, Unsupported, attempt
+from ..strategies import sample_adstacks
+from ..strategies.adstacks import EMPTY, OVERFLOW, read_as_zero
+from ..strategies.raw import KernelCase
+from .ends import end
+from .plan import Plan
+from .result import Judged
+from .standard import bounded, judge
+from .widened import executors
+
+DIRECTION = "stacks"
+_NUMBERS = re.compile(r"it holds (\d+) values and a push made it (\d+)")
+
+
+def compare(plan: Plan, backends: Mapping[str, Backend]) -> Iterator[Judged]:
+    """Yield the verdicts on the kernel of the plan, if there is one, for every backend of the case."""
+    if not plan.stacks:
+        return
+    case = sample_adstacks(plan.stacks)
+    options = Options(effort=plan.effort)
+    for name, backend in executors(backends, plan).items():
+        if plan.wants(DIRECTION, name):
+            yield _judged(name, case, attempt(lambda b=backend: _launched(case, b, options)))  # type: ignore[misc]
+
+
+def _launched(case: KernelCase, backend: Backend, options: Options) -> Arrays:
+    memory = case.memory()
+    try:
+        # Depths may depend on the content of an adstack, which no counting kernel can know.
+        counting = count_stacks(case.kernel)
+    except UnsupportedError:
+        counting = None
+    Launcher(Lowered(case.kernel, counting), backend, options).run(memory, {}, Draws())
+    return memory
+
+
+def _judged(name: str, case: KernelCase, found: Outcome) -> Judged:
+    if isinstance(found, Unsupported):
+        return Judged(DIRECTION, name, "the language", "unsupported", found.reason)
+    if case.trap == OVERFLOW:
+        reason = _misreported(found)
+        return Judged(DIRECTION, name, "the language", "disagree" if reason else "ok", reason)
+    made = judge(bounded(_released(case), case.arrays, {}, Draws()), name, found)
+    return Judged(DIRECTION, name, "the language", made.verdict, made.reason)
+
+
+def _released(case: KernelCase) -> Kernel:
+    """Return the kernel with its meaning without checks, because the reference would trap."""
+    return read_as_zero(case.kernel) if case.trap == EMPTY else case.kernel
+
+
+def _misreported(found: Outcome) -> str:
+    """Return the mistake in the report of an overflow, or an empty text.
+
+    A push finds an adstack exactly full, so the two numbers of a report differ by 1.
+    """
+    if not isinstance(found, Trap) or found.kind != OVERFLOW:
+        return f"{end(found)}; the language: {OVERFLOW}"
+    numbers = _NUMBERS.search(found.message)
+    if numbers and int(numbers[2]) != int(numbers[1]) + 1:
+        return f"numbers of two threads in one report: {numbers[0]}"
+    return ""

@@ -1,0 +1,132 @@
+"""Count the results of a fuzzer run: outcomes of its cases, their speed, and the features of their programs."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ...testing.compare import Verdict
+from ..model import Program
+from .plan import Plan
+from .result import DECIDED, OUTCOMES, Judged, Outcome, Result
+
+BUCKETS = (0, 1, 2, 4, 8, 16, 32)
+"""Least number of trips of each row of the histogram."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Represent a program on which executors disagree, or that killed its process.
+
+    Attributes:
+        crash: How the process died, or empty.
+        seed: Seed of the case; with `candidate` it gives the same case again, see `guide`.
+    """
+
+    program: Program
+    plan: Plan
+    judged: tuple[Judged, ...] = ()
+    crash: str = ""
+    seed: int | None = None
+    candidate: int | None = None
+
+    @property
+    def case(self) -> str:
+        """Return the name of the case."""
+        return f"seed {self.seed}" + ("" if self.candidate is None else f", candidate {self.candidate}")
+
+    @property
+    def title(self) -> str:
+        """Return the finding in one line."""
+        if self.crash:
+            return f"crash: {self.crash}"
+        return str(next((j for j in self.judged if j.verdict == "disagree"), "no disagreement"))
+
+
+@dataclass
+class Statistics:
+    """Hold the counters of a run.
+
+    Attributes:
+        outcomes: Number of cases by outcome.
+        comparisons: Number of verdicts by direction and executor.
+        features: Number of verdicts by feature, direction and executor.
+        by_trips: Numbers of cases and of decided cases by bucket.
+        milliseconds: Processor time of each case.
+        interrupted: True if the user ended the run before its time.
+    """
+
+    seed: int = 0
+    cases: int = 0
+    retried: int = 0
+    crashes: int = 0
+    stacked: int = 0
+    nested: int = 0
+    differentiated: int = 0
+    by_oracle: int = 0
+    elapsed: float = 0.0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    comparisons: Counter[tuple[str, str, Verdict]] = field(default_factory=Counter)
+    features: Counter[tuple[str, str, str, Verdict]] = field(default_factory=Counter)
+    by_trips: dict[int, list[int]] = field(default_factory=lambda: {b: [0, 0] for b in BUCKETS})
+    milliseconds: list[float] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    interrupted: bool = False
+
+    def add(self, result: Result) -> None:
+        """Count a case."""
+        self.cases += 1
+        self.retried += result.retried
+        self.stacked += result.features.depth > 0
+        self.nested += result.features.nest >= 2
+        self.differentiated += result.differentiated
+        self.by_oracle += result.has_oracle
+        self.outcomes[result.outcome] += 1
+        self.milliseconds.append(1e3 * result.seconds)
+        row = self.by_trips[max(b for b in BUCKETS if b <= result.features.trips)]
+        row[0] += 1
+        row[1] += result.outcome in DECIDED
+        for judged in result.judged:
+            key = judged.direction, judged.executor, judged.verdict
+            self.comparisons[key] += 1
+            self.features.update((tag, *key) for tag in result.features.tags)
+
+    @property
+    def rate(self) -> float:
+        """Return the number of cases per second."""
+        return self.cases / self.elapsed if self.elapsed else 0.0
+
+    @property
+    def median(self) -> float:
+        """Return the median processor time of a case in milliseconds."""
+        return statistics.median(self.milliseconds) if self.milliseconds else 0.0
+
+    @property
+    def open_share(self) -> float:
+        """Return the share of cases that decided nothing."""
+        return sum(self.outcomes[o] for o in OUTCOMES if o not in DECIDED) / self.cases if self.cases else 0.0
+
+    def line(self) -> str:
+        """Return the text of a status line."""
+        counted = ", ".join(f"{self.outcomes[o]} {o}" for o in OUTCOMES if self.outcomes[o])
+        return f"{self.cases} cases, {self.rate:.1f}/s: {counted or 'none yet'}; {self.crashes} crashes"
+
+    def table(self) -> list[tuple[str, str]]:
+        """Return the rows that a run prints at its end, each a label and a value."""
+        share = lambda n: f"{n / self.cases:.0%}" if self.cases else "-"  # noqa: E731
+        rows = [("seed", str(self.seed)), ("cases", f"{self.cases} in {self.elapsed:.1f} s, {self.rate:.1f}/s")]
+        rows += [(f"  {o}", f"{self.outcomes[o]} ({share(self.outcomes[o])})") for o in OUTCOMES if self.outcomes[o]]
+        rows += [
+            ("decided nothing", f"{self.open_share:.1%}"),
+            ("retried in f64", str(self.retried)),
+            ("crashes", str(self.crashes)),
+            ("median case", f"{self.median:.1f} ms of processor time"),
+            ("gradients judged by an oracle", f"{self.by_oracle} of {self.differentiated}"),
+            ("adstacks in use", share(self.stacked)),
+            ("loops nested", share(self.nested)),
+        ]
+        for low, (cases, decided) in self.by_trips.items():
+            if cases:
+                rows.append((f"{low} trips or more", f"{decided} of {cases} decided"))
+        return rows

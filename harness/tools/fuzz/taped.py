@@ -1,0 +1,39 @@
+"""Run programs of several launches under tapes as a part of a case, see `harness.tools.tapes`.
+
+The programs are a function of the plan, so they stay the same while the program of the case is reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ...testing.outcome import one_line
+from ..tapes.run import Bench
+from .plan import Plan
+from .result import Judged
+
+DIRECTION = "tapes"
+ARCHES = ("cpu", "vulkan")
+"""Backends that run these programs; the reference runs them if none of these is among the case's backends."""
+
+
+class HasBench(Protocol):
+    """Hold a runtime that runs programs under tapes."""
+
+    @property
+    def tapes(self) -> Bench:
+        """Return the runtime."""
+
+
+def compare(plan: Plan, panel: HasBench) -> Iterator[Judged]:
+    """Yield the verdict on the programs of the plan, if there are any, on the first backend that can run them."""
+    if not plan.tapes:
+        return
+    arch = next((name for name in plan.backends if name in ARCHES), "reference")
+    if plan.wants(DIRECTION, arch):
+        try:
+            wrong = panel.tapes.check(plan.tapes, arch)
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {one_line(error)}"
+        yield Judged(DIRECTION, arch, "dual numbers", "disagree" if wrong else "ok", wrong[:400])

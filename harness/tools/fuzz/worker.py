@@ -1,0 +1,211 @@
+"""Run cases in a process of its own, so that a case that crashes or hangs stops nothing but itself."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ....backends import disk_cache
+from ...testing.executors import backend_named
+from ..apart import starting
+from ..model import Program
+from ..mutants import MUTANTS
+from ..peers import Peer
+from ..strategies import sample as draw
+from .case import Panel, run_case
+from .guide import Choice, Reached, Sampler, choose
+from .plan import BACKENDS, Plan, plan_for
+from .result import Result
+from .retry import settle
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Hold what a worker needs to run cases.
+
+    Attributes:
+        backends: Names of backends that can run on this machine.
+        sample: Function from a seed to a program, of a module that the worker can import.
+        mutant: Name of a mistake to plant in the worker's compiler, or empty.
+        peers: Names of installed peers.
+        thorough: See `plan_for`.
+        candidate: Number of the candidate of every case; None lets `guide` choose.
+    """
+
+    backends: tuple[str, ...] = BACKENDS
+    sample: Sampler = draw
+    mutant: str = ""
+    peers: tuple[str, ...] = ()
+    thorough: bool = False
+    candidate: int | None = None
+
+    def choose(self, seed: int, reached: Reached) -> Choice:
+        """Return the program of the case with this seed, in a track that has reached these properties."""
+        return choose(self.sample, seed, reached, self.candidate)
+
+    def plan(self, seed: int) -> Plan:
+        """Return the plan of the case with this seed."""
+        return plan_for(seed, self.backends, self.peers, self.thorough)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Represent a case to run: a seed with what its track has reached, or a program with its plan."""
+
+    seed: int = 0
+    program: Program | None = None
+    plan: Plan = Plan()
+    reached: Mapping[str, int] = field(default_factory=dict)
+
+
+class Runner:
+    """Run jobs in this process."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        # Programs never repeat, and code with a planted mistake must not be found in a later run.
+        disk_cache.choose(enabled=False)
+        peers = {name: Peer(name) for name in setup.peers}
+        self.panel = Panel({name: backend_named(name) for name in setup.backends}, peers)
+
+    def run(self, job: Job) -> Result:
+        """Return the result of a job; a case that lacks digits to decide runs again in double precision."""
+        if job.program is not None:
+            return run_case(job.program, job.plan, self.panel)
+        chosen = self.setup.choose(job.seed, job.reached)
+        return replace(settle(chosen.program, self.setup.plan(job.seed), self.panel), shapes=chosen.shapes)
+
+
+def _serve(connection: Connection, setup: Setup) -> None:
+    """Answer jobs in a worker process until the other end of the connection is closed.
+
+    Nothing is cached on disk: no program comes twice, and a planted mistake must not find code that was compiled
+    without it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
+    os.environ["STACKGRAD_CACHE"] = "0"
+    runner = Runner(setup)
+    with MUTANTS[setup.mutant].planted() if setup.mutant else nullcontext():
+        connection.send(READY)
+        while True:
+            try:
+                job = connection.recv()
+            except EOFError:
+                return
+            connection.send(runner.run(job))
+
+
+READY = "ready"
+"""Message of a new process after it has imported everything."""
+
+START = 120.0
+"""Seconds that a new process may take until it is ready."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Represent a job without a result.
+
+    Attributes:
+        reason: How its process ended, or that it hung.
+    """
+
+    job: Job
+    reason: str
+
+
+Execute = Callable[[Job], Result | Crash]
+"""A function that runs a job, in this process or in another process if the job may crash."""
+
+
+class Worker:
+    """Run jobs in another process, which is started again when it dies.
+
+    A job counts as hung after `limit` seconds.
+    """
+
+    def __init__(self, setup: Setup, limit: float) -> None:
+        self.setup = setup
+        self.limit = limit
+        self.job: Job | None = None
+        self._since = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
+        # The current folder may belong to an untrusted author, whose modules must not be imported.
+        with starting():
+            self._process.start()
+        other.close()
+        self._ready = False
+
+    def give(self, job: Job) -> None:
+        """Start a job on an idle worker."""
+        assert self.job is None
+        self.job, self._since = job, time.monotonic()
+        self.connection.send(job)
+
+    def poll(self) -> Result | Crash | None:
+        """Return the result of the job, or None if it is still running."""
+        assert self.job is not None
+        try:
+            if self.connection.poll():
+                return self._received(self.connection.recv())
+        except (EOFError, OSError):
+            # The case is not at fault, and the next process would not start either.
+            if not self._ready:
+                raise RuntimeError(f"a process for cases cannot start: {self._ending()}") from None
+            return self._crashed(f"the process died: {self._ending()}")
+        if time.monotonic() - self._since > (self.limit if self._ready else START):
+            return self._crashed(f"no answer within {self.limit:.0f} s")
+        return None
+
+    def _received(self, found: Any) -> Result | None:
+        """Return a result, or None for the message that the process is ready, which starts the clock of the job."""
+        if found == READY:
+            self._ready, self._since = True, time.monotonic()
+            return None
+        self.job = None
+        result: Result = found
+        return result
+
+    def run(self, job: Job) -> Result | Crash:
+        """Run a job from start to end and return its result."""
+        self.give(job)
+        while (found := self.poll()) is None:
+            self.connection.poll(0.2)
+        return found
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        self.connection.close()
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+
+    def _ending(self) -> str:
+        self._process.join(5.0)
+        code = self._process.exitcode
+        return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+
+    def _crashed(self, reason: str) -> Crash:
+        job, self.job = self.job, None
+        assert job is not None
+        self.close()
+        self._start()
+        return Crash(job, reason)

@@ -1,0 +1,32 @@
+"""Render a program as IR of stage `source`, with the tables of all lowering modules."""
+
+from __future__ import annotations
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.types import ArrayType, i32
+
+# Imported to fill the tables.
+from . import lower_calls, lower_expressions, lower_functions, lower_statements, lower_structs, lower_vectors  # noqa: F401
+from . import nodes as m
+from .lowering import Lowerer
+
+
+def render_ir(program: m.Program, in_memory: bool = False) -> Kernel:
+    """Return the kernel of stage `source` that the program means.
+
+    The arrays and arguments of the kernel have the names of the program.
+
+    Args:
+        program: The program to lower.
+        in_memory: If True, vectors declared inside loops are local arrays.
+    """
+    t = Lowerer(program, in_memory)
+    t.run(program.kernel.body)
+    t.flush()
+    params = [n.Param(name, p.dtype) for p in program.arguments if p.dtype for name in p.entries]
+    params += [n.Param(f"{v.name}.{part}", i32) for f in program.fields for v in f.views for part in ("offset", "size")]
+    params += [n.Param(f.name, ArrayType(f.dtype, len(f.storage), f.grad)) for f in program.fields]
+    if program.kernel.result is not None:
+        params.append(n.Param(m.RESULT, ArrayType(program.kernel.result, 0, False)))
+    return Kernel(program.kernel.name, tuple(params), tuple(t.tasks))

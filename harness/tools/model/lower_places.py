@@ -1,0 +1,291 @@
+"""Lower places that programs assign: scalar locals, elements of arrays, entries chosen by an index, trees of places."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ....compiler.ir.nodes import Value
+from ....compiler.ir.texts import EXTENT, INDEX
+from ....compiler.ir.types import i32
+from . import nodes as m
+from .lowering import Cell, Local, Lowerer, Operand
+from .tensors import Bundle, Tensor
+
+SWIZZLES = ("xyzw", "rgba", "stpq")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Represent an element of an array of scalars."""
+
+    array: str
+    indices: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Represent the one of several places that an index selects at launch."""
+
+    places: tuple[Local | Cell, ...]
+    index: Value
+
+
+Memory = Local | Cell | Spot | Chosen | Tensor | Bundle
+
+
+def memory(t: Lowerer, node: m.Expr) -> Memory:
+    """Return the place that an expression of the program means, and emit its indices."""
+    if isinstance(node, m.Name):
+        return t.find(node.name)  # type: ignore[no-any-return]
+    if isinstance(node, m.Element):
+        return element(t, node)
+    assert isinstance(node, (m.Part, m.Swizzle, m.Slice, m.Member))
+    base = memory(t, node.base)
+    if isinstance(node, m.Member):
+        assert isinstance(base, Bundle)
+        return base.items[node.name]  # type: ignore[no-any-return]
+    assert isinstance(base, Tensor)
+    if not isinstance(node, m.Part):
+        # The result is a tensor of places, which the return type does not say.
+        return picked(base, positions(node, base.shape))  # type: ignore[return-value]
+    if isinstance(node.base, (m.Element, m.Member)) and in_array(base):
+        # The base of a part of an element has constant indices for its first entry; the indices of the part replace
+        # them.
+        first: Spot = base.items[0]
+        return Spot(first.array, first.indices[: -len(base.shape)] + t.indices(node.indices))
+    at = position(t, node.indices, base.shape)
+    return base.items[at] if isinstance(at, int) else Chosen(base.items, at)
+
+
+# ---- arrays -------------------------------------------------------------------------------------------------------
+
+
+def element(t: Lowerer, node: m.Element) -> Memory:
+    """Return the place of an element of a field or view.
+
+    The indices of a field begin at its offset; those of a view are moved by the argument that holds its first element.
+    """
+    field, indices = _array(t, node.field), t.indices(node.indices)
+    if node.field in t.views:
+        inside = (within(t, k, extent_of(t, node.field, 0)) for k in indices)
+        indices = tuple(_moved(t, "add", k, t.builder.arg(f"{node.field}.offset", i32)) for k in inside)
+    elif field.offset:
+        firsts = (t.builder.const(first, i32) for first in field.offset)
+        indices = tuple(_moved(t, "sub", k, first) for k, first in zip(indices, firsts, strict=True))
+    if field.struct:
+        return _structs(t, t.program.struct(field.struct), field.owner, indices)
+    return _spots(t, field, indices)
+
+
+def _array(t: Lowerer, name: str) -> m.Field:
+    """Return the array behind a name of the program; for a field of structs, the array of one member."""
+    return t.views[name][0] if name in t.views else t.roots[name]
+
+
+def _moved(t: Lowerer, op: str, index: Value, by: Value) -> Value:
+    return t.builder.op(op, index, t.builder.cast(by, index.type))
+
+
+def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ...]) -> Bundle:
+    """Return an element of a field of structs, which has one place in the array of each member."""
+    items: dict[str, Memory] = {}
+    for p in kind.members:
+        inner = f"{name}.{p.name}"
+        items[p.name] = (
+            _structs(t, t.program.struct(p.struct), inner, indices) if p.struct else _spots(t, t.fields[inner], indices)
+        )
+    return Bundle(kind.name, items)
+
+
+def _spots(t: Lowerer, field: m.Field, indices: tuple[Value, ...]) -> Spot | Tensor:
+    """Return the place of an element of an array; for an array of vectors, a tensor of the places of its entries."""
+    if not field.element:
+        return Spot(field.name, indices)
+    width = field.element[-1]
+    places = [(k,) if len(field.element) == 1 else divmod(k, width) for k in range(math.prod(field.element))]
+    return Tensor(field.element, tuple(Spot(field.name, indices + _constants(t, at)) for at in places))
+
+
+def _constants(t: Lowerer, numbers: tuple[int, ...]) -> tuple[Value, ...]:
+    return tuple(t.builder.const(k, i32) for k in numbers)
+
+
+def extent_of(t: Lowerer, name: str, axis: int) -> Value:
+    """Return the extent of an axis of a field or view."""
+    if name in t.views:
+        return t.builder.arg(f"{name}.size", i32)
+    return t.builder.shape(t.roots[name].name, axis)
+
+
+def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
+    """Return the first index and the end of each axis of a field or view."""
+    if name in t.views:
+        return [(t.builder.const(0, i32), extent_of(t, name, 0))]
+    field = t.roots[name]
+    firsts = field.offset or (0,) * len(field.shape)
+    return [(t.builder.const(k, i32), _end(t, name, axis, k)) for axis, k in enumerate(firsts)]
+
+
+def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
+    """Return the end of an axis whose first index is `first`."""
+    extent = extent_of(t, name, axis)
+    return extent if first == 0 else t.builder.op("add", extent, t.builder.const(first, i32))
+
+
+# ---- parts --------------------------------------------------------------------------------------------------------
+
+
+def positions(node: m.Swizzle | m.Slice, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the positions of the entries of a vector that letters or a slice mean."""
+    if isinstance(node, m.Slice):
+        return tuple(range(shape[0])[node.begin : node.end : node.step])
+    alphabet = next(s for s in SWIZZLES if node.letters[0] in s)
+    return tuple(alphabet.index(letter) for letter in node.letters)
+
+
+def picked(base: Tensor, at: tuple[int, ...]) -> Memory | Operand:
+    """Return the entries of a vector at the given positions: a single entry, or again a vector."""
+    found = tuple(base.items[k] for k in at)
+    return found[0] if len(found) == 1 else Tensor((len(found),), found)
+
+
+def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) -> int | Value:
+    """Return the position of an entry in row-major order, as a number if all indices are numbers."""
+    found = [t.expr(i) for i in indices]
+    # An index that is a number of the text selects the entry at once.
+    if not any(isinstance(i, Value) for i in found):
+        return found[0] if len(shape) == 1 else found[0] * shape[1] + found[1]  # type: ignore[operator, return-value]
+    if len(shape) == 1:
+        return within(t, t.index(found[0]), t.builder.const(shape[0], i32))
+    b = t.builder
+    row, column = (
+        within(t, i, b.const(extent, i32)) if isinstance(i, Value) else b.const(i, i32)  # type: ignore[arg-type]
+        for i, extent in zip((t.value(i, i32) if isinstance(i, Value) else i for i in found), shape, strict=True)
+    )
+    return b.op("add", b.op("mul", row, b.const(shape[1], i32)), column)
+
+
+def within(t: Lowerer, index: Value, extent: Value) -> Value:
+    """Emit an index that ends the launch unless it is from 0 to `extent` - 1. Return its value."""
+    return t.builder.within(index, extent, f"index {INDEX} is outside 0 to {EXTENT}")
+
+
+def chosen(t: Lowerer, items: tuple[Operand, ...], index: int | Value) -> Operand:
+    """Return items[index], selected by branches if the index is known only at launch."""
+    if isinstance(index, int):
+        return items[index]
+    b = t.builder
+    first = t.value(items[0])
+    found = b.local(t.unique("entry"), first.type, first)
+    for k, item in enumerate(items[1:], 1):
+        with b.block() as body:
+            b.set(found, t.value(item, first.type))
+        b.if_(b.op("cmp_eq", index, b.const(k, index.type)), body)
+    return b.get(found, first.type)
+
+
+# ---- reading and writing ------------------------------------------------------------------------------------------
+
+
+def read(t: Lowerer, place: Memory) -> Operand:
+    """Emit a read of a place and return its content."""
+    if isinstance(place, Tensor):
+        return Tensor(place.shape, tuple(read(t, item) for item in place.items))
+    if isinstance(place, Bundle):
+        return Bundle(place.struct, {name: read(t, item) for name, item in place.items.items()})
+    if isinstance(place, Spot):
+        return t.builder.load(place.array, place.indices, t.fields[place.array].dtype)
+    if isinstance(place, Local):
+        return t.builder.get(place.var, place.dtype)
+    if isinstance(place, Cell):
+        return place.read(t.builder)
+    array = _whole_array(place)
+    if array is not None:
+        return _read_cell(t, array, place)
+    return chosen(t, tuple(read(t, item) for item in place.places), place.index)
+
+
+def write(t: Lowerer, place: Memory, operand: Operand) -> None:
+    """Emit a write to a place; one number fills a whole tensor."""
+    if isinstance(place, Tensor):
+        items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
+        for item, value in zip(place.items, items, strict=True):
+            write(t, item, value)
+    elif isinstance(place, Bundle):
+        assert isinstance(operand, Bundle)
+        for name, item in place.items.items():
+            write(t, item, operand.items[name])
+    elif isinstance(place, Spot):
+        t.builder.store(place.array, place.indices, t.value(operand, t.fields[place.array].dtype))
+    elif isinstance(place, Local):
+        t.builder.set(place.var, t.value(operand, place.dtype))
+    elif isinstance(place, Cell):
+        place.write(t.builder, t.value(operand, place.dtype))
+    else:
+        _write_chosen(t, place, t.value(operand, place.places[0].dtype))
+
+
+def _write_chosen(t: Lowerer, place: Chosen, value: Value) -> None:
+    """Emit a write to the place that an index selects; an index outside writes nothing."""
+    b, array = t.builder, _whole_array(place)
+    if array is not None:
+        inside = _inside(t, place)
+        with b.block() as body:
+            b.set_element(array.var, place.index, value)
+        b.if_(inside, body)
+        return
+    for k, local in enumerate(place.places):
+        with b.block() as body:
+            write(t, local, value)
+        b.if_(b.op("cmp_eq", place.index, b.const(k, place.index.type)), body)
+
+
+def _whole_array(place: Chosen) -> Cell | None:
+    """Return the first entry if the places are all entries of a local array in order, else None."""
+    first = place.places[0]
+    if not isinstance(first, Cell):
+        return None
+    return first if place.places == tuple(Cell(first.var, first.dtype, k) for k in range(len(place.places))) else None
+
+
+def _read_cell(t: Lowerer, first: Cell, place: Chosen) -> Value:
+    """Return the element of a local array, or its first element if the index is outside."""
+    b = t.builder
+    index = b.op("select", _inside(t, place), place.index, b.const(0, place.index.type))
+    return b.get_element(first.var, index, first.dtype)
+
+
+def _inside(t: Lowerer, place: Chosen) -> Value:
+    """Return the condition that the index of a choice is inside."""
+    b, index = t.builder, place.index
+    low = b.op("cmp_ge", index, b.const(0, index.type))
+    return b.op("logical_and", low, b.op("cmp_lt", index, b.const(len(place.places), index.type)))
+
+
+def in_array(place: Memory) -> bool:
+    """Return True if updates of a place are atomic, because it lies in an array."""
+    return isinstance(place.items[0] if isinstance(place, Tensor) else place, Spot)
+
+
+def update(t: Lowerer, op: str, place: Memory, operand: Operand) -> Operand:
+    """Emit an atomic on an element, in the element's type, and return the old value.
+
+    A subtraction becomes an addition of the negated value.
+
+    Args:
+        t: The lowering.
+        op: Name of the atomic.
+        place: An element, or a tensor of elements.
+        operand: The operand of the atomic; one number serves a whole tensor.
+    """
+    if isinstance(place, Tensor):
+        items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
+        return Tensor(place.shape, tuple(update(t, op, p, o) for p, o in zip(place.items, items, strict=True)))
+    assert isinstance(place, Spot)
+    dtype = t.fields[place.array].dtype
+    if op == "sub":
+        negated = not isinstance(operand, (Value, bool, tuple))
+        value = t.value(-operand, dtype) if negated else t.builder.op("neg", t.value(operand, dtype))  # type: ignore[operator]
+        return t.builder.atomic("add", place.array, place.indices, value)
+    return t.builder.atomic(op, place.array, place.indices, t.value(operand, dtype))

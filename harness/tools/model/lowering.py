@@ -1,0 +1,293 @@
+"""Lower a program to a kernel of stage `source` without the frontend, as a second opinion on its meaning.
+
+This module holds what all lowering functions share: names, frames and conversions. A number of the text stays a Python
+number until it meets a type. Short circuits and choices always become branches; the frontend may compute both sides
+instead, to the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import copysign
+from typing import Any
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.build import Builder
+from ....compiler.ir.nodes import Task, Value
+from ....compiler.ir.table import Table
+from ....compiler.ir.types import Scalar, i32, i64, promote, u1, u64
+from . import nodes as m
+from .tensors import Bundle, Tensor, leaves
+
+FEW = 8
+"""Largest number of entries of a vector that may be held in scalars: an index of the launch takes a branch for each."""
+
+Operand = Value | bool | int | float | tuple[Any, ...] | Tensor | Bundle
+"""A value, a number of the text, several of these (results of `frexp` and of functions), a vector, matrix or struct."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Represent a mutable scalar of the IR."""
+
+    var: str
+    dtype: Scalar
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Represent an element of a local array of the IR."""
+
+    var: str
+    dtype: Scalar
+    index: int
+
+    def read(self, b: Builder) -> Value:
+        """Emit a read of the element."""
+        return b.get_element(self.var, b.const(self.index, i32), self.dtype)
+
+    def write(self, b: Builder, value: Value) -> None:
+        """Emit a write to the element."""
+        b.set_element(self.var, b.const(self.index, i32), value)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Describe the frames of the IR that `break` and `continue` of a loop go to.
+
+    Attributes:
+        break_to: Frame that `break` leaves.
+        continue_to: Frame that `continue` leaves or goes on with; None in a parallel loop.
+        unrolled: True if the loop is a copy of an unrolled body.
+    """
+
+    break_to: int = 0
+    continue_to: int | None = None
+    unrolled: bool = False
+
+
+@dataclass
+class Activation:
+    """Hold the names and loops of the kernel, or of a function while it is inlined.
+
+    Attributes:
+        scopes: Meanings of names, outermost block first.
+        loops: The loops around the current statement, outermost first.
+        results: Locals that each `return` sets.
+        return_frame: Frame that `return` leaves.
+        returned: Operands and types of each `return` while a function is measured, else None.
+    """
+
+    scopes: list[dict[str, Any]]
+    loops: list[Loop] = field(default_factory=list)
+    results: tuple[Local, ...] = ()
+    return_frame: int = 0
+    returned: list[tuple[tuple[Operand, ...], tuple[Scalar, ...]]] | None = None
+
+
+class Lowerer:
+    """Hold the state of one lowering: the open block, the meanings of names, and the depth of nested control.
+
+    If in_memory is True, vectors declared inside loops are local arrays instead of a scalar for each entry; long
+    vectors are local arrays in any case. A local that is declared with zero gets no store, because a declaration
+    already stores zero; the frontend emits the store all the same.
+    """
+
+    def __init__(self, program: m.Program, in_memory: bool = False) -> None:
+        self.program = program
+        self.in_memory = in_memory
+        self.fields = {f.name: f for f in program.fields}
+        # In reverse order the first member of a field of structs wins.
+        self.roots = {f.owner: f for f in reversed(program.fields)}
+        self.views = {v.name: (f, v) for f in program.fields for v in f.views}
+        self.functions = {f.name: f for f in program.kernel.functions}
+        self.arguments = {p.name: p for p in program.arguments}
+        self.builder = Builder()
+        self.tasks: list[Task] = []
+        self.stack = [Activation([{}])]
+        self.frames = 0
+        self.nesting = 0
+        self.names = 0
+        self.zeros: set[Value] = set()
+
+    # -- names and blocks -----------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Activation:
+        """Return the activation of the kernel or function that is being lowered."""
+        return self.stack[-1]
+
+    def find(self, name: str) -> Any:
+        """Return the meaning of a name at this point: a Local, a tensor of locals, an operand, or None."""
+        for scope in reversed(self.active.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def bind(self, name: str, meaning: Any) -> None:
+        """Give a name a meaning until the end of the current block."""
+        self.active.scopes[-1][name] = meaning
+
+    def unique(self, name: str) -> str:
+        """Return a name that no other local of the kernel has."""
+        self.names += 1
+        return f"{name}_{self.names}"
+
+    def declare(self, name: str, operand: Operand, dtype: Scalar | None = None) -> None:
+        """Declare a local of the program: one IR local for each entry of a vector or member of a struct.
+
+        Args:
+            name: Name of the local in the program.
+            operand: Its first value.
+            dtype: Type of the local if it is a scalar; None takes the type of the operand.
+        """
+        if isinstance(operand, (Tensor, Bundle)):
+            self.bind(name, self._place(name, operand))
+        else:
+            self.bind(name, self._local(name, self.value(operand, dtype)))
+
+    def _place(self, name: str, operand: Operand) -> Any:
+        """Return new locals, or a new local array, that hold an operand."""
+        if isinstance(operand, Bundle):
+            items = operand.items.items()
+            return Bundle(operand.struct, {part: self._place(f"{name}_{part}", item) for part, item in items})
+        if not isinstance(operand, Tensor):
+            return self._local(name, self.value(operand))
+        values = [self.value(x) for x in operand.items]
+        alike = len({v.type for v in values}) == 1
+        # A local array is memory of one iteration, so a vector at the top of the kernel is held in scalars.
+        wanted = self.nesting and (self.in_memory or len(values) > FEW)
+        cells = self._cells(name, values) if wanted and alike else ()
+        return Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values))
+
+    def _cells(self, name: str, values: list[Value]) -> tuple[Cell, ...]:
+        array = self.unique(name)
+        self.builder.emit(n.LocalArray(array, values[0].type, len(values)))
+        cells = tuple(Cell(array, v.type, k) for k, v in enumerate(values))
+        for cell, value in zip(cells, values):
+            if value not in self.zeros:
+                cell.write(self.builder, value)
+        return cells
+
+    def _local(self, name: str, value: Value) -> Local:
+        first = None if value in self.zeros else value
+        return Local(self.builder.local(self.unique(name), value.type, first), value.type)
+
+    @contextmanager
+    def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
+        """Open a block of statements with names of its own.
+
+        Args:
+            frames: Number of frames of the IR that the block adds.
+        """
+        self.nesting += 1
+        self.frames += frames
+        self.active.scopes.append({})
+        try:
+            with self.builder.block() as body:
+                yield body
+        finally:
+            self.active.scopes.pop()
+            self.frames -= frames
+            self.nesting -= 1
+
+    def leave(self, frame: int) -> None:
+        """Emit a jump to the end of a frame."""
+        self.builder.emit(n.Break(self.frames - frame + 1))
+
+    def flush(self) -> None:
+        """Make a serial task of the statements that were emitted outside all loops."""
+        body = self.builder.take()
+        if body:
+            self.tasks.append(Task(body))
+
+    # -- operands -------------------------------------------------------------------------------------------
+
+    def type_of(self, operand: Operand) -> Scalar:
+        """Return the type of an operand; for a number of the text, the default type of its kind that can hold it.
+
+        Raises:
+            TypeError: The operand is no scalar.
+        """
+        if isinstance(operand, Value):
+            return operand.type
+        if isinstance(operand, bool):
+            return u1
+        if isinstance(operand, float):
+            return self.program.default_fp
+        if isinstance(operand, int):
+            return i32 if -(2**31) <= operand < 2**31 else i64 if operand < 2**63 else u64
+        raise TypeError(f"{operand!r} has no scalar type")
+
+    def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
+        """Return an operand as a value of a type; a number of the text takes the type directly."""
+        dtype = dtype or self.type_of(operand)
+        if isinstance(operand, Value):
+            return self.builder.cast(operand, dtype)
+        assert isinstance(operand, (bool, int, float))
+        made = self.builder.const(_converted(operand, dtype), dtype)
+        # Negative zero is not remembered, because a declaration stores positive zero.
+        if operand == 0 and copysign(1.0, operand) > 0.0:
+            self.zeros.add(made)
+        return made
+
+    def truth(self, operand: Operand) -> bool | Value:
+        """Return an operand as a condition, as a bool if it is a number of the text."""
+        return self.value(operand, u1) if isinstance(operand, Value) else bool(operand)
+
+    def condition(self, operand: Operand) -> Value:
+        """Return an operand as a value of type u1."""
+        return self.value(self.truth(operand), u1)
+
+    def index(self, operand: Operand) -> Value:
+        """Return an operand as an index of type i32 or i64."""
+        return self.value(operand, index_type(self.type_of(operand)))
+
+    def indices(self, nodes: tuple[m.Expr, ...]) -> tuple[Value, ...]:
+        """Return expressions as indices; an index vector counts as its entries."""
+        return tuple(self.index(leaf) for node in nodes for leaf in leaves(self.expr(node)))
+
+    # -- dispatch -------------------------------------------------------------------------------------------
+
+    def expr(self, node: m.Expr) -> Operand:
+        """Emit an expression and return its operand."""
+        return EXPRESSIONS[type(node)](self, node)
+
+    def run(self, body: m.Block) -> None:
+        """Emit statements up to the first that leaves the block; nothing after it can run."""
+        for stmt in body:
+            STATEMENTS[type(stmt)](self, stmt)
+            if isinstance(stmt, (m.Break, m.Continue, m.Return)):
+                return
+
+
+Evaluation = Callable[[Lowerer, Any], Operand]
+Execution = Callable[[Lowerer, Any], None]
+EXPRESSIONS: Table[type[m.Expr], Evaluation] = Table("model lowering of expressions", m.EXPRESSIONS)
+STATEMENTS: Table[type[m.Stmt], Execution] = Table("model lowering of statements", m.STATEMENTS)
+
+
+def index_type(dtype: Scalar) -> Scalar:
+    """Return the type of an index or bound: i32, or i64 where i32 could lose values."""
+    return i64 if dtype.bits == 64 or dtype.name == "u32" else i32
+
+
+def common_type(a: Scalar, b: Scalar) -> Scalar:
+    """Return the type of two alternatives of one value."""
+    return u1 if a.is_bool and b.is_bool else promote(a, b)
+
+
+def _converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
+    """Return a number of the text as the constant of a type.
+
+    A real becomes an integer by rounding toward zero, saturates at the ends of the type's range, and NaN becomes 0.
+    """
+    if not isinstance(value, float) or not dtype.is_int:
+        return value
+    if value != value:
+        return 0
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    high = low + (1 << dtype.bits) - 1
+    return int(min(max(value, float(low)), float(high))) if low < value < high else low if value <= low else high

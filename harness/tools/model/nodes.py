@@ -1,0 +1,384 @@
+"""The program model describes a kernel of the user's language, its fields and its inputs as frozen plain data.
+
+This module holds domains, statements and programs, and exports the expressions of `syntax`, `vectors` and `structs`.
+Invariant: a program holds everything that a run of it needs, so it can be stored, rendered anywhere and reduced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....compiler.ir.types import Scalar, adjoint_type, f32
+from .structs import Make, Member  # noqa: F401
+from .syntax import (  # noqa: F401  (one vocabulary, in four files)
+    DOMAINS,
+    EXPRESSIONS,
+    STATEMENTS,
+    AtomicCall,
+    Binary,
+    BitCast,
+    Call,
+    Cast,
+    Choice,
+    Compare,
+    Domain,
+    Element,
+    Expr,
+    Extent,
+    Invoke,
+    Logic,
+    Name,
+    Number,
+    Random,
+    Stmt,
+    Unary,
+    Walrus,
+    enter,
+)
+from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, Place, Slice, Swizzle, Vector, root  # noqa: F401
+
+# ---- domains ----------------------------------------------------------------------------------------------------
+
+
+@enter
+class Range(Domain):
+    """Represent `range(end)`, `range(begin, end)`, `range(begin, end, step)` and `reversed(...)` of these.
+
+    Attributes:
+        step: The step; if the launch gives the step, the value that was drawn for it.
+        stride: The argument of the kernel that is the step if only the launch knows it, else empty.
+    """
+
+    begin: Expr | None
+    end: Expr
+    step: int = 1
+    reverse: bool = False
+    stride: str = ""
+
+
+@enter
+class Box(Domain):
+    """Represent `ndrange(...)`; an axis is a pair (begin or None, end)."""
+
+    axes: tuple[tuple[Expr | None, Expr], ...]
+
+
+@enter
+class Over(Domain):
+    """Represent the domain of `for i, j in x`.
+
+    With a single name for several axes, `for I in x`, the name I means the vector of indices.
+    """
+
+    field: str
+
+
+@enter
+class Grouped(Domain):
+    """Represent `grouped(x)` and `grouped(ndrange(...))`, whose one index is the vector of all indices."""
+
+    domain: Over | Box
+
+
+@enter
+class Unrolled(Domain):
+    """Represent `static(range(begin, end, step))`, which repeats the body for each number."""
+
+    begin: int
+    end: int
+    step: int = 1
+
+
+# ---- statements -------------------------------------------------------------------------------------------------
+
+
+@enter
+class Assign(Stmt):
+    """Represent `a = e`, `a, b = e, f`, and `a, b = call` where the call returns a value for each target."""
+
+    targets: tuple[Place, ...]
+    values: tuple[Expr, ...]
+
+
+@enter
+class Declare(Stmt):
+    """Represent `name: dtype = value`."""
+
+    name: str
+    dtype: Scalar
+    value: Expr
+
+
+@enter
+class Augment(Stmt):
+    """Represent `a op= value`, which is atomic on an element if the IR has an atomic for the operator."""
+
+    target: Place
+    op: str
+    value: Expr
+
+
+@enter
+class If(Stmt):
+    """Represent `if`; an alternative that consists of one `If` is written as `elif`."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+
+@enter
+class For(Stmt):
+    """Represent a `for` loop: parallel if it is in no block of the kernel and `serialize` is False, else serial."""
+
+    indices: tuple[str, ...]
+    domain: Domain
+    body: tuple[Stmt, ...]
+    serialize: bool = False
+
+
+@enter
+class While(Stmt):
+    """Represent `while condition`."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@enter
+class Break(Stmt):
+    """Represent `break`."""
+
+
+@enter
+class Continue(Stmt):
+    """Represent `continue`, which ends the iteration in a parallel loop."""
+
+
+@enter
+class Return(Stmt):
+    """Represent `return` with the values of a function, or with the result of a kernel that has a result."""
+
+    values: tuple[Expr, ...] = ()
+
+
+@enter
+class Assert(Stmt):
+    """Represent `assert condition, message`."""
+
+    condition: Expr
+    message: str
+
+
+@enter
+class Evaluate(Stmt):
+    """Represent an expression that is evaluated for its effect."""
+
+    value: Expr
+
+
+@enter
+class Pass(Stmt):
+    """Represent `pass`."""
+
+
+Block = tuple[Stmt, ...]
+
+
+# ---- programs ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Param:
+    """Represent a parameter of a function, an argument of the kernel or a member of a struct.
+
+    Attributes:
+        dtype: Scalar type; None for a parameter that takes the type of its argument, or for a struct.
+        shape: (n,) for a vector, else ().
+        struct: Name of the type if this is a struct, else empty.
+    """
+
+    name: str
+    dtype: Scalar | None = None
+    shape: tuple[int, ...] = ()
+    struct: str = ""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Return the names that the numbers of the argument have at a launch."""
+        return tuple(f"{self.name}.{k}" for k in range(self.shape[0])) if self.shape else (self.name,)
+
+
+@dataclass(frozen=True)
+class StructType:
+    """Represent a struct type with its members in order.
+
+    Attributes:
+        decorated: True if it is written as a class with `@dataclass`, False if by `types.struct`.
+    """
+
+    name: str
+    members: tuple[Param, ...]
+    decorated: bool = False
+
+    def member(self, name: str) -> Param:
+        """Return the member of a name, or raise KeyError."""
+        return {p.name: p for p in self.members}[name]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Represent a `@func`.
+
+    Attributes:
+        result: Scalar type in the annotation of the result, or None.
+        shape: Shape of the annotated result if it is a vector.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    body: Block
+    result: Scalar | None = None
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Represent the kernel and its functions.
+
+    Attributes:
+        functions: Functions that the kernel may call, each after the functions that it calls itself.
+        result: Type of the result that the kernel returns, or None.
+    """
+
+    name: str
+    body: Block
+    functions: tuple[Function, ...] = ()
+    result: Scalar | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """Represent `name: BufferView`: `size` elements of an array of one axis, from element `first` on."""
+
+    name: str
+    first: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Field:
+    """Represent an array of zero to two axes.
+
+    Attributes:
+        name: Its name; `P.mass` for the member `mass` of a field P of structs.
+        element: Shape of the vectors or matrices that it holds.
+        argument: True if the array is given at the call.
+        struct: Type of the structs of which this array is a member, else empty.
+        offset: The first index of each axis; () for zeros.
+        views: Parts of the array that the kernel gets in place of the array itself.
+    """
+
+    name: str
+    dtype: Scalar
+    shape: tuple[int, ...] = ()
+    grad: bool = False
+    element: tuple[int, ...] = ()
+    argument: bool = False
+    struct: str = ""
+    offset: tuple[int, ...] = ()
+    views: tuple[View, ...] = ()
+
+    @property
+    def owner(self) -> str:
+        """Return the name that the kernel uses for the field, or for the field of structs that it belongs to."""
+        return self.name.partition(".")[0]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names by which the kernel may reach the array."""
+        return frozenset(v.name for v in self.views) if self.views else frozenset({self.owner})
+
+    @property
+    def storage(self) -> tuple[int, ...]:
+        """Return the shape of the field's numbers, with the axes of an element last."""
+        return self.shape + self.element
+
+
+Content = tuple[bool | int | float, ...]
+RESULT = "$return.0"
+"""Name of the array without axes that holds the result of a kernel."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Hold the numbers of one launch by name, in row-major order.
+
+    Attributes:
+        arrays: Initial content of all fields.
+        scalars: Arguments of the kernel.
+        seeds: Cotangents of the fields that have a gradient.
+    """
+
+    arrays: tuple[tuple[str, Content], ...]
+    scalars: tuple[tuple[str, bool | int | float], ...] = ()
+    seeds: tuple[tuple[str, Content], ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """Represent a kernel with everything that a run of it needs.
+
+    Attributes:
+        default_fp: Type of real literals.
+        profile: The strategy that drew it: 'smooth' has bounded values and a gradient, 'wild' is the whole language.
+        structs: Struct types, each after the types of its members.
+    """
+
+    kernel: Kernel
+    fields: tuple[Field, ...]
+    arguments: tuple[Param, ...]
+    inputs: Inputs
+    default_fp: Scalar = f32
+    profile: str = "smooth"
+    structs: tuple[StructType, ...] = ()
+
+    def struct(self, name: str) -> StructType:
+        """Return the struct type of a name, or raise KeyError."""
+        return {s.name: s for s in self.structs}[name]
+
+    def field(self, name: str) -> Field:
+        """Return the field of a name, or raise KeyError."""
+        for found in self.fields:
+            if found.name == name:
+                return found
+        raise KeyError(name)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return new arrays with the initial content of all fields, and a zero for the result of the kernel."""
+        types = {f.name: f.dtype for f in self.fields}
+        found = {name: self._array(name, content, types[name]) for name, content in self.inputs.arrays}
+        if self.kernel.result is not None:
+            found[RESULT] = np.zeros((), self.kernel.result.dtype)
+        return found
+
+    def scalars(self) -> dict[str, bool | int | float]:
+        """Return the numbers of the launch by name.
+
+        A vector v has `v.0`, `v.1` and so on; a view v has `v.offset` and `v.size`.
+        """
+        found = dict(self.inputs.scalars)
+        for view in (v for f in self.fields for v in f.views):
+            found |= {f"{view.name}.offset": view.first, f"{view.name}.size": view.size}
+        return found
+
+    def seeds(self) -> dict[str, np.ndarray]:
+        """Return new arrays with the cotangents of the final content, by the name of the primal field."""
+        types = {f.name: adjoint_type(f.dtype) for f in self.fields}
+        return {name: self._array(name, content, types[name]) for name, content in self.inputs.seeds}
+
+    def _array(self, name: str, content: Content, dtype: Scalar) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.array(content, dtype.dtype).reshape(self.field(name).storage)

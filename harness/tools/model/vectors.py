@@ -1,0 +1,104 @@
+"""This module adds vectors and matrices to the program model: constructors, parts and methods.
+
+Names and elements can hold vectors too. All shapes are known from the text: constructors state them, and fields and
+parameters declare them.
+"""
+
+from __future__ import annotations
+
+from ....compiler.ir.types import Scalar
+from .structs import Member
+from .syntax import Element, Expr, Name, enter
+
+
+@enter
+class Vector(Expr):
+    """Represent `Vector([a, b])`, or with a type `Vector([a, b], f32)`."""
+
+    items: tuple[Expr, ...]
+    dtype: Scalar | None = None
+
+
+@enter
+class Matrix(Expr):
+    """Represent `Matrix([[a, b], [c, d]])`."""
+
+    rows: tuple[tuple[Expr, ...], ...]
+
+
+@enter
+class Comprehension(Expr):
+    """Represent a vector or a sum over a comprehension.
+
+    Attributes:
+        form: 'Vector' writes `Vector([item for name in range(count)])`, 'sum' writes `sum(item for name in
+            range(count))`.
+    """
+
+    form: str
+    name: str
+    count: int
+    item: Expr
+
+
+@enter
+class Filled(Expr):
+    """Represent `Vector.zero(f32, 3)`, `Matrix.one(f32, 2, 2)` or `Matrix.identity(f32, 2)`."""
+
+    function: str
+    shape: tuple[int, ...]
+    dtype: Scalar
+
+
+@enter
+class Part(Expr):
+    """Represent `v[i]` or `m[i, j]`, and `x[i][k]` for an element of a field."""
+
+    base: Expr
+    indices: tuple[Expr, ...]
+
+
+@enter
+class Swizzle(Expr):
+    """Represent `v.x` or `v.yx`."""
+
+    base: Expr
+    letters: str
+
+
+@enter
+class Slice(Expr):
+    """Represent `v[begin:end:step]`."""
+
+    base: Expr
+    begin: int | None
+    end: int | None
+    step: int | None = None
+
+
+@enter
+class Method(Expr):
+    """Represent a method call such as `a.dot(b)`, `v.norm(0.5)` or `m.transpose()`."""
+
+    base: Expr
+    name: str
+    args: tuple[Expr, ...] = ()
+
+
+@enter
+class Convert(Expr):
+    """Represent `v.cast(f64)`."""
+
+    base: Expr
+    dtype: Scalar
+
+
+Place = Name | Element | Part | Swizzle | Slice | Member
+"""An expression that can be assigned; the base of a part is again a place."""
+
+
+def root(place: Expr) -> Expr:
+    """Return the name or element that a place is a part of."""
+    while isinstance(place, (Part, Swizzle, Slice, Member)):
+        place = place.base
+    return place

@@ -1,0 +1,85 @@
+"""Write nodes of the program model as text of one dialect, with tables that have a row for each class of node.
+
+Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ....compiler.ir.table import Table
+from . import nodes as m
+from .dialects import Dialect
+
+Expression = Callable[["Writer", Any], str]
+Lines = Callable[["Writer", Any], Iterator[str]]
+TEXT: Table[type[m.Expr], Expression] = Table("model text of expressions", m.EXPRESSIONS)
+DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table("model text of domains", m.DOMAINS)
+LINES: Table[type[m.Stmt], Lines] = Table("model text of statements", m.STATEMENTS)
+_ATOMS = (
+    m.Name,
+    m.Element,
+    m.Extent,
+    m.Call,
+    m.Invoke,
+    m.Cast,
+    m.BitCast,
+    m.Random,
+    m.AtomicCall,
+    m.Walrus,
+    m.Vector,
+    m.Matrix,
+    m.Comprehension,
+    m.Filled,
+    m.Part,
+    m.Swizzle,
+    m.Slice,
+    m.Method,
+    m.Convert,
+    m.Make,
+    m.Member,
+)
+
+
+class Writer:
+    """Write the nodes of a program as text of one dialect."""
+
+    def __init__(self, program: m.Program, dialect: Dialect) -> None:
+        self.program = program
+        self.dialect = dialect
+
+    def expr(self, node: m.Expr) -> str:
+        """Return the text of an expression that stands alone."""
+        return TEXT[type(node)](self, node)
+
+    def operand(self, node: m.Expr) -> str:
+        """Return the text of an expression inside another expression."""
+        text = self.expr(node)
+        plain = isinstance(node, _ATOMS) or isinstance(node, m.Number) and not text.startswith("-")
+        return text if plain else f"({text})"
+
+    def list(self, nodes: tuple[m.Expr, ...]) -> str:
+        """Return the texts of expressions with commas between them."""
+        return ", ".join(map(self.expr, nodes))
+
+    def function(self, name: str, *args: str) -> str:
+        """Return the text of a call of a function of the language."""
+        return f"{self.dialect.function(name)}({', '.join(args)})"
+
+    def dtype(self, dtype: Any) -> str:
+        """Return the text of a scalar type."""
+        return f"{self.dialect.alias}.{dtype}"
+
+    def type(self, dtype: Any, shape: tuple[int, ...]) -> str:
+        """Return the text of a scalar, vector or matrix type."""
+        if not shape:
+            return self.dtype(dtype)
+        made = f"{self.dialect.alias}.types.{'vector' if len(shape) == 1 else 'matrix'}"
+        return f"{made}({', '.join(map(str, shape))}, {self.dtype(dtype)})"
+
+    def block(self, body: m.Block) -> Iterator[str]:
+        """Yield indented lines; a block without statements becomes `pass`."""
+        for stmt in body or (m.Pass(),):
+            for line in LINES[type(stmt)](self, stmt):
+                yield "    " + line

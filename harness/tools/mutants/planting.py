@@ -1,0 +1,120 @@
+"""This module plants a mutant: it replaces a part of the compiler in this process and restores it exactly.
+
+Invariant: after a plant, even if an exception ended it, the compiler is the same object as before. Kernels compiled
+meanwhile stay wrong, so callers that keep compiled kernels must compile new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ....backends import disk_cache
+from ....compiler.ad import needs as rule_needs
+from ....compiler.ad.reverse import TaskReverser
+from ....compiler.ad.rules import VJP, Rule
+from ....compiler.ad.statements import REVERSE, Handler
+from ....compiler.ir.nodes import Stmt, Task
+from ....compiler.ir.table import Table
+
+Plant = AbstractContextManager[Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Represent a miscompilation that can be switched on.
+
+    Attributes:
+        name: the unique name.
+        description: what the wrong compiler does.
+        rule: the rule that the mutant breaks.
+        plant: returns the context in which the compiler is wrong.
+        shows: what is wrong on a kernel that the mutant changes: "gradient", "values", "tangent" (of forward mode),
+            "overflow" (an AdstackOverflow, never wrong numbers), "relaunch" (a gradient launched again on other
+            content) or "outside" (an index that leads outside raises nothing).
+        on: the backend that the mutant is in, the CPU for mutants of the runtime; if empty, the mutant is in the
+            compiler and the CPU backend.
+    """
+
+    name: str
+    description: str
+    rule: str
+    plant: Callable[[], Plant]
+    shows: str = "gradient"
+    on: str = ""
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """Make the compiler wrong inside this context; nothing is read from the disk cache or written to it.
+
+        Executors and kernels made before may still be right.
+        """
+        with self.plant(), patched(disk_cache, "active", lambda: None):
+            yield
+
+
+@contextmanager
+def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
+    """Replace an attribute of a module or class inside this context.
+
+    Raises:
+        KeyError: the owner has no such attribute of its own.
+    """
+    # `vars` finds only attributes of the owner itself, so that an inherited one is never copied into it.
+    old = vars(owner)[name]
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, old)
+
+
+@contextmanager
+def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[None]:
+    """Replace a row of a table inside this context.
+
+    Raises:
+        KeyError: the table has no row for the key.
+    """
+    old = table[key]
+    table._rows[key] = row
+    try:
+        yield
+    finally:
+        table._rows[key] = old
+
+
+def patched_handler(kind: type[Stmt], change: Callable[[Handler], Handler]) -> Plant:
+    """Replace the reverse of a statement class by a changed version of it."""
+    return patched_row(REVERSE, kind, change(REVERSE[kind]))
+
+
+@contextmanager
+def patched_rule(op: str, position: int, rule: Rule) -> Iterator[None]:
+    """Replace the derivative with respect to one operand inside this context.
+
+    The operands that rules read are cached, so the cache is cleared at both ends.
+    """
+    row = VJP[op]
+    with patched_row(VJP, op, (*row[:position], rule, *row[position + 1 :])):
+        rule_needs.needs.cache_clear()
+        try:
+            yield
+        finally:
+            rule_needs.needs.cache_clear()
+
+
+def rewritten_tasks(change: Callable[[TaskReverser, Task], Task]) -> Plant:
+    """Change grad tasks after they are built, before any pass sees them."""
+    build = TaskReverser.build
+    return patched(TaskReverser, "build", lambda self: change(self, build(self)))
+
+
+def last_statement(reverser: TaskReverser, change: Callable[[Any], Stmt | None]) -> None:
+    """Change the statement that was emitted last; if `change` returns None, remove it."""
+    block = reverser.b._open[-1]
+    made = change(block.pop())
+    if made is not None:
+        block.append(made)

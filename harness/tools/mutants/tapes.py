@@ -1,0 +1,30 @@
+"""This module contains mutants of what a tape sees: launches of other threads, and copies taken for host writes."""
+
+from __future__ import annotations
+
+from ....fields import array
+from ....recording import Own, Threads
+from .planting import Mutant, Plant, patched
+
+
+def _shared() -> Plant:
+    everyone = Own()
+    return patched(Threads, "own", property(lambda self: everyone))
+
+
+MUTANTS = (
+    Mutant(
+        "tapes-of-all-threads",
+        "Tapes, and what they use, are those of all threads together.",
+        "what is recorded belongs to the thread that launches",
+        _shared,
+        on="cpu",
+    ),
+    Mutant(
+        "copy-without-adjoint",
+        "A copy from field to field is a write by the host, of constants.",
+        "a copy is an operation with a derivative",
+        lambda: patched(array, "copied", lambda *args: False),
+        on="cpu",
+    ),
+)

@@ -1,0 +1,136 @@
+"""Launch kernels in a row, each on the state that the last one left, so that relations can compare chains.
+
+Invariant: no function of this module changes its arguments; all states are new arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ....backends.base import Backend, Draws, Options, Scalars, Sizes
+from ....backends.launching.launcher import Launcher
+from ....compiler.driver import Lowered
+from ....compiler.ir.nodes import Kernel
+from ....reference.backend import ReferenceBackend
+from ....reference.launch import run
+from ...testing.outcome import Arrays
+from ..fuzz.lowerings import Lowerings, copies
+from ..fuzz.marks import overlap
+from ..fuzz.standard import FUEL, Bounded, bounded
+
+State = dict[str, np.ndarray]
+DRAWS = Draws()
+
+
+@dataclass(frozen=True)
+class On:
+    """Represent an executor: a backend with its options."""
+
+    name: str
+    backend: Backend
+    options: Options
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Represent kernels that are launched in a row.
+
+    Attributes:
+        made: Lowerings of the kernels in the order of their launches.
+        initial: Arrays of all kernels before the first launch.
+        seeds: Cotangents of the final content by the name of the adjoint array; empty if there is no gradient.
+    """
+
+    made: tuple[Lowerings, ...]
+    initial: Arrays
+    scalars: Scalars
+    seeds: Arrays
+
+    def of(self, *kernels: Kernel, **changed: Arrays) -> Chain:
+        """Return a chain of other kernels, on the same arrays unless others are given."""
+        return replace(self, made=tuple(map(Lowerings, kernels)), **changed)  # type: ignore[arg-type]
+
+    @property
+    def kernel(self) -> Kernel:
+        """Return the first kernel."""
+        return self.made[0].kernel
+
+    @cached_property
+    def states(self) -> tuple[Arrays, ...]:
+        """Return the state before each launch, and after the last launch.
+
+        Raises:
+            Exception: Any trap that a launch raises.
+        """
+        found = [dict(self.initial)]
+        for made in self.made:
+            found.append(_copies(found[-1]))
+            run(made.plain.kernel, found[-1], self.scalars, Sizes(), DRAWS, fuel=FUEL)
+        return tuple(found)
+
+    def refusal(self) -> Exception | None:
+        """Return the reason why these launches have no gradient, or None."""
+        for made, after in zip(self.made, self.states[1:]):
+            refused = made.refusal or overlap(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
+            if refused is not None:
+                return refused
+        return None
+
+    # -- on an executor -------------------------------------------------------------------------------------
+
+    def forward(self, on: On) -> Arrays:
+        """Return the state after the last launch on an executor."""
+        state = _copies(self.initial)
+        for made in self.made:
+            Launcher(made.optimised, on.backend, on.options).run(state, self.scalars, DRAWS)
+        return state
+
+    def gradient(self, on: On, seeds: Arrays) -> Arrays:
+        """Return the adjoints of the initial state, by the gradients of all kernels, last to first."""
+        adjoints = seeds
+        for number, made in reversed(list(enumerate(self.made))):
+            memory = _copies({**self._primals(self.states, number, made.lean), **adjoints})
+            Launcher(made.lean, on.backend, on.options).run(memory, self.scalars, DRAWS)
+            adjoints = {name: memory[name] for name in seeds}
+        return adjoints
+
+    @staticmethod
+    def _primals(states: tuple[Arrays, ...], number: int, lean: Lowered) -> State:
+        """Return the state after a launch, and the part of the earlier state that the gradient reads."""
+        return {**states[number + 1], **copies(lean, states[number])}
+
+    # -- bounds: distances from the exact result --------------------------------------------------------------
+
+    @cached_property
+    def bounds(self) -> tuple[Bounded, ...]:
+        """Return the state after each launch with its distance from the exact result."""
+        found: list[Bounded] = []
+        state: Arrays = self.initial
+        errors: Arrays | None = None
+        for made in self.made:
+            found.append(bounded(made.plain.kernel, state, self.scalars, DRAWS, errors))
+            state, errors = found[-1].arrays, found[-1].errors
+        return tuple(found)
+
+    def gradient_bounds(self, seeds: Arrays) -> Bounded:
+        """Return the adjoints of the initial state with their errors, which include the errors of the states."""
+        adjoints, errors = seeds, dict[str, np.ndarray]()
+        exact = {name: np.zeros(array.shape) for name, array in self.initial.items()}
+        moves: tuple[Arrays, ...] = (exact, *(state.errors for state in self.bounds))
+        states: tuple[Arrays, ...] = (self.initial, *(state.arrays for state in self.bounds))
+        for number, made in reversed(list(enumerate(self.made))):
+            memory = {**self._primals(states, number, made.lean), **adjoints}
+            known = {**self._primals(moves, number, made.lean), **errors}
+            found = bounded(made.lean.kernel, memory, self.scalars, DRAWS, known)
+            adjoints = {name: found.arrays[name] for name in seeds}
+            errors = {name: found.errors[name] for name in seeds}
+        poisoned = found.poisoned or next((state.poisoned for state in self.bounds if state.poisoned), None)
+        return replace(found, arrays=dict(adjoints), errors=errors, poisoned=poisoned)
+
+
+def _copies(arrays: Mapping[str, np.ndarray]) -> State:
+    return {name: array.copy() for name, array in arrays.items()}

@@ -1,0 +1,96 @@
+"""Judge two results of one executor that a relation binds to each other.
+
+Equal bits agree, and so do results a few units in the last place apart. Other results need the error bounds of both
+sides, as distances from the exact result; these are computed only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....reference.traps import OutOfFuel
+from ...testing.bounds import judge, overall
+from ...testing.compare import Verdict
+from ...testing.outcome import Arrays, Ok, Outcome, Refused, Trap, Unsupported
+from ..fuzz.result import Judged
+from ..fuzz.standard import Bounded
+
+UNITS = 4
+"""Number of units in the last place that count as no difference."""
+
+Bound = Callable[[], Bounded]
+_VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """Represent one comparison by its direction, relation and executor."""
+
+    direction: str
+    relation: str
+    executor: str
+
+    def answer(self, verdict: Verdict, reason: str = "") -> Judged:
+        """Return a verdict on this comparison."""
+        return Judged(self.direction, self.relation, self.executor, verdict, reason)
+
+    def compare(self, left: Outcome, right: Outcome, bounds: tuple[Bound, Bound], bits: bool = False) -> Judged:
+        """Return the verdict on two outcomes.
+
+        Args:
+            left: Outcome of the original launch.
+            right: Outcome of the changed launch.
+            bounds: Functions that compute the error bounds of both sides.
+            bits: True if the results must be equal to the last bit.
+        """
+        if not isinstance(left, Ok):
+            return self._ended(left)
+        if not isinstance(right, Ok):
+            return self._ended(right)
+        apart = [n for n, a in left.arrays.items() if n in right.arrays and not alike(a, right.arrays[n], bits)]
+        if not apart:
+            return self.answer("ok")
+        if bits:
+            return self.answer("disagree", f"{', '.join(apart)} differ")
+        return self._bounded(left.arrays, right.arrays, *bounds)
+
+    def _ended(self, outcome: Outcome) -> Judged:
+        """Return the verdict if one side has no result, since both sides must have results."""
+        if isinstance(outcome, Trap) and outcome.kind != OutOfFuel.__name__:
+            return self.answer("disagree", f"ended with {outcome}")
+        if isinstance(outcome, Refused):
+            return self.answer("refused", outcome.reason)
+        return self.answer("unsupported", outcome.reason if isinstance(outcome, Unsupported) else str(outcome))
+
+    def _bounded(self, left: Arrays, right: Arrays, mine: Bound, others: Bound) -> Judged:
+        a, b = mine(), others()
+        poisoned = a.poisoned or b.poisoned
+        if poisoned:
+            return self.answer("poisoned", poisoned)
+        verdicts = judge(left, right, a.errors, b.errors)
+        state = overall(verdicts)
+        return self.answer(_VERDICTS[state], next((v.reason for v in verdicts.values() if v.state == state), ""))
+
+
+def alike(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
+    """Return True if two arrays are equal, where every NaN equals every other.
+
+    Args:
+        a: An array.
+        b: Another array, perhaps of another type.
+        bits: If True, reals may not differ at all and zeros must have the same sign; else they may differ by UNITS.
+    """
+    if a.dtype.kind != "f" or a.shape != b.shape:
+        return bool(np.array_equal(a, b))
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if bits:
+        return bool((same & ((np.signbit(a) == np.signbit(b)) | np.isnan(a))).all())
+    # Of two types, the units of the coarser type count.
+    coarser = max(a.dtype, b.dtype, key=lambda t: float(np.finfo(t).eps))
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))
+        near = np.abs(a.astype(np.float64) - b.astype(np.float64)) <= UNITS * float(np.finfo(coarser).eps) * size
+    return bool((same | (near & np.isfinite(size))).all())

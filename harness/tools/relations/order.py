@@ -1,0 +1,97 @@
+"""Reverse the order of a parallel loop, whose iterations may run in any order.
+
+    parallel i in b .. e { B }    →    parallel i in b .. e { i' = b + (e - 1 - i); B with i' }
+
+On the reference the halves of each task run in the opposite order too. Kernels whose iterations see what other
+iterations leave are not checked. In kernels that draw random numbers only the order changes, because a number belongs
+to its iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....compiler.ir import nodes as n
+from ....compiler.ir.build import Builder
+from ....compiler.ir.nodes import Kernel, Task, Value
+from ....compiler.ir.walk import next_id, rename_block, used_values, walk, walk_kernel
+from ....compiler.passes.split_tasks import PORTABLE
+from ....reference.backend import ReferenceBackend
+from ....reference.order import Chunk, Order
+from ..fuzz.result import Judged
+from ..fuzz.standard import FUEL
+from .chain import Chain, On
+from .kernels import Copies, has
+from .pairs import Pair
+
+
+def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+    """Yield the verdicts on both ways of another order, as far as they apply.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Not used, because there is only one reversed order.
+        forward: True to compare values too.
+    """
+    if not any(task.is_parallel for task in chain.kernel.tasks) or sees_order(chain.kernel):
+        return
+    if on.name == "reference":
+        there = replace(on, backend=ReferenceBackend(HALVES, FUEL))
+        yield from Pair("permuted", chain, chain).compare(on, forward, there)
+    kernel = mirrored(chain.kernel)
+    if kernel is not None:
+        yield from Pair("permuted", chain, chain.of(kernel)).compare(on, forward)
+
+
+def sees_order(kernel: Kernel) -> bool:
+    """Return True if an iteration may see which other iterations ran before it, by the old value of an atomic."""
+    used = used_values(walk_kernel(kernel))
+    atomics = (s for task in kernel.tasks if task.is_parallel for s in walk(task.body) if isinstance(s, n.Atomic))
+    return any(s.result in used or s.op in ("exchange", "cas") for s in atomics)
+
+
+def _halves(total: int, width: int) -> Iterator[Chunk]:
+    middle = total // 2
+    for begin, end in ((middle, total), (0, middle)):
+        for start in range(begin, end, width):
+            yield start, min(start + width, end)
+
+
+HALVES = Order("halves", _halves)
+"""Order that runs the second half of the iterations before the first half."""
+
+
+def mirrored(kernel: Kernel) -> Kernel | None:
+    """Return the kernel with every parallel task from its last point to its first.
+
+    The result is None if iterations draw random numbers, or a bound is read from memory.
+    """
+    if has(kernel, n.Random):
+        return None
+    bounds = [stmt for task in kernel.tasks for stmt in walk(task.bounds)]
+    if not all(isinstance(stmt, PORTABLE) for stmt in bounds):
+        return None
+    tasks = []
+    number = next_id(kernel)
+    for task in kernel.tasks:
+        made, number = _mirrored(kernel, task, number)
+        tasks.append(made)
+    return replace(kernel, tasks=tuple(tasks))
+
+
+def _mirrored(kernel: Kernel, task: Task, number: int) -> tuple[Task, int]:
+    """Return a reversed task and the next free number of a value."""
+    copies = Copies(kernel)
+    copies.next_id = number
+    known: dict[Value, Value] = {}
+    # The bounds are not visible in the body, so the body computes them again.
+    again = copies.copy(task.bounds, known)
+    b = Builder(copies.next_id)
+    b.loc = task.loc
+    swapped: dict[Value, Value] = {}
+    for index, begin, end in zip(task.indices, task.begin, task.end):
+        last = b.op("sub", known.get(end, end), b.const(1, end.type))
+        swapped[index] = b.op("add", known.get(begin, begin), b.op("sub", last, index))
+    return replace(task, body=(*again, *b.take(), *rename_block(task.body, swapped))), b.next_id

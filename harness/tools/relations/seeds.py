@@ -1,0 +1,74 @@
+"""Check that the adjoint is linear in its seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
+
+The factors a and b are powers of two, and t holds small whole numbers. So the seeds are exact, and only roundings
+inside the gradient can differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ...testing.bounds import Bounded
+from ...testing.outcome import Arrays, Ok, attempt
+from ...testing.rounding import generator
+from .chain import Chain, On
+from .judging import Judged, Question
+
+A, B = 4.0, -0.5
+"""Factors of the two seeds."""
+
+
+def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+    """Yield the verdict on linearity.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor.
+        draw: Number that selects the second seed: zeros if odd (the whole gradient is then a multiple of the first),
+            else small numbers.
+        forward: Not used, because the relation is one of gradients.
+    """
+    if not chain.seeds:
+        return
+    question = Question("reverse", "linear", on.name)
+    given = chain.seeds
+    other = {name: _other(name, seed, draw) for name, seed in given.items()}
+    # The sum of exact seeds is exact, because the factors are powers of two.
+    both = {name: np.asarray(A * seed + B * other[name], seed.dtype) for name, seed in given.items()}
+    whole = attempt(lambda: chain.gradient(on, both))
+    first, second = (attempt(lambda s=s: chain.gradient(on, s)) for s in (given, other))  # type: ignore[misc]
+    parts = [o.arrays for o in (first, second) if isinstance(o, Ok)]
+    sides = Ok(_sum(*parts)) if len(parts) == 2 else second if isinstance(first, Ok) else first
+    yield question.compare(
+        whole,
+        sides,
+        (
+            lambda: chain.gradient_bounds(both),
+            lambda: _sum_bounds(chain.gradient_bounds(given), chain.gradient_bounds(other)),
+        ),
+    )
+
+
+def _other(name: str, seed: np.ndarray, draw: int) -> np.ndarray:
+    if draw % 2:
+        return np.zeros_like(seed)
+    return np.asarray(generator("seed", name).integers(-3, 4, seed.shape), seed.dtype)
+
+
+def _sum(first: Arrays, second: Arrays) -> Arrays:
+    """Return A·first + B·second in double precision.
+
+    The factors are powers of two, so only the sum rounds.
+    """
+    with np.errstate(all="ignore"):
+        return {n: np.asarray(A * first[n].astype(np.float64) + B * second[n].astype(np.float64)) for n in first}
+
+
+def _sum_bounds(first: Bounded, second: Bounded) -> Bounded:
+    unit = float(np.finfo(np.float64).eps)
+    sizes = {n: np.abs(A * first.arrays[n].astype(np.float64)) for n in first.errors}
+    errors = {n: abs(A) * first.errors[n] + abs(B) * second.errors[n] + unit * sizes[n] for n in sizes}
+    return replace(first, errors=errors, poisoned=first.poisoned or second.poisoned)

@@ -1,0 +1,390 @@
+"""Draw sections that use local arrays: ring buffers, histories, tables that are filled and read, scratch space.
+
+    v = x[i]; h = Vector.zero(f64, 6)
+    for j in range(c[i]):
+        old = h[j % 6]; h[j % 6] = sin(v*old)
+        t = Vector.zero(f64, 4)
+        ...
+    for j in range(6): v = tanh(v*h[5 - j])
+
+A few arrays live through the section, and at times an array lives through one iteration of the section's loop.
+Statements store elements, replace them and use their old content, exchange, move and sum them. Invariant: integer
+contents keep an interval, so that they can serve as indices and trip counts; real contents are of order one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....compiler.ir.types import i32
+from ..model import nodes as m
+from ..model.nodes import Expr, Number, Stmt
+from .functions import LITERALS, add, call, mul
+from .loops import Loops
+from .state import Whole
+
+SIZES = (3, 2, 4, 3, 9, 4, 2, 6, 3, 10, 5, 12)
+"""Numbers of elements of an array; beyond `local_arrays.FEW` the frontend keeps the array in memory too."""
+KINDS = ("real", "whole", "real", "coefficients", "real", "whole")
+"""Kinds of contents of an array; coefficients are reals that no input with a gradient touches."""
+INNER = 3
+"""Largest number of trips of a loop over elements inside another loop."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Describe a local array in scope.
+
+    Attributes:
+        whole: Interval of integer contents; None for reals.
+        constant: True if the contents are coefficients.
+    """
+
+    name: str
+    size: int
+    whole: Whole | None = None
+    constant: bool = False
+
+    def at(self, index: Expr) -> m.Part:
+        """Return an element of the array."""
+        return m.Part(m.Name(self.name), (index,))
+
+
+Statement = Callable[[Held], list[Stmt]]
+
+
+class LocalArrays(Loops):
+    """Draw the statements of an iteration on its local arrays.
+
+    Attributes:
+        held: The arrays in scope.
+        running: The real local that collects the values of the arrays.
+    """
+
+    held: tuple[Held, ...] = ()
+    running: m.Name
+
+    def history(self, start: Expr) -> tuple[list[Stmt], m.Name]:
+        """Return the statements of one lane, and the real local that holds their result."""
+        kept, self.running = self.held, self.declare_real(self.main)
+        self.fix(self.running.name)
+        made: list[Stmt] = [m.Assign((self.running,), (start,))]
+        for _ in range(self.draw.choice((1, 2, 2))):
+            made += self._new_array()
+        made += self._as_while() if self.draw.boolean(0.3) else [self._main_loop()]
+        if self.draw.boolean(0.6):
+            made.append(self._afterwards())
+        self.held = kept
+        return made, self.running
+
+    # -- arrays ---------------------------------------------------------------------------------------------
+
+    def _new_array(self) -> list[Stmt]:
+        """Return the declaration of an array, which mostly holds zeros."""
+        kind, size = self.draw.choice(KINDS), self.draw.choice(SIZES)
+        dtype = i32 if kind == "whole" else self.main
+        whole = Whole(i32, 0, self.draw.choice((size, 3)) - 1) if kind == "whole" else None
+        name = self.fresh("h")
+        self.kinds[name] = m.Param(name, dtype, (size,))
+        self.held = (*self.held, Held(name, size, whole, kind == "coefficients"))
+        first: Expr = m.Filled("zero", (size,), dtype)
+        if self.draw.boolean(0.4):
+            first = m.Vector(tuple(self._first_content(whole, kind) for _ in range(size)), dtype)
+        return [m.Assign((m.Name(name),), (first,))]
+
+    def _first_content(self, whole: Whole | None, kind: str) -> Expr:
+        if whole:
+            return Number(self.draw.integer(0, whole.high))
+        return self.literal() if kind == "coefficients" or self.draw.boolean(0.7) else self.real(0)[0]
+
+    def _array(self, whole: bool = False) -> Held | None:
+        """Return an array in scope, the newest more often, or None if there is none of the kind."""
+        found = [h for h in self.held if (h.whole is not None) is whole]
+        return self.draw.choice((*found, *found[-1:])) if found else None
+
+    # -- loops ----------------------------------------------------------------------------------------------
+
+    def _main_loop(self) -> Stmt:
+        """Return the main loop of a section, at times inside a loop of its own."""
+        if self.draw.boolean(0.2):
+            domain, indices = self._range()
+            with self.block("serial", indices=indices):
+                body = self._body(nested=True)
+            return m.For(tuple(indices), domain, tuple(body))
+        return self._loop(self._domain_of_main, lambda: self._body(nested=False))
+
+    def _as_while(self) -> list[Stmt]:
+        """Return the main loop of a section as a `while`."""
+        counter, most = self.declare_int(Whole(i32, 0, 3), "n"), self.draw.integer(2, 3)
+        self.fix(counter.name)
+        test: Expr = m.Compare(("<",), (counter, Number(most)))
+        if self.draw.boolean(0.3):
+            with self.only_reading():
+                test = m.Logic("and", (test, self.condition()))
+        kept = self.held
+        with self.block("serial", indices={counter.name: Whole(i32, 0, most)}):
+            body = self._body(nested=False)
+        self.held = kept
+        step = m.Augment(counter, "+", Number(1))
+        return [m.Assign((counter,), (Number(0),)), m.While(test, (step, *body))]
+
+    def _domain_of_main(self) -> tuple[m.Domain, dict[str, Whole]]:
+        if self.draw.boolean(0.6):
+            return self._range()
+        count = self.draw.choice((2, 3, 4))
+        return m.Range(None, Number(count)), {self.fresh("j"): Whole(i32, 0, count - 1)}
+
+    def _loop(self, domain: Callable[[], tuple[m.Domain, dict[str, Whole]]], body: Callable[[], list[Stmt]]) -> Stmt:
+        chosen, indices = domain()
+        kept = self.held
+        with self.block("serial", indices=indices):
+            made = body()
+        self.held = kept
+        return m.For(tuple(indices), chosen, tuple(made))
+
+    def _body(self, nested: bool) -> list[Stmt]:
+        """Return the body of one iteration: perhaps scratch space, then a few statements, some of which hold loops."""
+        kept = self.held
+        made = self._scratch() if self.draw.boolean(0.55) else []
+        if nested:
+            made.append(self._loop(self._domain_of_main, lambda: self._body(nested=False)))
+        for _ in range(self.draw.choice((2, 2, 3))):
+            made += self._statement()
+        if self.draw.boolean(0.5):
+            made += self.exit()
+        if self.draw.boolean(0.5):
+            made += self._some_use()
+        self.held = kept
+        return made
+
+    def _scratch(self) -> list[Stmt]:
+        """Return the declaration of an array that lives for one iteration.
+
+        Mostly it is filled and read at once, so that its contents differ between iterations.
+        """
+        made = self._new_array()
+        held = self.held[-1]
+        if held.whole is None and not held.constant and self.draw.boolean(0.75):
+            made += [*self._filled(held), *self._uses(held.at(self._place(held)))]
+        return made
+
+    def _over(self, held: Held) -> tuple[m.Domain, dict[str, Whole]]:
+        """Return a loop over elements of an array: up to a number, up or down, or up to an outer index."""
+        name = self.fresh("j")
+        # The first index is that of the parallel loop, which does not bound elements.
+        outer = [k for k in self.names.indices[1:] if self.names.ints[k].high <= held.size]
+        if outer and self.draw.boolean(0.35):
+            end = m.Name(index := self.draw.choice(outer))
+            return m.Range(None, end), {name: Whole(i32, 0, max(self.names.ints[index].high - 1, 0))}
+        count = min(held.size, INNER if len(self.names.indices) > 1 else held.size)
+        domain = m.Range(None, Number(count), reverse=self.draw.boolean(0.3))
+        return domain, {name: Whole(i32, 0, count - 1)}
+
+    def _afterwards(self) -> Stmt:
+        """Return a loop that reads the array after the main loop, often in reverse order."""
+        held = self._array() or self.held[0]
+        name = self.fresh("j")
+        with self.block("serial", indices={name: Whole(i32, 0, held.size - 1)}):
+            index: Expr = m.Name(name)
+            if self.draw.boolean():
+                index = m.Binary("-", Number(held.size - 1), index)
+            body = self._uses(held.at(index) if held.whole is None else self._input_at(held, index))
+            if self.draw.boolean(0.4):
+                body += self._statement()
+        return m.For((name,), m.Range(None, Number(held.size)), tuple(body))
+
+    # -- elements -------------------------------------------------------------------------------------------
+
+    def _place(self, held: Held) -> Expr:
+        """Return an index inside the array: a loop index, perhaps moved or mirrored, a number, data, or an element."""
+        kinds = ("index", "index", "index", "shifted", "mirrored", "number", "data", "named", "named", "named")
+        kind = self.draw.choice(kinds)
+        names = self.names.indices[1:]
+        if names and kind in ("index", "shifted", "mirrored"):
+            name = names[-1] if self.draw.boolean(0.7) else self.draw.choice(names)
+            return self._moved(kind, m.Name(name), self.names.ints[name], held.size)
+        if kind == "named" and (whole := self._array(whole=True)):
+            assert whole.whole
+            return self.within(self._named(whole), whole.whole, held.size)
+        if kind == "data":
+            return self.within(*self.integer(0), held.size)
+        return Number(self.draw.integer(0, held.size - 1))
+
+    def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:
+        """Return a loop index as an index of an array: inside, shifted around the ends, or counted from the end.
+
+        Args:
+            kind: 'index', 'shifted' or 'mirrored'.
+            index: The loop index.
+            whole: Its interval.
+            size: Number of elements of the array.
+        """
+        if kind == "shifted":
+            return m.Binary("%", add(index, Number(self.draw.integer(1, size))), Number(size))
+        inside = index if whole.high < size else m.Binary("%", index, Number(size))
+        return inside if kind == "index" else m.Binary("-", Number(size - 1), inside)
+
+    def _named(self, whole: Held) -> Expr:
+        names = self.names.indices[1:]
+        index: Expr = Number(self.draw.integer(0, whole.size - 1))
+        if names and self.draw.boolean(0.7):
+            index = self._moved("index", m.Name(names[-1]), self.names.ints[names[-1]], whole.size)
+        return whole.at(index)
+
+    def _input_at(self, whole: Held, index: Expr) -> Expr:
+        """Return the element of an input whose index is an integer of an array."""
+        assert whole.whole
+        table = self.arrays["w"]
+        if "w" not in self.access.readable:
+            return m.Cast(whole.at(index), self.main)
+        return m.Element("w", (self.within(whole.at(index), whole.whole, self.extent(table.axes[0])),))
+
+    def _operand(self) -> Expr:
+        """Return an element of an array, or of an input that an array indexes, or any real."""
+        kind = self.draw.choice(("element", "element", "element", "named", "named", "real"))
+        if kind == "element" and (held := self._array()):
+            return held.at(self._place(held))
+        if kind == "named" and (whole := self._array(whole=True)):
+            return self._input_at(whole, self._place(whole))
+        return self.bounded(self.real(1))[0]
+
+    # -- statements -----------------------------------------------------------------------------------------
+
+    def _statement(self) -> list[Stmt]:
+        """Return one step of the section."""
+        whole, held = self._array(whole=True), self._array()
+        if whole and (held is None or self.draw.boolean(0.4)):
+            return self._of_integers(whole)
+        if held is None:
+            return self._some_use()
+        if held.constant and self.draw.boolean(0.8):
+            return self._of_coefficients(held)
+        kinds: tuple[Statement, ...] = (
+            self._stored,
+            self._replaced,
+            self._changed_element,
+            self._replaced,
+            self._exchanged,
+            self._summed,
+            self._moved_along,
+            self._filled,
+            self._guarded,
+            self._replaced,
+            self._summed,
+        )
+        return self.draw.choice(kinds)(held)
+
+    def _some_use(self) -> list[Stmt]:
+        return self._uses(self._operand())
+
+    def _uses(self, first: Expr) -> list[Stmt]:
+        """Return an update of the running value by an element; at times it uses two elements, or one twice."""
+        v, kind = self.running, self.draw.choice(("product", "product", "two", "twice", "sum"))
+        if kind == "sum":
+            return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), self._safe(first)))]
+        second = first if kind == "twice" else self._operand()
+        inner = mul(v, first) if kind == "product" else add(v, mul(first, second))
+        return [m.Assign((v,), (self._safe(add(inner, second) if kind == "product" else inner),))]
+
+    def _safe(self, e: Expr) -> Expr:
+        return call(self.draw.choice(("sin", "tanh", "cos")), e)
+
+    def _stored(self, held: Held) -> list[Stmt]:
+        value = self.running if self.draw.boolean(0.4) else self._safe(add(self.running, self._operand()))
+        return [m.Assign((held.at(self._place(held)),), (value,))]
+
+    def _replaced(self, held: Held) -> list[Stmt]:
+        """Return a store and a later use of the element's old content, as in a ring buffer."""
+        element, old = held.at(self._place(held)), self.declare_real(self.main)
+        self.fix(old.name)
+        new = self._safe(self.draw.choice((add(old, self.running), mul(old, self.running), self.running)))
+        later = [m.Assign((element,), (new,)), *self._uses(old)]
+        return [m.Assign((old,), (element,)), *(later if self.draw.boolean(0.85) else later[::-1])]
+
+    def _changed_element(self, held: Held) -> list[Stmt]:
+        """Return one or two updates of an element in place."""
+        element = held.at(self._place(held))
+        change = m.Assign((element,), (self._safe(m.Binary(self.draw.choice("*+"), element, self._operand())),))
+        if self.draw.boolean(0.3):
+            return [change, m.Augment(element, self.draw.choice("*+-"), self._safe(self._operand()))]
+        return [change]
+
+    def _exchanged(self, held: Held) -> list[Stmt]:
+        a, b = held.at(self._place(held)), held.at(self._place(held))
+        return [m.Assign((a, b), (b, a))]
+
+    def _summed(self, held: Held) -> list[Stmt]:
+        """Return a sum over elements, as in a matrix product or a substitution, which may be stored to an element."""
+        total = self.declare_real(self.main)
+        self.fix(total.name)
+
+        def step() -> list[Stmt]:
+            factor = self._safe(self._operand()) if self.draw.boolean() else self._operand()
+            return [m.Augment(total, self.draw.choice("++-"), mul(held.at(m.Name(self.names.indices[-1])), factor))]
+
+        loop = self._loop(lambda: self._over(held), step)
+        start = m.Assign((total,), (Number(0.0) if self.draw.boolean(0.7) else self.running,))
+        if self.draw.boolean():
+            return [start, loop, m.Assign((held.at(self._place(held)),), (self._safe(total),))]
+        return [start, loop, *self._uses(self._safe(total))]
+
+    def _moved_along(self, held: Held) -> list[Stmt]:
+        """Return a shift register, in which every element takes the place of the next element."""
+        name, last = self.fresh("j"), min(held.size - 1, INNER)
+        index = m.Name(name)
+        target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
+        body = m.Assign((held.at(target),), (held.at(source),))
+        return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
+
+    def _filled(self, held: Held) -> list[Stmt]:
+        """Return a loop that writes elements made of the running value."""
+
+        def step() -> list[Stmt]:
+            index = m.Name(self.names.indices[-1])
+            weight = add(Number(0.5), mul(Number(0.25), m.Cast(index, self.main)))
+            return [m.Assign((held.at(index),), (self._safe(mul(weight, self.running)),))]
+
+        return [self._loop(lambda: self._over(held), step)]
+
+    def _guarded(self, held: Held) -> list[Stmt]:
+        """Return a step that not every iteration makes."""
+        condition = self.condition()
+        with self.block():
+            kind = self.draw.choice((self._stored, self._replaced, self._changed_element))
+            body = kind(held)
+        return [m.If(condition, tuple(body))]
+
+    # -- what has no derivative -----------------------------------------------------------------------------
+
+    def _of_integers(self, whole: Held) -> list[Stmt]:
+        """Return statements that count integers up, exchange them, or change them in a loop."""
+        kind = self.draw.choice(("loop", "one", "exchange", "loop", "loop"))
+        if kind == "exchange":
+            return self._exchanged(whole)
+        if kind == "one":
+            return [self._turned(whole, self._place(whole))]
+        step = lambda: [self._turned(whole, m.Name(self.names.indices[-1]))]  # noqa: E731
+        return [self._loop(lambda: self._over(whole), step)]
+
+    def _turned(self, whole: Held, index: Expr) -> Stmt:
+        """Return the assignment element = (element + number) modulo the number of the element's possible values."""
+        assert whole.whole
+        more = self.integer(0)[0] if self.draw.boolean(0.3) else self._some_index()
+        return m.Assign((whole.at(index),), (m.Binary("%", add(whole.at(index), more), Number(whole.whole.high + 1)),))
+
+    def _some_index(self) -> Expr:
+        names = self.names.indices[1:]
+        return add(m.Name(self.draw.choice(names)), Number(self.draw.integer(0, 2))) if names else Number(1)
+
+    def _of_coefficients(self, held: Held) -> list[Stmt]:
+        """Return statements that make coefficients from integers and from themselves."""
+        number = mul(Number(self.draw.choice(LITERALS)), m.Cast(self._some_index(), self.main))
+
+        def changed(index: Expr) -> Stmt:
+            old = mul(Number(0.5), held.at(index))
+            return m.Assign((held.at(index),), (self._safe(add(old, number) if self.draw.boolean(0.7) else number),))
+
+        if self.draw.boolean(0.25):
+            return [changed(self._place(held))]
+        return [self._loop(lambda: self._over(held), lambda: [changed(m.Name(self.names.indices[-1]))])]

@@ -1,0 +1,28 @@
+"""This module defines a case of raw IR: a kernel, its memory, and the trap that it must raise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....compiler.ir.nodes import Kernel
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """Represent a kernel of raw IR with its memory.
+
+    Attributes:
+        arrays: Initial content by name; executors get copies.
+        trap: Class of the exception that the reference must raise, or None. Without checks, an empty adstack reads as 0
+            and an integer division by zero gives 0.
+    """
+
+    kernel: Kernel
+    arrays: dict[str, np.ndarray] = field(repr=False)
+    trap: str | None = None
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return copies of the arrays."""
+        return {name: array.copy() for name, array in self.arrays.items()}
