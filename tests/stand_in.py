@@ -18,9 +18,9 @@ NAME = os.environ.get("STACKGRAD_STAND_IN", "")
 
 def install() -> Any:
     """Put the backend in the CPU's place; gives the emulated driver, if it is one."""
-    from stackgrad import session
     from stackgrad.backends import registry
     from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
+    from stackgrad.runtime import session
 
     backend = emulated(NAME) if NAME in NAMES else registry.get(NAME)
     probe = backend.probe()

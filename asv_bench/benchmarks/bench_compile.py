@@ -19,7 +19,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.kernels import trace_function
+from stackgrad.launch.kernels import trace_function
 
 from .common import Bench, start
 from .workloads import WORKLOADS

@@ -187,7 +187,7 @@ class Runtime:
 
     def init(self, **options: Any) -> None:
         """Start the runtime again on this backend with the options of `sg.init`; fields of the old one become stale."""
-        from ...session import init
+        from ...runtime.session import init
 
         init(arch=self.name, **options)
 
@@ -206,7 +206,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Runtime]:
         pytest.skip(absence)
     if absence:
         pytest.fail(absence, pytrace=False)
-    from ...session import reset
+    from ...runtime.session import reset
 
     runtime = Runtime(request.param)
     runtime.init()

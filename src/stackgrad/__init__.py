@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import ad, capture, jax, linalg, math, torch, types
     from .backends.disk_cache import CacheWarning
-    from .classes import data_oriented, pyfunc
     from .compiler.errors import (
         AdstackOverflow,
         DeviceError,
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
         Unsupported,
         VerifyError,
     )
-    from .dispatch import perf_dispatch
-    from .fields import (
+    from .data.fields import (
         Backend,
         Field,
         Layout,
@@ -45,20 +43,23 @@ if TYPE_CHECKING:
         field,
         wrap,
     )
-    from .gpu import Cuda, cuda
-    from .graphs import RecordedGraph
-    from .kernels import Kernel, KernelStats, KernelWarning, TextKernel, kernel, kernel_from_text
+    from .data.names import MatrixTensor, VectorNdarray, VectorTensor
+    from .data.ndarrays import from_dlpack, ndarray, tensor
+    from .data.snodes import FieldsBuilder, axes, i, ij, ijk, ijkl, ijl, ik, ikl, il, j, jk, jkl, jl, k, kl, l, root
+    from .data.values import Matrix, Struct, Vector
+    from .data.views import BufferView
     from .language import *
+    from .launch.classes import data_oriented, pyfunc
+    from .launch.dispatch import perf_dispatch
+    from .launch.graphs import RecordedGraph
+    from .launch.kernels import Kernel, KernelStats, KernelWarning, TextKernel, kernel, kernel_from_text
     from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
-    from .names import MatrixTensor, VectorNdarray, VectorTensor
-    from .ndarrays import from_dlpack, ndarray, tensor
-    from .profiling import KernelProfile, Profile, TaskProfile, profile
-    from .report import AdstackReport, adstack_report
-    from .session import init, reset, sync
-    from .snodes import FieldsBuilder, axes, i, ij, ijk, ijkl, ijl, ik, ikl, il, j, jk, jkl, jl, k, kl, l, root
-    from .streams import Event, Stream, create_event, create_stream
-    from .types import dataclass
-    from .usage import (
+    from .runtime.gpu import Cuda, cuda
+    from .runtime.profiling import KernelProfile, Profile, TaskProfile, profile
+    from .runtime.report import AdstackReport, adstack_report
+    from .runtime.session import init, reset, sync
+    from .runtime.streams import Event, Stream, create_event, create_stream
+    from .runtime.usage import (
         ArgumentError,
         FieldError,
         GradientError,
@@ -70,8 +71,7 @@ if TYPE_CHECKING:
         UsageError,
         ViewError,
     )
-    from .values import Matrix, Struct, Vector
-    from .views import BufferView
+    from .types import dataclass
 
 __version__ = "0.1.0"
 
@@ -140,28 +140,30 @@ _AXES = ("i", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "j", "jk", "jkl", "
 _TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
 
 _HOMES: dict[str, str] = {
-    **dict.fromkeys(("init", "reset", "sync"), ".session"),
-    **dict.fromkeys(_KINDS, ".fields"),
-    **dict.fromkeys(("VectorNdarray", "VectorTensor", "MatrixTensor"), ".names"),
-    **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".ndarrays"),
-    **dict.fromkeys(("Matrix", "Struct", "Vector"), ".values"),
-    **dict.fromkeys((*_AXES, "FieldsBuilder", "root"), ".snodes"),
+    **dict.fromkeys(("init", "reset", "sync"), ".runtime.session"),
+    **dict.fromkeys(_KINDS, ".data.fields"),
+    **dict.fromkeys(("VectorNdarray", "VectorTensor", "MatrixTensor"), ".data.names"),
+    **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".data.ndarrays"),
+    **dict.fromkeys(("Matrix", "Struct", "Vector"), ".data.values"),
+    **dict.fromkeys((*_AXES, "FieldsBuilder", "root"), ".data.snodes"),
     **dict.fromkeys(("Template", "dataclass", "template"), ".types"),
-    **dict.fromkeys(_LONG_TYPES, ".primitive_types"),
-    **dict.fromkeys(("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".kernels"),
-    **dict.fromkeys(("data_oriented", "pyfunc"), ".classes"),
-    **dict.fromkeys(("adstack_report", "AdstackReport"), ".report"),
-    **dict.fromkeys(("profile", "Profile", "KernelProfile", "TaskProfile"), ".profiling"),
+    **dict.fromkeys(_LONG_TYPES, ".data.primitive_types"),
+    **dict.fromkeys(
+        ("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".launch.kernels"
+    ),
+    **dict.fromkeys(("data_oriented", "pyfunc"), ".launch.classes"),
+    **dict.fromkeys(("adstack_report", "AdstackReport"), ".runtime.report"),
+    **dict.fromkeys(("profile", "Profile", "KernelProfile", "TaskProfile"), ".runtime.profiling"),
     **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
-    **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".streams"),
+    **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".runtime.streams"),
     "CacheWarning": ".backends.disk_cache",
-    **dict.fromkeys(("cuda", "Cuda"), ".gpu"),
-    **dict.fromkeys(("graph", "RecordedGraph"), ".graphs"),
-    "perf_dispatch": ".dispatch",
-    "BufferView": ".views",
+    **dict.fromkeys(("cuda", "Cuda"), ".runtime.gpu"),
+    **dict.fromkeys(("graph", "RecordedGraph"), ".launch.graphs"),
+    "perf_dispatch": ".launch.dispatch",
+    "BufferView": ".data.views",
     **dict.fromkeys(_TYPES, ".compiler.ir.types"),
     **dict.fromkeys(_ERRORS, ".compiler.errors"),
-    **dict.fromkeys(_USAGE, ".usage"),
+    **dict.fromkeys(_USAGE, ".runtime.usage"),
 }
 """The table maps each public name to the module that defines the name.
 
@@ -210,7 +212,7 @@ class _Missing(AttributeError):
 
     def __str__(self) -> str:
         (name,) = self.args
-        hint = importlib.import_module(".usage", __name__).close_names(name, __dir__())
+        hint = importlib.import_module(".runtime.usage", __name__).close_names(name, __dir__())
         return f"module {__name__!r} has no attribute {name!r}. {hint}".rstrip(". ")
 
     def __reduce__(self) -> Any:

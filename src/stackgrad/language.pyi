@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
 from .compiler.frontend.refused import Refused
-from .graphs import GraphMaker
+from .launch.graphs import GraphMaker
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

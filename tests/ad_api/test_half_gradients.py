@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import stackgrad as sg
-from stackgrad.halves import Accumulator, accumulating, accumulators, rounded
+from stackgrad.data.halves import Accumulator, accumulating, accumulators, rounded
 
 sys.path.append(str(Path(__file__).parent))
 from wrapped_kernels import many_shares  # noqa: E402

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.harness.tools.mutants import MUTANTS
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.tape_state import StateLog
-from stackgrad.unseen import Contents
+from stackgrad.autodiff.tape_state import StateLog
+from stackgrad.autodiff.unseen import Contents
 
 FREE = [4.0, 32.0, 108.0]
 Tensor: Any = sg.types.ndarray()

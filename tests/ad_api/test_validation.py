@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.autodiff.tape_state import StateLog
 from stackgrad.compiler.errors import InternalError
-from stackgrad.tape_state import StateLog
 
 HERE = "test_validation.py:"
 

@@ -19,7 +19,7 @@ from stackgrad.backends.llvm.module import generate
 from stackgrad.compiler.errors import Span
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 _HERE = Path(__file__).parent
 if str(_HERE) not in sys.path:

@@ -15,7 +15,7 @@ from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.llvm.module import generate as on_cpu
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.kernels import trace_function
+from stackgrad.launch.kernels import trace_function
 
 FAST = Options(precise=False)
 

@@ -145,7 +145,7 @@ def document(name: str, *items: object) -> bytes:
     [
         "os:system",
         "builtins:eval",
-        "stackgrad.session:Settings",
+        "stackgrad.runtime.session:Settings",
         "stackgrad.compiler.driver:prepare_forward",
         "stackgrad.compiler.ir.nodes:Value",
         "stackgrad.compiler.nothing:Kernel",

@@ -11,7 +11,7 @@ from stackgrad.cli import tables
 from stackgrad.compiler.ad.rules import VJP
 from stackgrad.harness.testing import oracle_executors
 from stackgrad.harness.testing.executors import LaunchExecutor
-from stackgrad.session import RUNTIME, Runtime
+from stackgrad.runtime.session import RUNTIME, Runtime
 
 
 def test_a_right_program_passes(command: Any, program: str, tmp_path: Path) -> None:

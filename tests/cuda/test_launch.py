@@ -107,7 +107,7 @@ def natives(kernel: sg.Kernel) -> list:
     """What of a kernel stands ready."""
     import gc
 
-    from stackgrad.native import Native
+    from stackgrad.launch.native import Native
 
     return [one for one in gc.get_objects() if isinstance(one, Native)]
 

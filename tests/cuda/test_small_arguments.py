@@ -15,7 +15,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.kernels import trace_function
+from stackgrad.launch.kernels import trace_function
 
 FAST = Options(precise=False)
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 import stackgrad as sg
-from stackgrad.dispatch import perf_dispatch
+from stackgrad.launch.dispatch import perf_dispatch
 
 
 @pytest.fixture(autouse=True)

@@ -28,11 +28,11 @@ STATE = {
     "compiler/ad/policies.py:_default": "the policy of gradients that name none; test runs set it",
     "compiler/ir/depth.py:_LIMITS": "the room on the stack of each thread",
     "harness/tools/bench/process.py:_CALLS": "calls of works in a process of the benchmark",
-    "src/stackgrad/fields/array.py:_KINDS": "numbers of the kinds of arrays",
-    "src/stackgrad/halves.py:_KEPT": "f32 sums beside f16 gradients of torch tensors",
-    "src/stackgrad/native.py:_LINGERING": "launches whose memory waits for the last call to end",
-    "src/stackgrad/session.py:RUNTIME": "the runtime that `sg.init` starts",
-    "src/stackgrad/situations.py:_OFFSETS": "where arrays of a class refer to their words",
+    "src/stackgrad/data/fields/array.py:_KINDS": "numbers of the kinds of arrays",
+    "src/stackgrad/data/halves.py:_KEPT": "f32 sums beside f16 gradients of torch tensors",
+    "src/stackgrad/launch/native.py:_LINGERING": "launches whose memory waits for the last call to end",
+    "src/stackgrad/runtime/session.py:RUNTIME": "the runtime that `sg.init` starts",
+    "src/stackgrad/launch/situations.py:_OFFSETS": "where arrays of a class refer to their words",
 }
 
 FILLED_AT_IMPORT = {

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
 from stackgrad.backends.host.standing import Standing
 from stackgrad.compiler.frontend.snapshots import Elements, Items, Number
-from stackgrad.guards import EvaluationGuard, NameGuard, PartGuard
 from stackgrad.harness.tools.mutants import patched
+from stackgrad.runtime.guards import EvaluationGuard, NameGuard, PartGuard
 
 sys.path.append(str(Path(__file__).parents[1] / "runtime"))
 

@@ -10,7 +10,7 @@ import stackgrad.backends.registry
 import stackgrad.capture
 import stackgrad.harness.testing.plugin
 import stackgrad.harness.testing.plugin_matrix
-import stackgrad.session  # noqa: F401 - all of it before the inner runs, which forget what they import
+import stackgrad.runtime.session  # noqa: F401 - all of it before the inner runs, which forget what they import
 from stackgrad.backends.base import Probe
 from stackgrad.compiler.ad.policies import policy_of
 from stackgrad.harness.testing.plugin_matrix import count, lines
@@ -22,7 +22,7 @@ import pytest
 
 @pytest.mark.backends("reference", "cpu")
 def test_both(backend):
-    from stackgrad.session import RUNTIME
+    from stackgrad.runtime.session import RUNTIME
     assert RUNTIME.settings.arch == backend.name == str(backend)
     backend.init(debug=True)
     assert RUNTIME.settings.debug and RUNTIME.settings.arch == backend.name

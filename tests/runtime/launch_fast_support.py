@@ -10,7 +10,7 @@ import numpy as np
 import stackgrad as sg
 from recorded_support import forward, gradient, near
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.native import PATIENT
+from stackgrad.launch.native import PATIENT
 
 READY = PATIENT + 1
 """Launches after which the next one is native."""

@@ -10,7 +10,7 @@ import sys
 import stackgrad as sg
 from stackgrad.backends.cpu import stacks
 from stackgrad.backends.words import EPOCH
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 sg.init(arch=sg.cpu, default_fp=sg.f64, cpu_max_num_threads=int(sys.argv[1]))
 x, y = (sg.field(sg.f64, 40, needs_grad=True) for _ in range(2))

@@ -8,7 +8,7 @@ import numpy as np
 import stackgrad as sg
 from stackgrad.reference.backend import ReferenceBackend
 from stackgrad.reference.order import Order
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 MACHINES = ("reference", "cpu", "changing")
 """changing: the reference, whose iterations run in another order in each task of each launch."""

@@ -7,7 +7,7 @@ import stackgrad as sg
 from runtime_kernels import LOOKUP, SHIFT, SQUARE
 from stackgrad.capture import capture
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 
 def test_forward_and_reverse_launches() -> None:

@@ -14,8 +14,8 @@ import pytest
 import stackgrad as sg
 from constants_support import HOW, SOURCES, Program, Step, programs, run
 from hypothesis import HealthCheck, given, settings
-from stackgrad import kernels
 from stackgrad.backends import registry
+from stackgrad.launch import kernels
 
 OPTIONS = dict(deadline=None, database=None, suppress_health_check=list(HealthCheck))
 

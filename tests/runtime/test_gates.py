@@ -12,7 +12,7 @@ import stackgrad as sg
 from gate_kernels import GATES, Data, check_gradient
 from stackgrad.backends.base import Options
 from stackgrad.backends.llvm import spread
-from stackgrad.session import Runtime
+from stackgrad.runtime.session import Runtime
 
 FRACTIONS, COUNTS = (0.0, 0.05, 0.5, 1.0), (0, 1, 2, 3, 1000)
 

@@ -14,7 +14,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.heap import PAGE, Heap, HeapRefusal
 from stackgrad.compiler.ir.ops import OPS
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 ULP = float(np.finfo(np.float32).eps)
 """Of f32, as a share of the value, at most."""

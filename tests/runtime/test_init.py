@@ -11,7 +11,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Probe
 from stackgrad.compiler.ir.types import SCALARS
-from stackgrad.session import DIALECT, RUNTIME
+from stackgrad.runtime.session import DIALECT, RUNTIME
 
 
 def test_settings() -> None:
@@ -181,7 +181,7 @@ def test_names_that_are_not_there_cost_nothing_until_they_are_shown(monkeypatch:
         asked.append(name)
         return "did you mean something?"
 
-    monkeypatch.setattr("stackgrad.usage.close_names", counted)
+    monkeypatch.setattr("stackgrad.runtime.usage.close_names", counted)
     x = sg.field(sg.f32, 3)
 
     @sg.kernel

@@ -11,8 +11,8 @@ import pytest
 import stackgrad as sg
 from launch_fast_support import sines
 from recorded_support import forward, gradients, memory_of, near
-from stackgrad.kernels import definition_span
-from stackgrad.session import RUNTIME
+from stackgrad.launch.kernels import definition_span
+from stackgrad.runtime.session import RUNTIME
 
 HERE = "test_kernels.py:"
 

@@ -14,7 +14,7 @@ import stackgrad as sg
 from launch_fast_support import Steps, add, arrays, grow, native_of, natively, near_sines, repeat
 from stackgrad.backends.host.trampoline import trampoline
 from stackgrad.capture import capture
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 
 
 @pytest.fixture(autouse=True)

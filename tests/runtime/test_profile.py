@@ -11,8 +11,8 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.cpu.laps import Laps, making
 from stackgrad.backends.launching import profiling
-from stackgrad.session import RUNTIME
-from stackgrad.usage import UsageError
+from stackgrad.runtime.session import RUNTIME
+from stackgrad.runtime.usage import UsageError
 
 
 class Two:

@@ -14,7 +14,7 @@ import pytest
 import stackgrad as sg
 from recorded_support import gradients, memory_of, near
 from stackgrad.ad import Tape
-from stackgrad.session import RUNTIME
+from stackgrad.runtime.session import RUNTIME
 from state_programs import ARCHES, START, N, Program, Run, differences, make
 
 pytestmark = pytest.mark.parametrize("arch", ARCHES)

@@ -12,8 +12,8 @@ from launch_fast_support import sines
 from recorded_support import gradients, memory_of, near
 from runtime_kernels import POWER, SQUARE, TOTAL, Program
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.fields import Array
-from stackgrad.session import RUNTIME
+from stackgrad.data.fields import Array
+from stackgrad.runtime.session import RUNTIME
 
 
 def test_gradient_of_a_chain(p: Program) -> None:

@@ -10,7 +10,7 @@ import pytest
 import stackgrad as sg
 from runtime_kernels import LOOKUP, POWER, RANDOM, SHIFT, SQUARE, TYPES, over_array
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.program import Binding
+from stackgrad.launch.program import Binding
 
 
 def three(value: float = 0.0, grad: bool = True) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import stackgrad as sg
 from stackgrad.backends.host import code_map
-from stackgrad.dump import dump_kernels
+from stackgrad.runtime.dump import dump_kernels
 
 
 def one_kernel() -> None:

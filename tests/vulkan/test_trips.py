@@ -24,7 +24,7 @@ from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.kernels import trace_function
+from stackgrad.launch.kernels import trace_function
 
 FAST = Options(precise=False)
 FUSED = 50

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ....fields import array
-from ....recording import Own, Threads
+from ....data.fields import array
+from ....runtime.recording import Own, Threads
 from .planting import Mutant, Plant, patched
 
 

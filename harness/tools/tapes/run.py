@@ -14,9 +14,9 @@ import numpy as np
 
 from ....ad import FwdMode, Tape
 from ....compiler.ir.types import f64
-from ....fields.make import field as new_field
-from ....session import RUNTIME, init
-from ....text_kernels import TextKernel, kernel_from_text
+from ....data.fields.make import field as new_field
+from ....launch.text_kernels import TextKernel, kernel_from_text
+from ....runtime.session import RUNTIME, init
 from .programs import ELEMENTS, KERNELS, WEIGH, Step, TapeProgram, draw, meaning
 
 Part = Callable[[], object]

@@ -11,15 +11,15 @@ a gradient of its own.
 
 from __future__ import annotations
 
-from .check import grad_check
-from .custom import grad_for, grad_replaced, no_grad
-from .forward import FwdMode
-from .gradients import SNodeGradType, clear_all_gradients
-from .numeric import GradCheckError, GradReport, Mismatch
-from .reads import LostGradientWarning
-from .second import hessian, hvp, jacobian, jvp, vjp
-from .tape import DEFAULT_BUDGET, Tape
-from .validation import ValidationError, ValidationWarning
+from ..autodiff.check import grad_check
+from ..autodiff.custom import grad_for, grad_replaced, no_grad
+from ..autodiff.forward import FwdMode
+from ..autodiff.gradients import SNodeGradType, clear_all_gradients
+from ..autodiff.numeric import GradCheckError, GradReport, Mismatch
+from ..autodiff.reads import LostGradientWarning
+from ..autodiff.second import hessian, hvp, jacobian, jvp, vjp
+from ..autodiff.tape import DEFAULT_BUDGET, Tape
+from ..autodiff.validation import ValidationError, ValidationWarning
 
 __all__ = [
     "DEFAULT_BUDGET",

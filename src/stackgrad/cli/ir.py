@@ -22,9 +22,9 @@ from ..compiler.ir.printer import print_kernel
 from ..compiler.ir.stages import STAGES as IR_STAGES
 from ..compiler.ir.verify import verify
 from ..harness.testing.launch import is_forward
-from ..kernels import Kernel as PythonKernel
-from ..kernels import TextKernel
-from ..session import reset
+from ..launch.kernels import Kernel as PythonKernel
+from ..launch.kernels import TextKernel
+from ..runtime.session import reset
 from . import CommandError
 from .programs import describe, read, run_module, run_program
 

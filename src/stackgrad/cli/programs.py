@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from ..capture import CapturedLaunch
 from ..compiler.errors import StackgradError
 from ..harness.testing.report import Finding
-from ..session import reset
+from ..runtime.session import reset
 from . import CommandError
 from .watch import watching
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bound import GRAD
 from ..capture import Capture, CapturedLaunch, Kind
-from ..fields import Array
+from ..data.fields import Array
 from ..harness.testing.finite import is_finite, nonfinite
 from ..harness.testing.report import Finding
-from ..program import NOTHING, Binding, Program
-from ..session import RUNTIME
+from ..launch.bound import GRAD
+from ..launch.program import NOTHING, Binding, Program
+from ..runtime.session import RUNTIME
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars

@@ -1,0 +1,66 @@
+"""Watch a tape's backward pass: nothing is recorded, and primals that gradient functions write are put back.
+
+Invariant: when the pass ends, every primal is what it was when it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..data.copying import launch_copy
+from ..data.fields import Array
+from ..runtime.usage import TapeError
+
+if TYPE_CHECKING:
+    from ..backends.base import Draws, Scalars
+    from ..launch.program import Binding
+    from .tape_state import StateLog
+
+
+class BackwardPass:
+    """The watcher while a tape runs backward: it saves the primals that gradient functions write."""
+
+    recording = constant = False
+    copy = staticmethod(launch_copy)
+
+    def __init__(self, log: StateLog) -> None:
+        self._log = log
+
+    def admit_inner(self) -> None:
+        """Raise TapeError, because a tape would clear the adjoints that the pass is computing."""
+        raise TapeError(
+            "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
+        )
+
+    def instead(self, binding: Binding, scalars: Scalars) -> None:
+        """Return None: gradient functions launch the kernels that they name."""
+
+    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
+        """Save the primals that the launch will overwrite."""
+        for array in binding.written:
+            self._log.disturb(array)
+
+    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Do nothing, because nothing is recorded."""
+
+    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
+        """Do nothing, because nothing is recorded."""
+
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """Save the primal that the host will overwrite."""
+        self._log.disturb(array)
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Return True: gradient functions may read any content without a warning."""
+        return True
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """Return True: gradient functions may read any result without a warning."""
+        return True
+
+    def before_custom(self) -> None:
+        """Do nothing, because nothing is recorded."""
+
+    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
+        """Do nothing, because nothing is recorded."""

@@ -1,0 +1,380 @@
+"""Run forward mode for whole programs: `FwdMode` runs every launch with tangents beside its values.
+
+Invariant: while the mode is active, `x.dual` of a field is the derivative of its content along the seeds. A field
+carries a tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those
+of reverse mode do. Gradients that are launched inside have tangents too, `x.grad.dual`: the second derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.ir.types import ArrayType
+from ..data.copying import launch_copy
+from ..data.fields import Array, MatrixArray
+from ..launch.program import nothing
+from ..runtime.session import RUNTIME, stamp
+from ..runtime.usage import TapeError
+from .claims import Claims
+from .gradients import SNodeGradType, clear_all_gradients
+from .overwrites import box_of, common
+from .reads import TangentReads
+from .seeds import seeds_of, tensor_shape
+from .unseen import Contents, shared_boxes, within
+
+if TYPE_CHECKING:
+    from ..backends.base import Draws, Scalars
+    from ..backends.launching.launcher import Launcher
+    from ..compiler.sizing.regions import Box
+    from ..launch.directions import Backward
+    from ..launch.program import Binding, Replaced
+
+GRAD, DUAL = ".grad", ".dual"
+
+
+class FwdMode:
+    """A context manager that computes the derivative of `loss` along `seed`, J v, and stores it in `loss.dual`.
+
+        with sg.ad.FwdMode(loss, x, seed=v):
+            run()
+
+    A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` returns it. What the
+    host or a function or kernel of `no_grad` writes inside is constant and has no tangent, as it has no adjoint on a
+    tape. What no launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0
+    again; duals that fields did not have before, losses and parameters apart, are dropped.
+
+    Args:
+        loss: A field or ndarray, or a list of them.
+        param: What is moved: a field or ndarray of a real type, or a list of them.
+        seed: The direction, an array of the shape of `param` or flat, or a list of one for each parameter; None for 1
+            if the parameter has one element. With an axis in front, (n, *shape), it is a batch of n directions:
+            `jacobian(loss)` is (n, *loss.shape), and `loss.dual` has the first.
+        clear_gradients: True to set all duals to 0 on entry; otherwise they are initial tangents too.
+    """
+
+    copy = staticmethod(launch_copy)
+
+    def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
+        self.losses = _tensors(loss, "loss")
+        self.params = _tensors(param, "parameter")
+        self.count, self._seeds = seeds_of(self.params, seed, isinstance(param, (list, tuple)))
+        self.clear_gradients = clear_gradients
+        self._roots: set[Array] = set()
+        self._duals: dict[Array, list[np.ndarray]] = {}
+        self._foreign: dict[tuple[int, tuple[int, ...]], tuple[np.ndarray, list[np.ndarray]]] = {}
+        self._lent: list[Array] = []
+        self._touched: dict[Array, dict[tuple[tuple[int, int], ...], Box]] = {}
+        self._shared = Contents()
+        self._generation = -1
+        self.constant = False
+        self._claims: Claims
+        self._reads = TangentReads()
+
+    @property
+    def batched(self) -> bool:
+        """Return True if the seeds are batches of directions."""
+        return self.count is not None
+
+    def __enter__(self) -> FwdMode:
+        if RUNTIME.forward is not None:
+            raise TapeError("forward mode is on already", "give one sg.ad.FwdMode several parameters")
+        if self._generation == RUNTIME.generation:
+            raise TapeError("this FwdMode was entered before", "make a new one for each pass")
+        for tensor in (*self.losses, *self.params):
+            tensor.check_alive()
+        self._generation = RUNTIME.generation
+        self._claims = Claims("this forward mode", self.clear_gradients)
+        try:
+            self._begin()
+        except BaseException:
+            self._claims.end()
+            raise
+        RUNTIME.forward = self
+        return self
+
+    def _begin(self) -> None:
+        """Clear duals, give the losses and parameters tangents, and set the seeds."""
+        self._roots = {array for tensor in (*self.losses, *self.params) for array in tensor.arrays}
+        if self.clear_gradients:
+            clear_all_gradients(SNodeGradType.DUAL)
+        for array in self._roots:
+            self._memory(array)
+        for tensor, seed in zip(self.params, self._seeds):
+            self._set_seed(tensor, seed)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._generation != RUNTIME.generation:
+            if kind is None:
+                raise TapeError("sg.init() or sg.reset() was called in forward mode", "call it before")
+            return
+        if not self._claims.is_of_this_thread():
+            RUNTIME.abandon(self._claims.own, self)
+            self._claims.end()
+            reason = "forward mode is left in another thread than the one that entered it"
+            raise TapeError(reason, "write the `with` block, and all that is launched in it, in one thread")
+        RUNTIME.forward = None
+        try:
+            self._end()
+            if kind is None:
+                self._claims.check(self._duals.__contains__)
+        finally:
+            self._claims.end()
+
+    def _end(self) -> None:
+        """Set duals of parameters to 0, drop duals that were lent, and give losses theirs."""
+        self._end_unseen(dict.fromkeys(self._shared))
+        losses = {array for tensor in self.losses for array in tensor.arrays}
+        for array in self._roots - losses:
+            array.dual.fill(0)
+        for array in losses:
+            array.dual.write(..., self._duals[array][0])
+        for array in self._lent:
+            if array not in self._roots:
+                array._dual = None
+        self._foreign.clear()
+        self._touched.clear()
+        self._shared.clear()
+
+    def forget(self) -> None:
+        """Drop, after the block, the duals that fields had not before: those of losses and parameters too."""
+        for array in self._lent:
+            array._dual = None
+
+    # -- results --------------------------------------------------------------------------------------------
+
+    def jacobian(self, loss: Any = None) -> np.ndarray:
+        """Return the derivatives of a loss; None means the only loss.
+
+        The shape is (*shape), or (n, *shape) for n directions, with the axes of elements of vectors and matrices last.
+        A loss that is none of this mode raises TapeError.
+        """
+        tensor = self.losses[0] if loss is None and len(self.losses) == 1 else loss
+        if not any(tensor is one for one in self.losses):
+            raise TapeError(f"{getattr(tensor, 'label', tensor)} is no loss of this mode", "give one of its losses")
+        (array,) = tensor.arrays
+        if RUNTIME.forward is self:
+            self._end_unseen(dict.fromkeys(self._shared))
+        RUNTIME.settle()
+        found = np.stack([_outer(tensor, memory) for memory in self._duals[array]])
+        return found if self.batched else found[0]
+
+    # -- launches -------------------------------------------------------------------------------------------
+
+    def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Launch a kernel once for each direction, each time from the same content."""
+        shared = shared_boxes(binding, scalars, self._carries)
+        self._end_unseen(shared)
+        try:
+            self._run(binding, scalars, draws)
+        finally:
+            for array, boxes in shared.items():
+                self._shared.remember(array, boxes)
+
+    def _run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        duals = self._of(binding)
+        self._touch(binding, scalars)
+        self._reads.wrote(binding)
+        if not duals:
+            binding.run(scalars, draws)
+            return
+        launcher = binding.program.tangent(frozenset(duals), self._constants(binding, duals))
+        self._each_direction(launcher, binding.memory, duals, binding.written, scalars, draws, nothing)
+
+    def run_gradient(
+        self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
+    ) -> None:
+        """Launch a gradient once for each direction, from the same adjoints; see `launch_grad` for `replaced`."""
+        program, duals = binding.program, self._of(binding)
+        constants = self._constants(binding, duals)
+        for name in program.gradients:
+            adjoint = binding.lookup(name + GRAD)
+            if isinstance(adjoint, Array):
+                duals[name + GRAD] = self._of_gradient(adjoint)
+            else:
+                duals[name + GRAD] = self.tangents_beside(adjoint)
+        launcher = program.second(frozenset(duals), constants, backward is binding.taped)
+        self._each_direction(launcher, backward.memory, duals, backward.written, scalars, draws, replaced)
+
+    def _each_direction(
+        self,
+        launcher: Launcher,
+        memory: Mapping[str, np.ndarray],
+        duals: Mapping[str, list[np.ndarray]],
+        fields: Iterable[Array],
+        scalars: Scalars,
+        draws: Draws,
+        replaced: Replaced,
+    ) -> None:
+        """Launch once for each direction, from the same content; `fields` are those that the launch writes."""
+        written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
+        if written:
+            RUNTIME.settle()
+        before = {name: memory[name].copy() for name in written}
+        try:
+            for k in range(self.count or 1):
+                if written and k:
+                    RUNTIME.settle()
+                    for name in written:
+                        memory[name][...] = before[name]
+                tangents = {name + DUAL: found[k] for name, found in duals.items()}
+                launcher.run({**memory, **tangents, **replaced(k)}, scalars, draws)
+        finally:
+            for array in fields:
+                array.version = stamp()
+                if array in self._duals and array._dual is not None:
+                    array._dual.version = stamp()
+
+    def _of(self, binding: Binding) -> dict[str, list[np.ndarray]]:
+        """Return the tangents, one for each direction, of the arrays of a launch that carry them."""
+        found = {}
+        for param in binding.program.kernel.params:
+            if isinstance(param.type, ArrayType) and param.type.dtype.is_real:
+                array = binding.lookup(param.name)
+                if not isinstance(array, Array):
+                    if param.name.endswith(GRAD) or param.name + GRAD in binding.arrays:
+                        found[param.name] = self.tangents_beside(array)
+                elif array.is_grad:
+                    if array in self._duals or param.name in binding.program.forward_side.writes:
+                        found[param.name] = self._of_gradient(array)
+                elif self._carries(array):
+                    found[param.name] = self._memory(array)
+        return found
+
+    def _carries(self, array: Array) -> bool:
+        """Return True if a field carries a tangent in this mode."""
+        return array.dtype.is_real and (array.needs_grad or array.needs_dual or array in self._roots)
+
+    def tangents(self, array: Array) -> list[np.ndarray]:
+        """Return the tangents of a field, one for each direction; an empty list if it carries none.
+
+        A gradient carries tangents only if a launch has given it some.
+        """
+        return self._memory(array) if array in self._duals or self._carries(array) else []
+
+    def _of_gradient(self, array: Array) -> list[np.ndarray]:
+        """Return the tangents of a gradient that a launch uses; from now on they end where the host writes it."""
+        self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.shape)
+        return self._memory(array)
+
+    def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
+        """Return what is read without its tangent: all in functions of no_grad, and arguments with needs_grad=False."""
+        declared = set(binding.program.gradients)
+        arrays = {name: binding.arrays[name] for name in names}
+        own = {name for name, array in arrays.items() if isinstance(array, Array) and array.needs_grad}
+        return frozenset(arrays if self.constant else own - declared)
+
+    def _touch(self, binding: Binding, scalars: Scalars) -> None:
+        """Note the elements that a launch touches."""
+        self._claims.meet(binding)
+        for array, boxes in binding.touched_boxes(scalars).items():
+            known = self._touched.setdefault(array, {})
+            known.update({tuple((s.start, s.stop) for s in box): box for box in boxes})
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Return True if a derivative ends where the host reads; then there was a warning."""
+        duals = None if self.constant else self._duals.get(array)
+        return duals is not None and self._reads.read(array, duals, place)
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """Return True if a derivative ends where the host reads the result of a launch; then there was a warning."""
+        return not self.constant and self._reads.result(binding, scalars, self._of(binding))
+
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """End the tangents of content that the host replaces by constants.
+
+        What no launch has used yet is an input, and keeps its tangent.
+        """
+        duals, known = self._duals.get(array), self._touched.get(array)
+        if duals is None or known is None or array._dual is None:
+            return
+        if place is None:  # The array is exported: others can write it from now on.
+            if not array.is_grad and not array.exported:
+                self._shared.remember(array)
+            return
+        box = box_of(place, array.shape)
+        self._shared.announced(array, box)
+        RUNTIME.settle()
+        for common_box in common([box], known.values()):
+            for memory in duals:
+                memory[common_box] = 0
+        array._dual.version = stamp()
+
+    def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
+        """End the tangents of what was written unseen in boxes of exported arrays; None means the whole array."""
+        for array, boxes in places.items():
+            RUNTIME.settle()
+            changed = self._shared.changed(array, boxes)
+            found = within(changed, self._touched.get(array, {}).values()) if changed is not None else None
+            if found is not None and array in self._duals and array._dual is not None:
+                for memory in self._duals[array]:
+                    memory[found] = 0
+                array._dual.version = stamp()
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def _memory(self, array: Array) -> list[np.ndarray]:
+        """Return the tangents of an array, made if there are none; a single direction uses `x.dual`."""
+        found = self._duals.get(array)
+        if found is None:
+            self._claims.take([array])
+            if array._dual is None or not array._dual.is_placed:
+                lend_dual(array)
+                self._lent.append(array)
+            first = array._dual.memory  # type: ignore[union-attr]
+            found = [first] if not self.batched else [first.copy() for _ in range(self.count or 1)]
+            self._duals[array] = found
+        return found
+
+    def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
+        """Return the tangents of memory of another library, which is recognized by its address and shape."""
+        key = memory.__array_interface__["data"][0], memory.shape
+        if key not in self._foreign:
+            self._foreign[key] = memory, [np.zeros_like(memory) for _ in range(self.count or 1)]
+        return self._foreign[key][1]
+
+    def _set_seed(self, tensor: Any, seed: np.ndarray) -> None:
+        """Set the tangents of a parameter to the seed."""
+        (array,) = tensor.arrays
+        dtype = array.dtype.dtype
+        RUNTIME.settle()
+        for memory, direction in zip(self._duals[array], seed):
+            _outer(tensor, memory)[...] = direction.reshape(tensor_shape(tensor)).astype(dtype)
+        array.dual.version = stamp()
+
+
+def lend_dual(array: Array) -> None:
+    """Give an array a tangent that is no part of what it was made with: needs_dual stays what it is."""
+    dual = array.companion("dual")
+    dual._companion = None
+    dual.allocate(array.shape)
+
+
+def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
+    """Return a view of memory with the axes of elements last."""
+    if isinstance(tensor, MatrixArray) and tensor.element_first:
+        count = len(tensor.element.shape)
+        return np.moveaxis(memory, range(count), range(-count, 0))
+    return memory
+
+
+def _tensors(given: Any, what: str) -> list[Any]:
+    """Return losses or parameters as a list. Raise TapeError for what cannot be one."""
+    found = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not found:
+        raise TapeError(f"forward mode needs a {what}, and the list is empty", "give a field or ndarray")
+    for tensor in found:
+        if not isinstance(tensor, (Array, MatrixArray)):
+            cure = "give a field or ndarray" + (", or its members" if hasattr(tensor, "arrays") else "")
+            raise TapeError(f"the {what} is a field, not {type(tensor).__name__}", cure)
+        if not tensor.dtype.is_real:
+            reason = f"the {what} {tensor.label} is of {tensor.dtype}, which has no tangent"
+            raise TapeError(reason, "use sg.f32 or sg.f64")
+    if len({id(tensor) for tensor in found}) < len(found):
+        raise TapeError(f"a {what} is given twice", "give each once")
+    return found

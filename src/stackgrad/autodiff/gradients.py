@@ -1,0 +1,51 @@
+"""Clear gradients: all adjoints or all tangents of the runtime at once."""
+
+from __future__ import annotations
+
+import enum
+
+from ..runtime.session import RUNTIME
+from ..runtime.usage import OptionError
+
+
+class SNodeGradType(enum.Enum):
+    """The companions of fields that `clear_all_gradients` can clear.
+
+    Check bits are a notion of the dialect and do not exist here, so there is nothing to clear for them.
+    """
+
+    ADJOINT = "grad"
+    DUAL = "dual"
+    ADJOINT_CHECKBIT = "checkbit"
+
+
+def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOINT) -> None:
+    """Set the gradient of every live field and ndarray to 0, or, with type DUAL, its tangent.
+
+    Gradients that belong to another thread, whose tape or forward mode used them last, stay as they are.
+
+    Args:
+        gradient_type: A member of `SNodeGradType`, or its name.
+
+    Raises:
+        OptionError: There is no such type.
+    """
+    kind = _kind(gradient_type)
+    for array in RUNTIME.fields:
+        if RUNTIME.threads.is_foreign(array):
+            continue
+        if kind is SNodeGradType.ADJOINT and array.needs_grad:
+            array.grad.fill(0)
+        for beside in (array._dual, None if array._grad is None else array._grad._dual):
+            if kind is SNodeGradType.DUAL and beside is not None and beside.is_placed:
+                beside.fill(0)
+
+
+def _kind(given: SNodeGradType | str) -> SNodeGradType:
+    """Return the member of `SNodeGradType` for a member or a name. Raise OptionError if there is none."""
+    name = getattr(given, "name", given)
+    try:
+        return SNodeGradType[str(name).upper()]
+    except KeyError:
+        known = ", ".join(f"sg.ad.SNodeGradType.{k.name}" for k in SNodeGradType)
+        raise OptionError(f"there are no gradients of type {given!r}", f"one of {known}") from None

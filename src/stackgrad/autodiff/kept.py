@@ -1,0 +1,73 @@
+"""Save the content of boxes of arrays while something overwrites it; swap it back in, or copy it out.
+
+Invariant: saved content has the shape of its box, and no other code writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compiler.sizing.regions import Box
+from ..runtime.session import RUNTIME
+
+
+@dataclass(eq=False, slots=True)
+class Kept:
+    """The saved content of a box of an array.
+
+    Attributes:
+        array: The array.
+        box: The box, or None for the whole array.
+        content: The saved content, of the shape of the box.
+    """
+
+    array: np.ndarray
+    box: Box | None
+    content: np.ndarray
+
+    @classmethod
+    def of(cls, array: np.ndarray, box: Box | None) -> Kept:
+        """Save the present content of a box of an array; None for the whole array."""
+        RUNTIME.settle()
+        return cls(array, box, (array if box is None else array[box]).copy())
+
+    def holds(self, box: Box) -> bool:
+        """Return True if all elements of a box are among the saved elements."""
+        return self.box is None or covers(self.box, box)
+
+    def restored(self) -> np.ndarray:
+        """Return a copy of the array with the saved content in the box and the present content elsewhere."""
+        if self.box is None:
+            return self.content.copy()
+        RUNTIME.settle()
+        made = self.array.copy()
+        made[self.box] = self.content
+        return made
+
+    def swap(self) -> None:
+        """Exchange the saved content with the present content; a second call undoes the first."""
+        RUNTIME.settle()
+        place = self.array[...] if self.box is None else self.array[self.box]
+        present = place.copy()
+        place[...] = self.content
+        self.content = present
+
+
+@dataclass(eq=False, slots=True)
+class Before:
+    """The content that an array had before a launch, as far as the launch may overwrite it.
+
+    Attributes:
+        primal: The saved content of the array.
+        tangents: In forward mode, the saved content of each of its tangents.
+    """
+
+    primal: Kept
+    tangents: list[Kept]
+
+
+def covers(outer: Box, inner: Box) -> bool:
+    """Return True if every element of the box `inner` is in the box `outer`."""
+    return all(a.start <= b.start and b.stop <= a.stop for a, b in zip(outer, inner))

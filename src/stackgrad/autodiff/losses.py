@@ -1,0 +1,266 @@
+"""Define the losses of a tape: what can be a loss, and the cotangent with which it starts the backward pass.
+
+A loss is set to zero when the block begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..compiler.ir.types import Scalar, from_dtype
+from ..data.fields import Array, MatrixArray
+from ..data.fields.conversions import as_numpy
+from ..data.halves import Accumulator
+from ..data.leaves import Misfit, foreign
+from ..runtime.session import RUNTIME
+from ..runtime.usage import FieldError, TapeError
+
+CURE = "give a 0-d field with needs_grad=True"
+
+
+class Loss(Protocol):
+    """The interface of a loss of a tape.
+
+    Attributes:
+        label: The name for messages.
+        shape: The shape of the content as a NumPy array.
+        dtype: The scalar type.
+        arrays: The arrays of the runtime that hold the loss.
+    """
+
+    @property
+    def label(self) -> str:
+        """Return the name for messages."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the content as a NumPy array."""
+
+    @property
+    def dtype(self) -> Scalar:
+        """Return the scalar type."""
+
+    def begin(self) -> None:
+        """Set the loss to zero."""
+
+    def seed(self, cotangent: np.ndarray) -> None:
+        """Overwrite the adjoint with a cotangent."""
+
+    def content(self) -> np.ndarray:
+        """Return the loss as float64."""
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the arrays of the runtime that hold the loss."""
+
+
+@dataclass
+class FieldLoss:
+    """A loss that is a field or ndarray of scalars, vectors or matrices."""
+
+    tensor: Any
+
+    @property
+    def label(self) -> str:
+        """Return the name for messages."""
+        return str(self.tensor.label)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the content as a NumPy array, with the axes of elements last."""
+        return tuple(self.tensor.shape) + tuple(getattr(self.tensor, "element_shape", ()))
+
+    @property
+    def dtype(self) -> Scalar:
+        """Return the scalar type."""
+        return self.tensor.dtype  # type: ignore[no-any-return]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the arrays that hold the loss."""
+        return tuple(self.tensor.arrays)
+
+    def content(self) -> np.ndarray:
+        """Return the loss as float64."""
+        return np.asarray(self.tensor.to_numpy(), np.float64)
+
+    def begin(self) -> None:
+        """Set the loss to zero. Raise StaleFieldError if it was destroyed."""
+        for array in self.tensor.arrays:
+            array.check_alive()
+            array.fill(0)
+
+    def seed(self, cotangent: np.ndarray) -> None:
+        """Overwrite the adjoint with a cotangent."""
+        grad = self.tensor.grad
+        grad.from_numpy(cotangent.astype(grad.dtype.dtype))
+
+
+@dataclass
+class TorchLoss:
+    """A loss that is a torch tensor with a gradient.
+
+    Attributes:
+        memory: The memory of the tensor.
+        grad: The memory of its gradient, or the accumulator of a gradient in half precision.
+        label: The name for messages.
+        arrays: Empty, because no array of the runtime holds the loss.
+    """
+
+    memory: np.ndarray
+    grad: np.ndarray
+    label: str = "the torch tensor"
+    arrays: tuple[Array, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the tensor."""
+        return self.memory.shape
+
+    @property
+    def dtype(self) -> Scalar:
+        """Return the scalar type."""
+        return from_dtype(self.memory.dtype)
+
+    def content(self) -> np.ndarray:
+        """Return the loss as float64."""
+        return self.memory.astype(np.float64)
+
+    def begin(self) -> None:
+        """Set the loss to zero."""
+        self.memory[...] = 0
+        _end_tangents(self.memory)
+
+    def seed(self, cotangent: np.ndarray) -> None:
+        """Overwrite the gradient with a cotangent."""
+        if isinstance(self.grad, Accumulator):
+            self.grad.store(cotangent)
+        else:
+            self.grad[...] = cotangent
+        _end_tangents(self.grad)
+
+
+def _end_tangents(memory: np.ndarray) -> None:
+    """Set the tangents of memory to zero, because in forward mode what the host writes is constant."""
+    for tangent in RUNTIME.forward.tangents_beside(memory) if RUNTIME.forward is not None else ():
+        tangent.fill(0)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A loss and its cotangent.
+
+    Attributes:
+        loss: The loss.
+        cotangent: Weight times seed, of the shape of the loss; 1 where neither was given.
+    """
+
+    loss: Loss
+    cotangent: np.ndarray
+
+
+def terms_of(loss: Any, weights: Any, seed: Any) -> list[Term]:
+    """Return the losses of a tape with their cotangents.
+
+    Args:
+        loss: A loss, or a list of losses.
+        weights: A weight, or a list of one for each loss; None for 1.
+        seed: A cotangent, or a list of one for each loss; None for 1 if the loss has one element.
+
+    Raises:
+        TapeError: Something cannot be a loss, or a weight or seed does not fit.
+    """
+    many = isinstance(loss, (list, tuple))
+    losses = list(loss) if many else [loss]
+    if not losses:
+        raise TapeError("a tape needs a loss, and the list is empty", CURE)
+    if len({id(one) for one in losses}) < len(losses):
+        raise TapeError("a loss is given twice", "add its weights")
+    scale = _per_loss(weights, losses, many, "weights") if weights is not None else [None] * len(losses)
+    seeds = _per_loss(seed, losses, many, "seed") if seed is not None else [None] * len(losses)
+    return [_term(one, weight, vector) for one, weight, vector in zip(losses, scale, seeds)]
+
+
+def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[Any]:
+    """Return one weight or seed for each loss. Raise TapeError if their number differs."""
+    if not many:
+        return [given]
+    if not isinstance(given, (list, tuple, np.ndarray)) or len(given) != len(losses):
+        raise TapeError(f"{what} does not fit {len(losses)} losses", f"give a list with one of {what} for each loss")
+    return list(given)
+
+
+def _term(given: Any, weight: Any, seed: Any) -> Term:
+    """Return a loss with its cotangent. Raise TapeError if seed or weight do not fit."""
+    loss = _loss(given)
+    if seed is None:
+        if int(np.prod(loss.shape)) != 1:
+            cure = "sum it into a 0-d field, or give seed=, an array of this shape"
+            raise TapeError(f"the loss {loss.label} has shape {loss.shape}, not one element", cure)
+        vector = np.ones(loss.shape)
+    else:
+        vector = seed_array(seed, loss.shape, f"the seed of {loss.label}")
+    return Term(loss, vector * (1.0 if weight is None else _weight(weight)))
+
+
+def _weight(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise TapeError(f"the weight {given!r} of a loss is no number", "give a float for each loss") from None
+
+
+def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Return a seed as float64 of this shape.
+
+    Args:
+        seed: An array of this shape, or flat.
+        shape: The shape.
+        what: The name of the seed in messages.
+
+    Raises:
+        TapeError: The seed is no array of numbers, or has another shape.
+    """
+    try:
+        given = np.asarray(as_numpy(seed), np.float64)
+    except (TypeError, ValueError, FieldError):
+        raise TapeError(f"{what} is no array of numbers", f"give an array of shape {shape}") from None
+    if given.shape != shape and given.shape != (int(np.prod(shape)),):
+        raise TapeError(f"{what} has shape {given.shape}, not {shape}", f"give an array of shape {shape}")
+    return given.reshape(shape)
+
+
+def _loss(given: Any) -> Loss:
+    """Return what the user gave as a loss. Raise TapeError if it cannot be one."""
+    if given is None:
+        raise TapeError("a tape needs a loss, not None", CURE)
+    if isinstance(given, (Array, MatrixArray)):
+        if not given.dtype.is_real:
+            reason = f"the loss {given.label} is of {given.dtype}, which has no gradient"
+            raise TapeError(reason, "use sg.f32 or sg.f64")
+        if not given.needs_grad:
+            raise TapeError(f"the loss {given.label} has no gradient", "make it with needs_grad=True")
+        return FieldLoss(given)
+    if type(given).__module__.partition(".")[0] == "torch" and hasattr(given, "requires_grad"):
+        return _torch(given)
+    if isinstance(given, np.ndarray):
+        raise TapeError("the loss is a NumPy array, which has no gradient", "give sg.ndarray(..., needs_grad=True)")
+    raise TapeError(f"the loss is a field, not {type(given).__name__}", CURE)
+
+
+def _torch(given: Any) -> TorchLoss:
+    """Return a torch tensor as a loss. Raise TapeError if it has no gradient."""
+    if not given.dtype.is_floating_point:
+        raise TapeError(f"the loss is a tensor of {given.dtype}, which has no gradient", "use torch.float32 or float64")
+    if not given.requires_grad:
+        raise TapeError("the loss is a torch tensor that does not require a gradient", "call loss.requires_grad_()")
+    try:
+        leaf = foreign(given, True)
+    except Misfit as misfit:
+        raise TapeError(f"the loss: {misfit.reason}", misfit.cure) from None
+    assert leaf is not None and leaf.grad is not None
+    return TorchLoss(leaf.memory, leaf.grad)

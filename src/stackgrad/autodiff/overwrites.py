@@ -1,0 +1,146 @@
+"""End the adjoints of elements that a write outside the tape's gradient replaces.
+
+The content that the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
+gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
+earlier gradient of the tape touches are cleared: other elements are inputs, and the user wants the derivative at the
+content that was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.sizing.regions import Box, meet
+from ..data.fields import Array
+from ..runtime.session import RUNTIME, stamp
+
+if TYPE_CHECKING:
+    from ..backends.base import Scalars
+    from ..launch.program import Binding
+    from .tape_state import Record
+
+
+@dataclass(eq=False, slots=True)
+class HostWrite:
+    """The record of a write by the host to some elements of an array that has an adjoint.
+
+    Attributes:
+        array: The array.
+        boxes: The boxes of the replaced elements.
+    """
+
+    array: Array
+    boxes: list[Box]
+
+    def run(self) -> None:
+        """Set the adjoints of the replaced elements to zero."""
+        for box in self.boxes:
+            for memory in _adjoints(self.array):
+                memory[box] = 0
+        self.array.grad.version = stamp()
+
+
+@dataclass(eq=False, slots=True)
+class UnseenWrite:
+    """The record of a write that nobody announced to some elements of an exported array that has an adjoint.
+
+    Attributes:
+        array: The array.
+        places: Index arrays of the replaced elements, one for each axis.
+    """
+
+    array: Array
+    places: tuple[np.ndarray, ...]
+
+    def run(self) -> None:
+        """Set the adjoints of the replaced elements to zero."""
+        for memory in _adjoints(self.array):
+            memory[self.places] = 0
+        self.array.grad.version = stamp()
+
+
+@dataclass(eq=False, slots=True)
+class ConstantLaunch:
+    """The record of a launch that is constant to the tape.
+
+    Attributes:
+        record: The record of the launch, with the detached kernel.
+        touched: For each array, the boxes where adjoints end.
+    """
+
+    record: Record
+    touched: Mapping[Array, list[Box]]
+
+    def run(self) -> None:
+        """Set the adjoints of elements that the launch replaced to zero, except where nothing touched them before."""
+        # The gradient of the detached kernel clears all that the launch replaced; the rest is put back afterwards.
+        kept = [(array, memory, memory.copy()) for array in self.touched for memory in _adjoints(array)]
+        self.record.run()
+        RUNTIME.settle()
+        for array, after, before in kept:
+            for box in self.touched[array]:
+                before[box] = after[box]
+            after[...] = before
+
+
+def _adjoints(array: Array) -> list[np.ndarray]:
+    """Return the adjoint of an array and, in forward mode, the tangents of the adjoint."""
+    mode = RUNTIME.forward
+    return [array.grad.memory, *(mode.tangents(array.grad) if mode is not None else ())]
+
+
+def replaced(
+    binding: Binding, scalars: Scalars, names: Iterable[str], touched: Callable[[Array], list[Box]]
+) -> dict[str, list[Box]]:
+    """Return the elements of named arrays with adjoints that a launch replaces, limited to elements touched before.
+
+    Args:
+        binding: The launch.
+        scalars: The scalar arguments of the launch by name.
+        names: The parameters to look at.
+        touched: A function that returns the boxes of an array that earlier gradients touch.
+
+    Returns:
+        The boxes by parameter name, without parameters that have none.
+    """
+    found = {}
+    for name in names:
+        array = binding.arrays[name]
+        if isinstance(array, Array) and array.needs_grad:
+            boxes = common(binding.write_boxes(scalars).get(array, []), touched(array))
+            if boxes:
+                found[name] = boxes
+    return found
+
+
+def box_of(place: Any, shape: tuple[int, ...]) -> Box:
+    """Return the box that an index of memory selects.
+
+    Args:
+        place: An index, or a tuple of indices: integers, slices and at most one ellipsis. Missing axes are whole. A
+            slice with a step other than 1 counts as the whole axis.
+        shape: The shape of the array.
+    """
+    parts = place if isinstance(place, tuple) else (place,)
+    if any(part is Ellipsis for part in parts):
+        at = next(k for k, part in enumerate(parts) if part is Ellipsis)
+        parts = (*parts[:at], *(slice(None),) * (len(shape) - len(parts) + 1), *parts[at + 1 :])
+    parts = (*parts, *(slice(None),) * (len(shape) - len(parts)))
+    return tuple(_axis(part, extent) for part, extent in zip(parts, shape))
+
+
+def _axis(part: Any, extent: int) -> slice:
+    if isinstance(part, slice):
+        first, last, step = part.indices(extent)
+        return slice(first, last) if step == 1 else slice(0, extent)
+    return slice(int(part), int(part) + 1)
+
+
+def common(boxes: Iterable[Box], others: Iterable[Box]) -> list[Box]:
+    """Return the intersections of each box of one list with each box of the other."""
+    others = list(others)
+    return [found for a in boxes for b in others if (found := meet(a, b)) is not None]

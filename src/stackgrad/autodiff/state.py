@@ -1,0 +1,47 @@
+"""Copy the content of every field at one moment, so that numeric checks can start from it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..data.fields import Array
+from ..runtime.session import RUNTIME, stamp
+
+
+class State:
+    """Hold copies of all placed arrays of the runtime, gradients included, and the number of the next random launch.
+
+    Attributes:
+        launch_number: The number of the next launch that draws random numbers.
+        contents: For each array, its content and its version.
+    """
+
+    def __init__(self) -> None:
+        self.launch_number = RUNTIME.launch_number
+        self.contents = {array: (array.memory.copy(), array.version) for array in _everything()}
+
+    def restore(self, exactly: bool = False) -> None:
+        """Put every content back.
+
+        Args:
+            exactly: True to put versions back too, as if nothing had happened in between.
+        """
+        RUNTIME.launch_number = self.launch_number
+        for array, (content, version) in self.contents.items():
+            array.memory[...] = content
+            array.version = version if exactly else stamp()
+
+    def of(self, array: Array) -> np.ndarray:
+        """Return the content that an array had."""
+        return self.contents[array][0]
+
+
+def _everything() -> Iterable[Array]:
+    """Yield all live arrays with memory, and their adjoints and tangents."""
+    for array in RUNTIME.fields:
+        yield array
+        for beside in (array._grad, array._dual, None if array._grad is None else array._grad._dual):
+            if beside is not None and beside.is_placed:
+                yield beside

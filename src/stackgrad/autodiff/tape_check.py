@@ -1,0 +1,83 @@
+"""Implement `Tape(..., grad_check=[x])`: compare the gradient of the block with finite differences of its launches.
+
+The block itself cannot run again, so its launches, its calls of grad_replaced and no_grad functions and the host's
+writes are repeated in order. Writes by the host are recorded by their result: the content before the next launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.fields import Array
+from ..runtime.session import stamp
+from ..runtime.usage import TapeError
+from .numeric import GradCheckError, Tolerance, checked_arrays, compare
+from .state import State
+
+if TYPE_CHECKING:
+    from .tape import Tape
+
+
+class TapeCheck:
+    """The check of one tape; it is made before the block begins.
+
+    Attributes:
+        tape: The tape.
+        wanted: The arrays to check.
+        before: The state before the block.
+    """
+
+    def __init__(self, tape: Tape, params: Sequence[Any]) -> None:
+        self.tape = tape
+        self.wanted = checked_arrays(params)
+        self.before = State()
+        self._written: dict[Array, None] = {}
+
+    def host_write(self, array: Array) -> None:
+        """Note that the host is about to write an array. Raise TapeError if the array carries derivatives.
+
+        The tape takes what is written for what was there, and a check that repeats the write would see that nothing
+        depends on the earlier content.
+        """
+        if array.needs_grad:
+            raise TapeError(
+                f"the host writes {array.label}, which has a gradient, inside a tape with grad_check",
+                "write it before the tape, or by a kernel",
+            )
+        self._written[array] = None
+
+    def before_call(self) -> list[Callable[[], Any]]:
+        """Return functions that repeat the host's writes since the last call."""
+        made = [_rewrite(array, array.memory.copy()) for array in self._written]
+        self._written.clear()
+        return made
+
+    def compare(self) -> None:
+        """Compare after the backward pass. Raise GradCheckError; all fields are left as the block left them."""
+        calls = self.tape.launches() + self.before_call()
+        after = State()
+        gradients = {array: array.grad.memory.copy() for array in self.wanted}
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        try:
+            report = compare(self.tape.terms, gradients, run, self.before, Tolerance())
+        finally:
+            after.restore(exactly=True)
+        if not report.ok:
+            raise GradCheckError(report)
+
+
+def _rewrite(array: Array, content: np.ndarray) -> Callable[[], None]:
+    """Return a function that writes this content to an array."""
+
+    def write() -> None:
+        array.memory[...] = content
+        array.version = stamp()
+
+    return write

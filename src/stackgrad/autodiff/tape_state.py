@@ -1,0 +1,393 @@
+"""Keep the state at which a tape takes gradients: save what a write destroys, and swap it back in.
+
+Launches know what they read and overwrite as boxes of elements, found from their arguments. So a program that is
+indexed by time (step t reads x[t], writes x[t + 1]) saves nothing.
+
+The log is a list of recorded launches and saved contents in order of time. Going backward, a saved content is swapped
+with the present one before the gradients of earlier launches run. Going forward again swaps once more, which puts the
+final contents back exactly, because every swap is its own inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.errors import InternalError
+from ..compiler.sizing.regions import Box, hull, meet
+from ..data.fields import Array
+from ..runtime.session import RUNTIME, stamp
+from ..runtime.usage import TapeError
+from .kept import Before, Kept, covers
+from .overwrites import ConstantLaunch, HostWrite, UnseenWrite, common
+from .unseen import Contents, within
+
+if TYPE_CHECKING:
+    from ..backends.base import Draws, Scalars
+    from ..launch.program import Binding
+    from ..runtime.session import ForwardMode
+    from .validation import Validation
+
+
+@dataclass(eq=False, slots=True)
+class Record:
+    """A launch whose gradient the tape will run.
+
+    Attributes:
+        binding: The kernel with the memory that it ran on.
+        scalars: The scalar arguments by name.
+        draws: The key of the random numbers.
+        versions: Versions, right after the launch, of the fields that the gradient reads.
+        reads: The boxes that the gradient reads of each field.
+        foreign: Copies of the NumPy arrays and exported fields that the gradient reads, whose writes nobody sees.
+        before: The content before the launch of the arrays that the launch may have written, as far as it is needed.
+        site: File and line of the call.
+    """
+
+    binding: Binding
+    scalars: Scalars
+    draws: Draws
+    versions: dict[Array, int]
+    reads: Mapping[Array, list[Box]]
+    foreign: dict[str, Before]
+    before: dict[str, Before]
+    site: tuple[str, int] | None = None
+
+    def run(self) -> None:
+        """Run the gradient of the launch at the present state."""
+        self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
+
+    def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
+        """Return arrays for bound ones. They are new copies, because the gradient may write them."""
+        taken = self.binding.prepare_taped().before
+        kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
+        made = {name: one.primal.restored() for name, one in kept.items()}
+        if direction is not None:
+            made |= {f"{name}.dual": one.tangents[direction].restored() for name, one in kept.items() if one.tangents}
+        return made
+
+
+@dataclass(eq=False, slots=True)
+class CustomRecord:
+    """A call of a function whose gradient the user wrote; the gradient runs at the state that the fields have then."""
+
+    run: Callable[[], Any]
+
+
+@dataclass(eq=False, slots=True)
+class Launch:
+    """A launch that is about to run, or a write by the host, with the boxes that it may write of each field.
+
+    For a write by the host `binding` is None.
+    """
+
+    binding: Binding | None
+    writes: Mapping[Array, list[Box]]
+
+    def boxes(self, array: Array) -> list[Box]:
+        """Return the boxes of an array that may be written; the whole array where nothing is known."""
+        return self.writes.get(array, [whole(array)])
+
+
+@dataclass(eq=False, slots=True)
+class Saved:
+    """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced.
+
+    `kept` holds the content of the field and, in forward mode, of its tangents.
+    """
+
+    field: Array
+    box: Box | None
+    kept: list[Kept]
+    version: int
+
+    def undo(self) -> None:
+        """Go back over the write."""
+        self._swap()
+        if self.box is None:
+            self.field.version, self.version = self.version, self.field.version
+        else:
+            # Only a part of the field is as it was, so the state is one that had no version yet.
+            self.version, self.field.version = self.field.version, stamp()
+
+    def redo(self) -> None:
+        """Go forward over the write again; this is the inverse of `undo`."""
+        self._swap()
+        self.field.version, self.version = self.version, self.field.version
+
+    def _swap(self) -> None:
+        for one in self.kept:
+            one.swap()
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of saved content."""
+        return sum(one.content.nbytes for one in self.kept)
+
+
+def whole(array: Array) -> Box:
+    """Return the box of all elements of a field."""
+    return tuple(slice(0, extent) for extent in array.shape)
+
+
+class Watched:
+    """The boxes of one field that recorded gradients still read and that no saved content covers yet."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, Record]] = {}
+        self.around: Box | None = None
+
+    def add(self, boxes: list[Box], record: Record) -> None:
+        """Note the boxes that the gradient of a newly recorded launch reads."""
+        for box in boxes:
+            self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
+            self.around = hull([self.around, box]) if self.around is not None else box
+
+    def endangered(self, writes: list[Box]) -> tuple[list[Box], Record | None]:
+        """Return the parts of these boxes that writes may destroy, and a record whose gradient reads one of them.
+
+        A box that is written as a whole is forgotten: what is saved now is what its readers need.
+        """
+        if self.around is None or all(meet(self.around, w) is None for w in writes):
+            return [], None
+        lost: list[Box] = []
+        reader: Record | None = None
+        for key, (box, record) in list(self.boxes.items()):
+            common = [m for w in writes if (m := meet(box, w)) is not None]
+            lost += common
+            reader = reader or (record if common else None)
+            if any(covers(w, box) for w in writes):
+                del self.boxes[key]
+        if lost:
+            self.around = hull([box for box, _ in self.boxes.values()]) if self.boxes else None
+        return lost, reader
+
+
+Event = Record | CustomRecord | Saved | HostWrite | UnseenWrite | ConstantLaunch
+Key = tuple[tuple[int, int], ...]
+
+
+@dataclass
+class StateLog:
+    """The log of what one tape recorded and saved.
+
+    `budget` is the maximum of saved bytes, `used` the bytes saved so far. `guard` validates the log. `mode` is the
+    forward mode in which the tape runs, whose tangents are part of the state. `shared` holds copies of exported arrays.
+    """
+
+    budget: int
+    used: int = 0
+    guard: Validation | None = None
+    mode: ForwardMode | None = None
+    shared: Contents = field(default_factory=Contents)
+    events: list[Event] = field(default_factory=list)
+    _watched: dict[Array, Watched] = field(default_factory=dict)
+    _loose: set[Array] = field(default_factory=set)
+    _disturbed: dict[Array, Saved] = field(default_factory=dict)
+    _opaque: set[Array] = field(default_factory=set)
+    _touched: dict[Array, tuple[int, dict[Key, Box]]] = field(default_factory=dict)
+
+    # -- forward --------------------------------------------------------------------------------------------
+
+    def add(self, event: Record | CustomRecord | ConstantLaunch) -> None:
+        """Append a launch, or a call, that has run."""
+        self.events.append(event)
+        record = event.record if isinstance(event, ConstantLaunch) else event
+        if isinstance(record, Record):
+            for array, boxes in record.reads.items():
+                self._watched.setdefault(array, Watched()).add(boxes, record)
+            if self.guard is not None:
+                self.guard.seal(record)
+
+    def is_read(self, array: Array) -> bool:
+        """Return True if the gradient of something recorded reads the content of the array."""
+        return array in self._watched
+
+    def custom_use(self, arrays: Iterable[Array]) -> None:
+        """Note that a function with a custom gradient uses these arrays; it may touch all of their adjoints."""
+        self._opaque.update(arrays)
+
+    def host_write(self, array: Array, box: Box) -> None:
+        """Record that the host is about to replace a box of an array."""
+        if array.needs_grad:
+            boxes = common([box], self.touched(array))
+            if boxes:
+                self.events.append(HostWrite(array, boxes))
+
+    def look(self, array: Array) -> None:
+        """Copy an exported array when it is met for the first time. The copy counts against the budget."""
+        if array not in self.shared:
+            self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
+            self.shared.remember(array)
+
+    def unseen_write(self, array: Array, changed: np.ndarray) -> None:
+        """Record that elements of an exported array were written unseen; `changed` is a mask of them."""
+        places = within(changed, self.touched(array))
+        if places is not None:
+            self.events.append(UnseenWrite(array, places))
+
+    def touched(self, array: Array) -> list[Box]:
+        """Return the boxes of the adjoint of an array that recorded gradients read or write."""
+        done, boxes = self._touched.get(array, (0, {}))
+        if array in self._opaque:
+            return [whole(array)]
+        for event in self.events[done:]:
+            if isinstance(event, Record):
+                for box in event.binding.prepare_taped().adjoint_boxes(array, event.scalars):
+                    boxes.setdefault(tuple((s.start, s.stop) for s in box), box)
+        self._touched[array] = len(self.events), boxes
+        return list(boxes.values())
+
+    def before_write(self, array: Array, launch: Launch) -> None:
+        """Save what a launch will destroy and the gradient of a recorded launch still reads."""
+        watched = self._watched.get(array)
+        if watched is None:
+            return
+        lost, reader = watched.endangered(launch.boxes(array))
+        if reader is not None and covers(hull(lost), whole(array)):
+            self._save(array, None, reader, launch)
+        else:  # A part of the array is written without being saved, so its version no longer tells its content.
+            self._loose.add(array)
+            if reader is not None:
+                self._save(array, hull(lost), reader, launch)
+
+    def keep(self, launch: Launch, arrays: Iterable[str]) -> dict[str, Before]:
+        """Save what arrays of the kernel contain, as far as the launch may overwrite it, within the budget."""
+        assert launch.binding is not None
+        kept: dict[str, Before] = {}
+        for name in dict.fromkeys(arrays):
+            found = launch.binding.arrays[name]
+            seen = isinstance(found, Array) and not found.exported
+            box = hull(launch.boxes(found)) if isinstance(found, Array) and seen and launch.boxes(found) else None
+            why = f"kernel {launch.binding.program.label} overwrites what its own gradient reads"
+            kept[name] = self.copied(launch.binding.arrays, name, box, why)
+        return kept
+
+    def keep_own(self, binding: Binding) -> None:
+        """Count the arrays that only this launch has against the budget."""
+        size = sum(array.nbytes for array in binding.own.values())
+        if size:
+            why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
+            self.reserve(size, "what they returned or left", why, "launch it with fewer iterations")
+
+    def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> Before:
+        """Save the content of a box of an array of a launch, with its tangents; it counts against the budget."""
+        array = arrays[name]
+        if isinstance(array, Array):
+            return Before(*self._copies(array.memory, self._tangents(array), box, name, why))
+        tangents = self._mode.tangents_beside(array) if self._mode is not None and f"{name}.grad" in arrays else []
+        return Before(*self._copies(array, tangents, box, f"array {name!r}", why))
+
+    def _copies(
+        self, memory: np.ndarray, tangents: list[np.ndarray], box: Box | None, label: str, why: str
+    ) -> tuple[Kept, list[Kept]]:
+        size = (memory if box is None else memory[box]).nbytes
+        self.reserve(size * (1 + len(tangents)), label, why)
+        return Kept.of(memory, box), [Kept.of(one, box) for one in tangents]
+
+    @property
+    def _mode(self) -> ForwardMode | None:
+        return self.mode if RUNTIME.forward is self.mode else None
+
+    def _tangents(self, array: Array) -> list[np.ndarray]:
+        return self._mode.tangents(array) if self._mode is not None else []
+
+    def reserve(self, size: int, array: str, why: str, cure: str = "") -> None:
+        """Count bytes against the budget. Raise TapeError, before anything is written, if they do not fit."""
+        if self.used + size > self.budget:
+            raise TapeError(
+                f"the tape is over its budget: {why}; saving {array} takes {size} bytes, "
+                f"{self.used} of {self.budget} are in use",
+                "give Tape(..., budget_bytes=) more, or "
+                + (cure or f"let time steps write different elements of {array}"),
+            )
+        self.used += size
+
+    def _save(self, array: Array, box: Box | None, record: Record, launch: Launch) -> None:
+        writer = "the host" if launch.binding is None else f"kernel {launch.binding.program.label}"
+        reader = record.binding.program.label
+        why = f"{writer} overwrites what the gradient of kernel {reader} reads"
+        label = self._label(array, [record])
+        primal, tangents = self._copies(array.memory, self._tangents(array), box, label, why)
+        self.events.append(Saved(array, box, [primal, *tangents], array.version))
+
+    def _label(self, array: Array, records: Iterable[Record]) -> str:
+        """Return the name of an array for messages: its own, or the one that the first of these kernels uses."""
+        if array.name:
+            return array.label
+        bound = (pair for record in records for pair in record.binding.arrays.items())
+        return next((f"field {name!r}" for name, found in bound if found is array), array.label)
+
+    def arrays(self) -> set[Array]:
+        """Return the fields whose content decides what `run_backward` computes."""
+        found: set[Array] = set()
+        for event in self.events:
+            if isinstance(event, Saved):
+                found.add(event.field)
+            elif isinstance(event, Record):
+                found.update(event.versions)
+            elif isinstance(event, ConstantLaunch):
+                found.update(event.record.versions)
+        return found
+
+    # -- backward -------------------------------------------------------------------------------------------
+
+    def run_backward(self) -> None:
+        """Run the gradient of every record, last first, at the state right after its launch; then restore the state."""
+        undone: list[Saved] = []
+        try:
+            for event in reversed(self.events):
+                if isinstance(event, Saved):
+                    self._settle(event.field)
+                    event.undo()
+                    undone.append(event)
+                    self._swapped(event)
+                elif isinstance(event, Record):
+                    self._prepare(event)
+                    event.run()
+                else:
+                    if isinstance(event, ConstantLaunch):
+                        self._prepare(event.record)
+                    event.run()
+        finally:
+            for array in list(self._disturbed):
+                self._settle(array)
+            for saved in reversed(undone):
+                saved.redo()
+                self._swapped(saved)
+
+    def _swapped(self, saved: Saved) -> None:
+        if self.guard is not None:
+            self.guard.swapped(saved)
+
+    def _prepare(self, record: Record) -> None:
+        """Raise InternalError unless the fields are what they were right after the launch."""
+        for array, version in record.versions.items():
+            self._settle(array)
+            if array.version != version and not array.exported and array not in self._loose:
+                kernel = record.binding.program.label
+                raise InternalError(f"{array.label} is not what it was right after the launch of kernel {kernel}")
+        if self.guard is not None:
+            self.guard.check(record)
+
+    def disturb(self, array: Array) -> None:
+        """Save the content of a primal once, because a user's gradient function is about to write it."""
+        if array.is_grad or array in self._disturbed:
+            return
+        why = "a gradient function overwrites it"
+        records = [event for event in reversed(self.events) if isinstance(event, Record)]
+        primal, tangents = self._copies(array.memory, self._tangents(array), None, self._label(array, records), why)
+        self._disturbed[array] = Saved(array, None, [primal, *tangents], array.version)
+
+    def _settle(self, array: Array) -> None:
+        """Put back what a user's gradient function overwrote."""
+        saved = self._disturbed.pop(array, None)
+        if saved is not None:
+            RUNTIME.settle()
+            for one in saved.kept:
+                one.array[...] = one.content
+            array.version = saved.version
+            self.used -= saved.size

@@ -1,0 +1,154 @@
+"""Detect unannounced writes to exported arrays by comparing memory with copies of what the last launch left.
+
+Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
+like the content that the host writes in sight: adjoints and tangents of the earlier content end. So a tape, and forward
+mode, keep a copy of each exported array with a derivative that their launches touched, and compare the copy with memory
+before anything touches the array again. An array that was never exported costs nothing.
+
+Invariant: outside of a launch and of a write in sight, a copy differs from memory only where something was written
+unseen. A write that leaves the same bits cannot be told from no write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..compiler.sizing.regions import Box
+from ..data.fields import Array
+from ..runtime.session import RUNTIME
+
+if TYPE_CHECKING:
+    from ..backends.base import Scalars
+    from ..launch.program import Binding
+
+
+@dataclass(eq=False, slots=True)
+class _Content:
+    """The content that an array should have.
+
+    Attributes:
+        memory: The memory of the array.
+        content: The copy of what the array should contain.
+        pending: Boxes that the host was about to write in sight, not yet copied.
+    """
+
+    memory: np.ndarray
+    content: np.ndarray
+    pending: list[Box] = field(default_factory=list)
+
+    def refresh(self, boxes: Iterable[Box]) -> None:
+        """Copy the present content of some boxes."""
+        RUNTIME.settle()
+        for box in boxes:
+            self.content[box] = self.memory[box]
+
+    def settle(self) -> None:
+        """Copy the boxes that the host was about to write, because it has written them by now."""
+        self.refresh(self.pending)
+        self.pending.clear()
+
+
+class Contents:
+    """The copies of exported arrays that one tape, or one forward mode, keeps."""
+
+    def __init__(self) -> None:
+        self._known: dict[Array, _Content] = {}
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(list(self._known))
+
+    def __contains__(self, array: Array) -> bool:
+        return array in self._known
+
+    def remember(self, array: Array, boxes: Iterable[Box] | None = None) -> None:
+        """Accept the present content of an array as what it should be.
+
+        Args:
+            array: The array. It is copied as a whole when it is met for the first time.
+            boxes: The boxes to accept, or None for the whole array.
+        """
+        found = self._known.get(array)
+        if found is None:
+            self._known[array] = _Content(array.memory, array.memory.copy())
+            return
+        found.settle()
+        found.refresh([_whole(array)] if boxes is None else boxes)
+
+    def announced(self, array: Array, box: Box) -> None:
+        """Note that the host is about to write a box in sight."""
+        found = self._known.get(array)
+        if found is not None:
+            found.pending.append(box)
+
+    def changed(self, array: Array, boxes: Iterable[Box] | None = None) -> np.ndarray | None:
+        """Find the elements that were written unseen, and accept their content from now on.
+
+        Args:
+            array: The array.
+            boxes: The boxes to look at, or None for the whole array.
+
+        Returns:
+            A mask of the shape of the memory of the array, or None if nothing was written unseen.
+        """
+        found = self._known.get(array)
+        if found is None:
+            return None
+        found.settle()
+        mask: np.ndarray | None = None
+        for box in [_whole(array)] if boxes is None else boxes:
+            differs = _bits(found.memory, box) != _bits(found.content, box)
+            if differs.any():
+                mask = np.zeros(found.memory.shape, bool) if mask is None else mask
+                mask[box] |= differs
+        if mask is not None:
+            found.content[mask] = found.memory[mask]
+        return mask
+
+    def clear(self) -> None:
+        """Forget all copies."""
+        self._known.clear()
+
+
+def shared_boxes(
+    binding: Binding, scalars: Scalars, carries: Callable[[Array], bool] = attrgetter("needs_grad")
+) -> Mapping[Array, list[Box]]:
+    """Return the boxes that a launch touches in exported arrays that carry a derivative.
+
+    Without such an array, the function costs no more than a look at each array.
+
+    Args:
+        binding: The launch.
+        scalars: The scalar arguments of the launch by name.
+        carries: A function that tells whether an array carries a derivative.
+    """
+    shared = {
+        array
+        for array in binding.arrays.values()
+        if isinstance(array, Array) and array.exported and not array.is_grad and carries(array)
+    }
+    if not shared:
+        return {}
+    return {array: boxes for array, boxes in binding.touched_boxes(scalars).items() if array in shared and boxes}
+
+
+def within(mask: np.ndarray, boxes: Iterable[Box]) -> tuple[np.ndarray, ...] | None:
+    """Return the indices of the elements that a mask and some boxes have in common, or None if there are none."""
+    kept = np.zeros_like(mask)
+    for box in boxes:
+        kept[box] = mask[box]
+    return np.nonzero(kept) if kept.ndim and kept.any() else (() if kept.any() else None)
+
+
+def _whole(array: Array) -> Box:
+    return tuple(slice(0, extent) for extent in array.shape)
+
+
+def _bits(memory: np.ndarray, box: Box) -> np.ndarray:
+    """Return the bits of each element of a box, as unsigned integers: NaNs equal themselves, and -0.0 is not 0.0."""
+    inside: np.ndarray = memory[(*box, ...)]  # type: ignore[arg-type]
+    return inside.view(f"u{memory.dtype.itemsize}")

@@ -1,0 +1,396 @@
+"""Define scalar arrays: typed memory that kernels read and write, with an adjoint and a tangent array if asked.
+
+Invariant: every write, by the host or by a kernel, gives the array a version that no content had before; a tape that
+watches is told before the write. Memory is one C-contiguous NumPy array. An array whose memory others can write without
+telling is `exported`: its version changes each time it is read.
+
+On a device launches are not over when they return: `memory` waits for them, `buffer` is for those who launch, or ask
+where the memory is and how large, and elements and whole contents go through the backend.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...backends import words as w
+from ...compiler.errors import shown
+from ...compiler.ir.types import Scalar, adjoint_type
+from ...runtime.session import RUNTIME, stamp
+from ...runtime.usage import FieldError, GradientError, StaleFieldError
+from .conversions import as_numpy, convert, zeros
+from .copies import copied
+from .exchange import Exchange
+from .offsets import place_of
+from .unplaced import NoMemory
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from ...runtime.recording import Own
+
+UNPLACED, DESTROYED = -1, -2
+"""Generations of arrays without memory, and of arrays whose tree was destroyed; no runtime has these numbers."""
+
+_KINDS: dict[tuple[str, int, bool, tuple[int, ...], bool], int] = {}
+"""The number of each combination of what a standing launch depends on in an array: element type, axes, gradient,
+first indices, and True if kernels use the memory as it is."""
+
+
+class Array(Exchange):
+    """An array of one scalar type in runtime memory.
+
+    `shape` is () for a single number, and unset until `place` gives memory. `needs_grad` and `needs_dual` say that an
+    adjoint or a tangent of the same shape exists and has memory; both have the dtype of the array, but the adjoint of
+    an f16 array, to which many small numbers may be added, has f32. `offset` is the first index of each axis, () for 0.
+    `name` is for messages. `words` is what native code uses of the array, see backends/words.py. `buffer` is the
+    memory, which launches may be writing just now. `owner` is the thread that used its derivatives last.
+    """
+
+    __slots__ = (
+        "dtype",
+        "shape",
+        "needs_grad",
+        "needs_dual",
+        "name",
+        "buffer",
+        "is_grad",
+        "layout",
+        "words",
+        "owner",
+        "wanted",
+        "automatic",
+        "offset",
+        "_grad",
+        "_dual",
+        "_generation",
+        "_traced",
+        "_companion",
+        "__weakref__",
+    )
+    is_stackgrad_field = True
+
+    shape: tuple[int, ...]
+    buffer: np.ndarray
+
+    def __init__(
+        self, dtype: Scalar, shape: tuple[int, ...] | None, name: str | None = None, is_grad: bool = False
+    ) -> None:
+        self.dtype = dtype
+        self.words = w.array_words()
+        self.needs_grad = self.needs_dual = self._traced = self.automatic = False
+        self.wanted: tuple[str, ...] = ()
+        self.offset: tuple[int, ...] = ()
+        self.name = name
+        self.is_grad = is_grad
+        self.layout: tuple[int, ...] | None = None
+        self.words[w.VERSION] = stamp()
+        self._grad: Self | None = None
+        self._dual: Self | None = None
+        self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak, so that dropped fields free memory
+        self.owner: weakref.ref[Own] | None = None
+        self._generation = UNPLACED
+        if shape is None:
+            self.shape = self.buffer = NoMemory(self)  # type: ignore[assignment]
+        else:
+            self.allocate(shape)
+
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> np.ndarray:
+        """Return the memory after all launches have ended. Raise the errors of these launches."""
+        if RUNTIME.remote is not None:
+            RUNTIME.settle()
+        return self.buffer
+
+    @property
+    def version(self) -> int:
+        """Return a number that no other content had; a new one at each look if others can write the memory."""
+        return stamp() if self.words[w.EXPORTED] else self.words[w.VERSION]
+
+    @version.setter
+    def version(self, number: int) -> None:
+        self.words[w.VERSION] = number
+
+    @property
+    def exported(self) -> bool:
+        """Return True if code outside of the runtime's control can write the memory."""
+        return self.words[w.EXPORTED] != 0
+
+    @property
+    def is_placed(self) -> bool:
+        """Return True if the array has memory."""
+        return self._generation != UNPLACED
+
+    def allocate(self, shape: tuple[int, ...], memory: np.ndarray | None = None) -> None:
+        """Give the array a shape and memory, once. Raise FieldError if it has memory or does not fit its primal."""
+        if self.is_placed:
+            raise FieldError(f"{self.label} has memory already", "place a field once")
+        primal = self._companion[1]() if self._companion else None
+        if primal is not None:
+            self._join(primal, shape)
+        self.buffer = zeros(shape, self.dtype) if memory is None else memory
+        self.shape = shape
+        self.words[w.EXPORTED] = memory is not None
+        self._generation = RUNTIME.generation
+        if primal is not None:
+            setattr(primal, f"needs_{self._companion[0]}", True)  # type: ignore[index]
+            primal.describe()
+        self.describe()
+
+    def describe(self) -> None:
+        """Write into `words` where the memory of the array is and what it holds."""
+        words, memory = self.words, self.buffer
+        if not self.is_placed or memory.ndim > w.AXES:
+            return
+        words[w.LIVING] = self._generation
+        words[w.ADDRESS], words[w.BYTES] = memory.__array_interface__["data"][0], memory.nbytes
+        for axis, extent in enumerate(memory.shape):
+            words[w.EXTENTS + axis] = extent
+        words[w.GRADIENT] = w.address_of(self._grad.words) if self.needs_grad and self._grad is not None else 0
+        own = RUNTIME.remote is None or (RUNTIME.remote.is_own(memory) and not self.exported)
+        sort = (self.dtype.name, memory.ndim, self.needs_grad, self.offset, own)
+        words[w.KIND] = _KINDS.setdefault(sort, len(_KINDS) + 1)
+
+    def place_companions(self) -> None:
+        """Give memory to the companions that were asked for when the array was made."""
+        for kind in self.wanted:
+            found = self.companion(kind)
+            if not found.is_placed:
+                found.allocate(self.shape)
+                found.automatic = True
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the scalar arrays that hold the content."""
+        return (self,)
+
+    def _join(self, primal: Array, shape: tuple[int, ...]) -> None:
+        if primal._traced:
+            raise FieldError(
+                f"a kernel that uses {primal.label} was compiled before its gradient was placed",
+                "place gradients before the first launch",
+            )
+        if primal.is_placed and primal.shape != shape:
+            raise FieldError(f"{self.label} of shape {shape}, but its primal has {primal.shape}", "give both one shape")
+
+    def companion(self, kind: str) -> Array:
+        """Return the adjoint (kind "grad") or tangent ("dual"); if there is none, make it without memory."""
+        found: Array | None = self._grad if kind == "grad" else self._dual
+        if found is None:
+            dtype = adjoint_type(self.dtype) if kind == "grad" else self.dtype
+            found = type(self)(dtype, None, f"{self.name}.{kind}" if self.name else None, is_grad=True)
+            found._companion = (kind, weakref.ref(self))
+            found.layout, found.offset = self.layout, self.offset
+            setattr(self, f"_{kind}", found)
+        return found
+
+    def _unusable(self) -> FieldError | StaleFieldError:
+        if self._generation == DESTROYED:
+            return StaleFieldError(f"{self.label} was destroyed with its tree", "make a field anew")
+        if self.is_placed:
+            return StaleFieldError(
+                f"{self.label} is from before the last sg.init() or sg.reset()", "make fields after sg.init()"
+            )
+        cure = "place it: sg.root.dense(axes, shape).place(x), or give sg.field a shape"
+        if self._companion:
+            cure = "make the field with needs_grad=True, or place it: sg.root.lazy_grad(), or place(x, x.grad)"
+        return FieldError(f"{self.label} has no memory yet", cure)
+
+    def discard(self) -> None:
+        """Make the array, its adjoint and its tangent unusable."""
+        for array in (self, self._grad, self._dual):
+            if array is not None and array.is_placed:
+                array._generation = array.words[w.LIVING] = DESTROYED
+
+    def check_alive(self) -> None:
+        """Raise StaleFieldError if `init` or `reset` ran since the array was made, FieldError if it has no memory."""
+        if self._generation != RUNTIME.generation:
+            raise self._unusable()
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of axes."""
+        return len(self.shape)
+
+    @property
+    def grad(self) -> Self:
+        """Return the adjoint array. Raise GradientError if the array was made without needs_grad.
+
+        While a kernel is traced, return None instead: the frontend asks every field, and reports a use at its line.
+        """
+        return self._companion_of("grad", self._grad)
+
+    @property
+    def dual(self) -> Self:
+        """Return the tangent array of forward mode. Raise GradientError if the array was made without needs_dual."""
+        return self._companion_of("dual", self._dual)
+
+    def _companion_of(self, kind: str, found: Self | None) -> Self:
+        if RUNTIME.tracing:
+            self._traced = True
+            return found if found is not None and found.is_placed else None  # type: ignore[return-value]
+        if found is None:
+            raise self._missing(kind)
+        return found
+
+    def _missing(self, kind: str) -> GradientError:
+        what = "gradient" if kind == "grad" else "dual"
+        cure = "it is a gradient itself" if self.is_grad else f"make it with needs_{kind}=True"
+        return GradientError(f"{self.label} has no {what}", cure)
+
+    @property
+    def label(self) -> str:
+        """Return the name of the array for messages."""
+        if self.name:
+            return f"field {self.name!r}"
+        if self.is_placed:
+            return f"the field of {self.dtype} and shape {self.shape}"
+        return f"the {self._companion[0] if self._companion else 'field'} of {self.dtype} without a shape"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"{self.label} has no axes, so no length")
+        return self.shape[0]
+
+    # -- elements -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return an element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raise OutOfBounds."""
+        if self._generation != RUNTIME.generation:
+            raise self._unusable()
+        place = place_of(self, index)
+        if RUNTIME.words[w.WATCHED]:
+            self.begin_read(place)
+        return self.buffer.item(place) if RUNTIME.remote is None else RUNTIME.remote.item(self.buffer, place)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Overwrite an element with a number of a kind that fits. Raise OutOfBounds or FieldError otherwise."""
+        if self._generation != RUNTIME.generation:
+            raise self._unusable()
+        place, element = place_of(self, index), self.element(value)
+        if RUNTIME.words[w.WATCHED]:
+            self.begin_write(place)
+        self.put(place, element)
+        self.words[w.VERSION] = stamp()
+
+    def put(self, place: Any, value: Any) -> None:
+        """Overwrite part of the memory, in order after all launches, without telling tapes."""
+        if RUNTIME.remote is None:
+            self.buffer[place] = value
+        else:
+            RUNTIME.remote.assign(self.buffer, place, value)
+
+    def element(self, value: Any) -> Any:
+        """Return a value as one element. Raise FieldError for a real in an integer field and for what does not fit."""
+        given = np.asarray(value)
+        if given.ndim:
+            raise FieldError(f"{self.label} holds numbers, not {shown(value)}", "use from_numpy() for whole arrays")
+        return convert(given, self.dtype, self.label)
+
+    # -- whole content --------------------------------------------------------------------------------------
+
+    def from_numpy(self, array: Any) -> None:
+        """Overwrite the content with an array of the field's shape. Raise FieldError if it does not fit.
+
+        Its dtype is cast if no fraction and no range is lost: reals to reals, integers to reals and wider integers.
+        """
+        given = as_numpy(array)
+        if given.shape != self.shape:
+            raise FieldError(f"{self.label} has shape {self.shape}, the array has {given.shape}", "reshape the array")
+        self.write(..., convert(given, self.dtype, self.label))
+
+    def fill(self, value: Any) -> None:
+        """Overwrite every element with one number."""
+        converted = self.element(value)
+        self.begin_write()
+        (self.buffer.fill if RUNTIME.remote is None else partial(RUNTIME.remote.fill, self.buffer))(converted)
+        self.words[w.VERSION] = stamp()
+
+    def copy_from(self, other: Array) -> None:
+        """Overwrite the content with that of a field or ndarray of the same shape. To derivatives it is a launch."""
+        if not isinstance(other, Array):
+            raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
+        other.check_alive()
+        if other.shape != self.shape or not copied(self, other, tuple(range(other.ndim))):
+            self.from_numpy(other.values())
+
+    def values(self) -> np.ndarray:
+        """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
+        self.check_alive()
+        return self.buffer if RUNTIME.remote is None else RUNTIME.remote.fetch(self.buffer)
+
+    def shared(self) -> np.ndarray:
+        """Return the memory itself."""
+        self.check_alive()
+        return self.memory
+
+    def in_place(self) -> np.ndarray:
+        """Return the memory itself, which launches may be writing just now."""
+        self.check_alive()
+        return self.buffer
+
+    def __reduce__(self) -> Any:
+        self.check_alive()
+        return remade, (type(self), self.name, self.layout, self.dtype, self.values().copy(), self.offset)
+
+    # -- writes ---------------------------------------------------------------------------------------------
+
+    def write(self, place: Any, value: Any) -> None:
+        """Overwrite part of the memory with values of its type."""
+        self.begin_write(place)
+        self.put(place, value)
+        self.words[w.VERSION] = stamp()
+
+    def begin_write(self, place: Any = ...) -> None:
+        """Prepare for a write by the host: check that the field is alive, and tell tapes, which may save the content.
+
+        `place` is what is replaced, as an index of the memory; None for nothing yet.
+        """
+        self.check_alive()
+        if RUNTIME.words[w.WATCHED]:
+            own = RUNTIME.threads.own
+            for seen in (*own.tapes, *((own.forward,) if own.forward is not None else ())):
+                seen.before_host_write(self, place)
+            if place is not None:
+                RUNTIME.threads.wrote((self,), "the host")
+
+    def begin_read(self, place: Any = ...) -> None:
+        """Prepare for a read by the host while derivatives are taken; see `Exchange`. `place` is as for writes."""
+        own = RUNTIME.threads.own
+        if not own.tracing and not self.is_grad:
+            for seen in (*reversed(own.tapes), own.forward):
+                if seen is not None and seen.before_host_read(self, place):
+                    break
+
+    def mark_exported(self) -> None:
+        """Note that others can write the memory on the device from now on, in order with launches."""
+        self.begin_write(None)
+        self.words[w.VERSION] = stamp()
+        self.words[w.EXPORTED] = 1
+
+    def export(self) -> None:
+        """Note that others can write the memory from now on, so that what was known of its content no longer holds."""
+        self.mark_exported()
+        if RUNTIME.remote is not None:
+            RUNTIME.remote.share(self.buffer)
+            self.describe()
+
+
+def remade(
+    kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray, offset: tuple[int, ...] = ()
+) -> Array:
+    """Return an array with this content in the present runtime, without gradients; unpickling calls this."""
+    RUNTIME.ensure()
+    made = kind(dtype, content.shape, name)
+    made.layout, made.offset = layout, offset
+    made.describe()
+    made.put(..., content)
+    RUNTIME.fields.add(made)
+    return made

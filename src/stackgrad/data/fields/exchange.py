@@ -1,0 +1,186 @@
+"""Exchange fields and ndarrays with NumPy, torch, JAX and DLPack; content is copied unless asked otherwise.
+
+Invariant: memory that leaves without a copy is `exported` first, so that no cache trusts its content afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.words import WATCHED
+from ...compiler.ir.types import Scalar
+from ...runtime.session import RUNTIME
+from ...runtime.usage import FieldError, imported
+from .conversions import as_numpy
+
+_CPU = 1
+"""The device type of host memory in DLPack."""
+
+
+class Exchange:
+    """The base of all that can be exchanged; subclasses define `values()`, `shared()`, `from_numpy` and `export`."""
+
+    __slots__ = ()
+
+    def values(self) -> np.ndarray:
+        """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
+        raise NotImplementedError
+
+    def shared(self) -> np.ndarray:
+        """Return the memory itself."""
+        raise NotImplementedError
+
+    def from_numpy(self, array: Any) -> None:
+        """Overwrite the content with that of an array of the same shape."""
+        raise NotImplementedError
+
+    def export(self) -> None:
+        """Note that others can write the memory from now on."""
+        raise NotImplementedError
+
+    def begin_read(self, place: Any = ...) -> None:
+        """Prepare for a read by the host while derivatives are taken, because a derivative may end there.
+
+        Args:
+            place: The index that is read; None for memory that is shared, and may be read later.
+        """
+        raise NotImplementedError
+
+    def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> np.ndarray:
+        """Return the content as an array with the shape of the field, followed by the shape of its elements.
+
+        Args:
+            dtype: The dtype of the array; None for that of the field. Another dtype cannot share memory.
+            copy: True for a copy; False or None to share the memory.
+
+        Raises:
+            ValueError: `copy` is False and the dtype differs.
+        """
+        if RUNTIME.words[WATCHED]:
+            self.begin_read(... if copy or dtype is not None else None)
+        found = self.values() if copy or dtype is not None else self.shared()
+        wanted = found.dtype if dtype is None else dtype.dtype if isinstance(dtype, Scalar) else np.dtype(dtype)
+        if wanted != found.dtype:
+            if copy is False:
+                raise ValueError(f"an array of another dtype than {found.dtype} needs a copy")
+            return found.astype(wanted)
+        if copy:
+            return found.copy(order="C") if RUNTIME.remote is None else np.asarray(found, order="C")
+        self.export()
+        return self.shared()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return the memory for other libraries on the GPU, in order with their work on the stream that it names.
+
+        Others can write the memory from now on. Raises AttributeError where arrays are not on a GPU.
+        """
+        remote = RUNTIME.remote
+        found = None if remote is None else self.in_place()
+        if remote is None or found is None or not remote.is_own(found):
+            raise AttributeError("__cuda_array_interface__: the memory is not on a GPU")
+        if RUNTIME.words[WATCHED]:
+            self.begin_read(None)
+        made = remote.interface(found)
+        self.mark_exported()
+        return made
+
+    def in_place(self) -> np.ndarray:
+        """Return the memory itself, which launches may be writing just now."""
+        raise NotImplementedError
+
+    def mark_exported(self) -> None:
+        """Note that others can write the memory on the device from now on, in order with launches."""
+        raise NotImplementedError
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
+        """Return the content as a torch tensor.
+
+        Args:
+            device: The device of the tensor; None for the CPU.
+            copy: True for a copy; False or None to share the memory, that of the CPU or, with arch=cuda, of the GPU.
+
+        Raises:
+            ValueError: `copy` is False and the memory is not on this device.
+            MissingPackage: torch is not installed.
+        """
+        torch = imported("torch", "torch", "torch")
+        if RUNTIME.remote is not None and device is not None and torch.device(device).type == "cuda":
+            shared = torch.as_tensor(self, device=device)
+            return shared.clone() if copy else shared
+        on_cpu = device is None or torch.device(device).type == "cpu"
+        if copy is False and not on_cpu:
+            raise ValueError(f"a tensor on {device} needs a copy")
+        made = torch.from_numpy(self.to_numpy(copy=copy if on_cpu else True))
+        return made if on_cpu else made.to(device)
+
+    def from_torch(self, tensor: Any) -> None:
+        """Overwrite the content with that of a torch tensor of any device. Raise FieldError if it does not fit."""
+        self.from_numpy(tensor)
+
+    def to_jax(self) -> Any:
+        """Return the content as a JAX array; it is a copy, because JAX arrays never change.
+
+        JAX decides whether 64-bit types stay. Raises MissingPackage if JAX is not installed.
+        """
+        return imported("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
+
+    def from_jax(self, array: Any) -> None:
+        """Overwrite the content with that of a JAX array. Raise FieldError if it does not fit."""
+        self.from_numpy(array)
+
+    def to_dlpack(self) -> Any:
+        """Return a DLPack capsule that shares the memory."""
+        return self.__dlpack__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the content for `numpy.asarray(x)`; it is a copy, unless `copy` is False."""
+        return self.to_numpy(dtype, copy=copy is not False)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        """Return a DLPack capsule for another package; it shares the memory unless `copy` is True."""
+        if RUNTIME.words[WATCHED]:
+            self.begin_read(... if copy else None)
+        found = self.values().copy() if copy else self.shared()
+        if not copy:
+            self.export()
+        return found.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device of host memory."""
+        return _CPU, 0
+
+
+def shared_memory(given: Any) -> np.ndarray:
+    """Return the memory of an array of another package as a C-contiguous NumPy array.
+
+    It is shared if it is host memory that may be written, else copied.
+
+    Raises:
+        FieldError: The array is on another device, or has memory that kernels cannot address.
+    """
+    found = _imported(given)
+    if not found.flags.c_contiguous or not found.flags.aligned:
+        raise FieldError("the array is not C-contiguous, or not aligned", "copy it first: numpy.ascontiguousarray")
+    return found if found.flags.writeable else found.copy()
+
+
+def _imported(given: Any) -> np.ndarray:
+    """Return an array of another package as a NumPy array over its memory. Raise FieldError if there is none."""
+    if isinstance(given, np.ndarray):
+        return given
+    device = getattr(given, "__dlpack_device__", lambda: (_CPU, 0))()
+    if int(device[0]) != _CPU:
+        raise FieldError(f"the array is on another device than the CPU: {device}", "copy it to the CPU")
+    if hasattr(given, "detach"):
+        return as_numpy(given)
+    if not hasattr(given, "__dlpack__"):
+        raise FieldError(f"{type(given).__name__} does not speak DLPack", "use from_numpy() to copy")
+    try:
+        return np.from_dlpack(given)
+    except (BufferError, RuntimeError, ValueError, TypeError) as problem:
+        raise FieldError(f"the memory cannot be shared: {problem}", "use from_numpy() to copy") from None

@@ -1,0 +1,30 @@
+"""Define what stands for shape and memory of an array that was not placed yet.
+
+Invariant: every use of it is a FieldError that says how to place the array; arrays that are placed pay nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ...runtime.usage import FieldError
+
+if TYPE_CHECKING:
+    from .array import Array
+
+
+class NoMemory:
+    """The shape and the memory of an array until it is placed; every use raises a FieldError."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Array) -> None:
+        self._owner = weakref.ref(owner)
+
+    def _refuse(self, *args: Any) -> Any:
+        owner = self._owner()
+        raise FieldError("the field has no memory yet", "") if owner is None else owner._unusable()
+
+    __len__ = __iter__ = __getitem__ = __eq__ = __getattr__ = _refuse
+    __hash__ = None  # type: ignore[assignment]

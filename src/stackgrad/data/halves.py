@@ -1,0 +1,121 @@
+"""Keep f32 accumulators beside gradients in half precision that belong to another library.
+
+torch wants the gradient of an f16 tensor in f16. A sum of many terms in f16 would stop growing at some size. So kernels
+add to an accumulator in f32, which is rounded into the gradient. Invariant: after a launch the gradient of the other
+library is the rounded accumulator. Before a launch, the accumulator takes over the elements that someone else has
+written since, and only those.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..runtime.session import RUNTIME
+
+_KEPT: dict[int, tuple[weakref.ref[Any], Accumulator]] = {}
+"""The table maps the identity of a tensor to its accumulator, which lives as long as the tensor."""
+
+
+_NOTHING = nullcontext()
+
+
+class Accumulator(np.ndarray):
+    """An accumulator is f32 memory of the host that is rounded into a gradient in f16.
+
+    Attributes:
+        narrow: The gradient in f16 that the accumulator is rounded into.
+        on_device: True if the memory of `narrow` lies on a device.
+    """
+
+    narrow: np.ndarray
+    on_device: bool
+
+    @classmethod
+    def of(cls, narrow: np.ndarray, on_device: bool = False) -> Accumulator:
+        """Return a new accumulator that holds the present content of a gradient in f16."""
+        made = np.zeros(narrow.shape, np.float32).view(cls)
+        made.narrow, made.on_device = narrow, on_device
+        made.refresh()
+        return made
+
+    def refresh(self) -> None:
+        """Take over, before a launch, the elements of the gradient that other code has written."""
+        given = RUNTIME.remote.fetch(self.narrow) if self.on_device and RUNTIME.remote else self.narrow
+        mine = self._rounded()
+        # NaN differs from itself, so two NaNs must count as the same content.
+        same = (mine == given) | np.isnan(mine) & np.isnan(given)
+        np.copyto(self, given, where=~same)
+
+    def give(self) -> None:
+        """Write, after a launch, the rounded accumulator to the gradient."""
+        if self.on_device and RUNTIME.remote:
+            RUNTIME.remote.assign(self.narrow, ..., self._rounded())
+        else:
+            self.narrow[...] = self._rounded()
+
+    def store(self, content: np.ndarray) -> None:
+        """Overwrite both the accumulator and the gradient."""
+        self[...] = content
+        self.give()
+
+    def _rounded(self) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.asarray(self).astype(np.float16)
+
+
+def accumulating(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
+    """Return the array that kernels add to in place of a gradient.
+
+    Args:
+        narrow: The gradient, of any real dtype.
+        owner: The tensor whose gradient it is. All calls with one owner return one accumulator, so that no launch
+            rounds what the next launch adds to. None for a new accumulator.
+        on_device: True if the memory of the gradient lies on a device.
+
+    Returns:
+        The gradient itself, or an accumulator if the gradient is in half precision.
+    """
+    if narrow.dtype != np.float16:
+        return narrow
+    if owner is None:
+        return Accumulator.of(narrow)
+    number, address = id(owner), narrow.__array_interface__["data"][0]
+    known = _KEPT.get(number)
+    if known is not None and known[0]() is owner:
+        found = known[1].narrow
+        if found.__array_interface__["data"][0] == address and found.shape == narrow.shape:
+            return known[1]
+    made = Accumulator.of(narrow, on_device)
+    _KEPT[number] = weakref.ref(owner, lambda _: _KEPT.pop(number, None)), made
+    return made
+
+
+def accumulators(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
+    """Return the accumulators among the arrays of a launch."""
+    return tuple(array for array in arrays if isinstance(array, Accumulator))
+
+
+def rounded(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
+    """Return a context manager around a launch that may use these accumulators.
+
+    It refreshes the accumulators before the launch, and rounds them into the gradients after the launch.
+    """
+    return _around(found) if found else _NOTHING
+
+
+@contextmanager
+def _around(found: tuple[Accumulator, ...]) -> Iterator[None]:
+    for one in found:
+        one.refresh()
+    try:
+        yield
+    finally:
+        if RUNTIME.remote is not None:
+            RUNTIME.settle()
+        for one in found:
+            one.give()

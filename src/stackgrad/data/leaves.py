@@ -1,0 +1,169 @@
+"""Read the arrays that a caller gives to a kernel: fields, ndarrays, NumPy arrays, torch tensors and JAX arrays.
+
+Invariant: the memory of a leaf is C-contiguous, in native byte order, and lies where kernels run: on the host, or, with
+arch=cuda, also on the GPU, where the host does not touch it. torch and JAX are recognized by the name of the module of
+a class, so that neither is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..compiler.ir.types import Scalar, from_dtype
+from ..runtime.session import RUNTIME
+from .fields.array import Array
+from .halves import accumulating
+
+
+class Misfit(Exception):
+    """A value does not fit a parameter; the exception has a reason and a cure, without the name of the parameter."""
+
+    def __init__(self, reason: str, cure: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.cure = cure
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Represent memory of another library that is given to a kernel.
+
+    Attributes:
+        memory: The memory.
+        grad: The array that gathers its adjoint (see `halves`), or None.
+        read_only: True if a kernel must not store to the memory.
+        owner: The object that the caller gave.
+    """
+
+    memory: np.ndarray
+    grad: np.ndarray | None = None
+    read_only: bool = False
+    owner: object = None
+
+
+Leaf = Array | Foreign
+"""An array that a caller gives to a kernel."""
+
+
+def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
+    """Return an array of another library as a leaf, or None if the value is no array.
+
+    Args:
+        value: A NumPy array, torch tensor, JAX array, array of a GPU, or a finished leaf; or any other value.
+        needs_grad: True demands an adjoint, False ignores it, and None takes it if it is there.
+
+    Raises:
+        Misfit: A kernel cannot use the array.
+    """
+    if isinstance(value, Foreign):
+        return Foreign(value.memory, owner=value.owner) if needs_grad is False else value
+    if isinstance(value, np.ndarray):
+        return _numpy(value, needs_grad)
+    library = type(value).__module__.partition(".")[0]
+    if library == "torch" and hasattr(value, "requires_grad"):
+        return _torch(value, needs_grad)
+    if library in ("jax", "jaxlib") and hasattr(value, "__array__"):
+        return _jax(value, needs_grad)
+    if RUNTIME.remote is not None and hasattr(value, "__cuda_array_interface__"):
+        return _other(value, needs_grad)
+    return None
+
+
+def _numpy(value: np.ndarray, needs_grad: bool | None) -> Foreign:
+    if needs_grad:
+        raise Misfit("a NumPy array has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
+    if not value.flags.c_contiguous or not value.flags.writeable:
+        raise Misfit("the NumPy array is not C-contiguous and writable", "give numpy.array(x, order='C')")
+    return Foreign(value, owner=value)
+
+
+def _torch(value: Any, needs_grad: bool | None) -> Foreign:
+    if value.device.type != "cpu" and (RUNTIME.remote is None or value.device.type != "cuda"):
+        raise Misfit(f"the torch tensor is on {value.device}", "give x.cpu()")
+    if not value.is_contiguous():
+        raise Misfit("the torch tensor is not contiguous", "give x.contiguous()")
+    if needs_grad and not value.requires_grad:
+        raise Misfit("the torch tensor does not require a gradient", "call x.requires_grad_() before")
+    memory = memory_of_tensor(value)
+    if needs_grad and not _keeps_gradient(value):
+        raise Misfit("the torch tensor is computed from others and keeps no gradient", "call x.retain_grad() before")
+    if not value.requires_grad or needs_grad is False or not _keeps_gradient(value):
+        return Foreign(memory, owner=value)
+    # Kernels add to adjoints, so the tensor must have memory for its gradient before the launch.
+    if value.grad is None:
+        value.grad = value.detach().new_zeros(value.shape)
+    if not value.grad.is_contiguous():
+        raise Misfit("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
+    grad = accumulating(memory_of_tensor(value.grad), value, on_device=value.device.type != "cpu")
+    return Foreign(memory, grad, owner=value)
+
+
+def memory_of_tensor(tensor: Any) -> np.ndarray:
+    """Return the memory of a contiguous torch tensor, on the device where it is. Raise Misfit if there is none."""
+    plain = tensor.detach()
+    try:
+        if tensor.device.type == "cpu":
+            found: np.ndarray = plain.numpy()
+            return found
+        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
+        return _borrowed(plain.__cuda_array_interface__, plain, stream)
+    except (TypeError, AttributeError) as problem:
+        raise Misfit(f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64") from None
+
+
+def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
+    """Return memory of the GPU that another library owns. Raise Misfit if kernels cannot use it."""
+    assert RUNTIME.remote is not None
+    try:
+        return RUNTIME.remote.borrow(interface, lender, stream)
+    except ValueError as problem:
+        raise Misfit(f"kernels cannot use the array on the GPU: {problem}", "copy it first") from None
+
+
+def _other(value: Any, needs_grad: bool | None) -> Foreign:
+    """Return an array of CuPy, Numba or another library of GPUs as a leaf.
+
+    Its interface names the stream that the launch must be ordered with, if any.
+    """
+    if needs_grad:
+        raise Misfit(f"the {type(value).__name__} has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
+    interface = value.__cuda_array_interface__
+    memory = _borrowed(interface, value, interface.get("stream"))
+    return Foreign(memory, read_only=not memory.flags.writeable, owner=value)
+
+
+def _keeps_gradient(value: Any) -> bool:
+    """Return True if torch keeps the gradient of a tensor in its attribute `grad`."""
+    return bool(value.is_leaf or value.retains_grad)
+
+
+def _jax(value: Any, needs_grad: bool | None) -> Foreign:
+    if needs_grad:
+        raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
+    # JAX arrays are immutable, so the leaf is read-only: borrowed on the GPU, copied on the host.
+    if RUNTIME.remote is not None and all(device.platform == "gpu" for device in value.devices()):
+        value.block_until_ready()
+        interface = {
+            "shape": value.shape,
+            "typestr": np.dtype(value.dtype).str,
+            "data": (value.unsafe_buffer_pointer(), True),
+        }
+        return Foreign(_borrowed(interface, value, None), read_only=True, owner=value)
+    memory = np.array(value, order="C")
+    memory.flags.writeable = False
+    return Foreign(memory, read_only=True, owner=value)
+
+
+def scalar_of(memory: np.ndarray) -> Scalar:
+    """Return the element type of an array. Raise Misfit if kernels have no such type."""
+    try:
+        found = from_dtype(memory.dtype)
+    except (KeyError, TypeError):
+        found = None
+    if found is None or found.dtype != memory.dtype:
+        raise Misfit(f"arrays of {memory.dtype} do not exist in kernels", "convert it, as in x.astype(numpy.float32)")
+    return found

@@ -1,0 +1,284 @@
+"""Define the tree of `sg.root`, which gives fields their shapes: `sg.root.dense(sg.ij, (n, m)).place(x, x.grad)`.
+
+Invariant: the tree decides nothing but shapes. Extents of one axis multiply along a path, axes are ordered by their
+letters, and each field has row-major memory of its own. How nodes nest is a hint that changes no result.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from ..compiler.frontend.refused import refuse
+from ..runtime.session import RUNTIME
+from ..runtime.usage import FieldError
+from .fields.array import Array
+from .fields.kinds import Field
+from .fields.offsets import checked_offset, set_offset
+
+LETTERS = "ijklmnopqrst"
+"""The letters of the axes 0 to 11."""
+
+
+class Axes(tuple[int, ...]):
+    """Represent axes of a field by their numbers: `sg.ij` is (0, 1)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "sg." + "".join(LETTERS[axis] for axis in self)
+
+
+def axes(*numbers: int) -> Axes:
+    """Return axes by number.
+
+    Args:
+        *numbers: Different numbers from 0 to 11.
+
+    Raises:
+        FieldError: A number occurs twice, or is none of these.
+    """
+    if len(set(numbers)) != len(numbers) or not all(0 <= n < len(LETTERS) for n in numbers):
+        raise FieldError(f"{numbers} are no axes", f"give different numbers from 0 to {len(LETTERS) - 1}")
+    return Axes(numbers)
+
+
+i, j, k, l = axes(0), axes(1), axes(2), axes(3)
+ij, ik, il, jk, jl, kl = axes(0, 1), axes(0, 2), axes(0, 3), axes(1, 2), axes(1, 3), axes(2, 3)
+ijk, ijl, ikl, jkl, ijkl = axes(0, 1, 2), axes(0, 1, 3), axes(0, 2, 3), axes(1, 2, 3), axes(0, 1, 2, 3)
+
+
+class SNode:
+    """A node of the tree: it determines the shape of the fields that are placed at it.
+
+    Attributes:
+        extents: The extent of each axis by number.
+    """
+
+    __slots__ = ("extents", "_tree")
+
+    def __init__(self, extents: dict[int, int], tree: Tree) -> None:
+        self.extents = extents
+        self._tree = tree
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of a field placed at this node, with the axes in the order of their letters."""
+        return tuple(self.extents[axis] for axis in sorted(self.extents))
+
+    def __repr__(self) -> str:
+        return f"<sg.root node of shape {self.shape}>"
+
+    def dense(self, axes: Sequence[int], dimensions: int | Sequence[int]) -> SNode:
+        """Return a node inside this one that multiplies the extents of some axes.
+
+            sg.root.dense(sg.i, 4).dense(sg.ij, 8).place(x)  # x has shape (32, 8)
+
+        Args:
+            axes: `sg.i`, `sg.ij` or another value of their kind.
+            dimensions: An extent for each axis, or one extent for all of them.
+
+        Raises:
+            FieldError: Axes or extents do not fit, or the builder is finalized.
+        """
+        self._tree.check_open()
+        if not isinstance(axes, Axes):
+            raise FieldError(f"{axes!r} are no axes", "use sg.i, sg.ij or another of their kind")
+        given = dimensions if isinstance(dimensions, (list, tuple)) else [dimensions] * len(axes)
+        if len(given) != len(axes):
+            raise FieldError(f"{len(given)} extents for the axes {axes!r}", "give one extent for each axis")
+        extents = dict(self.extents)
+        for axis, extent in zip(axes, given):
+            extents[axis] = extents.get(axis, 1) * _extent(extent)
+        return SNode(extents, self._tree)
+
+    def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
+        """Give fields the shape of this node, and memory. Return the node.
+
+        Gradients that fields have because of needs_grad are placed too.
+
+        Args:
+            *fields: Fields made without a shape, or their gradients `x.grad`; also lists of them.
+            offset: The first index of each axis, or one for all; None for 0.
+
+        Raises:
+            FieldError: An argument is no field, is placed already, or has a gradient placed elsewhere.
+        """
+        self._tree.check_open()
+        first = checked_offset(offset, len(self.extents))
+        flat = list(_flat(fields))
+        for field in flat:
+            self._place(field, first)
+        for field in flat:
+            for array in field.arrays:
+                array.place_companions()
+        return self
+
+    def _place(self, field: Any, offset: tuple[int, ...]) -> None:
+        """Give one field the shape of this node, and memory."""
+        if not isinstance(field, Field):
+            raise FieldError(f"place takes fields, not {type(field).__name__}", "make it with sg.field(dtype)")
+        arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
+        # The gradient was placed together with its primal. It is named explicitly now, which is right once.
+        if all(array.automatic and array.is_placed for array in arrays):
+            if field.shape != self.shape:  # type: ignore[attr-defined]
+                raise FieldError(f"{field.label} was placed with its primal", "place both at one node")  # type: ignore[attr-defined]
+            for array in arrays:
+                array.automatic = False
+            return
+        set_offset(arrays, offset)
+        field.allocate(self.shape)  # type: ignore[attr-defined]
+        for array in arrays:
+            if not array.is_grad:
+                RUNTIME.fields.add(array)
+                self._tree.arrays.add(array)
+
+    def lazy_grad(self) -> None:
+        """Place the adjoints of all real fields of the tree that have none yet."""
+        self._tree.place_companions("grad")
+
+    def lazy_dual(self) -> None:
+        """Place the tangents of all real fields of the tree that have none yet."""
+        self._tree.place_companions("dual")
+
+    # -- what is refused ------------------------------------------------------------------------------------
+
+    def pointer(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported at the caller's line."""
+        self._refuse("root.pointer")
+
+    def bitmasked(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported at the caller's line."""
+        self._refuse("root.bitmasked")
+
+    def dynamic(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported at the caller's line."""
+        self._refuse("root.dynamic")
+
+    def hash(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported at the caller's line."""
+        self._refuse("root.hash")
+
+    def quant_array(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported at the caller's line."""
+        self._refuse("root.quant_array")
+
+    def bit_struct(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise Unsupported at the caller's line."""
+        self._refuse("root.bit_struct")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise refuse(name)
+
+
+class Tree:
+    """The fields that were placed through one root.
+
+    Attributes:
+        arrays: The arrays of these fields, as long as they live.
+        closed: True after `FieldsBuilder.finalize`.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: weakref.WeakSet[Array] = weakref.WeakSet()
+        self.closed = False
+
+    def check_open(self) -> None:
+        """Raise FieldError if the tree was finalized."""
+        RUNTIME.ensure()
+        if self.closed:
+            raise FieldError("this FieldsBuilder is finalised", "make another sg.FieldsBuilder()")
+
+    def place_companions(self, kind: str) -> None:
+        """Give memory to the companions of all live real fields of the tree.
+
+        Args:
+            kind: "grad" for adjoints, "dual" for tangents.
+        """
+        self.check_open()
+        for array in list(self.members()):
+            if array.dtype.is_real and array._generation == RUNTIME.generation:
+                found = array.companion(kind)
+                if not found.is_placed:
+                    found.allocate(array.shape)
+
+    def members(self) -> Iterable[Array]:
+        """Return the arrays of the fields of the tree."""
+        return self.arrays
+
+
+class Everything(Tree):
+    """The tree of `sg.root`: the fields placed through it, and those made with a shape."""
+
+    def members(self) -> Iterable[Array]:
+        """Return all live fields; ndarrays do not belong to the tree."""
+        return (array for array in RUNTIME.fields if isinstance(array, Field))
+
+
+class Root(SNode):
+    """The type of `sg.root`, a node without axes."""
+
+    __slots__ = ()
+
+    def __init__(self, tree: Tree | None = None) -> None:
+        super().__init__({}, tree or Everything())
+
+    def __repr__(self) -> str:
+        return "<sg.root>"
+
+
+class FieldsBuilder(Root):
+    """A root of its own: call `dense`, `place` and `lazy_grad`, then `finalize()`, which ends placing."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(Tree())
+
+    def __repr__(self) -> str:
+        return "<sg.FieldsBuilder>"
+
+    def finalize(self) -> SNodeTree:
+        """Close the builder, and return its tree; the fields have their memory already."""
+        self._tree.check_open()
+        self._tree.closed = True
+        return SNodeTree(self._tree)
+
+
+class SNodeTree:
+    """The finished tree that `FieldsBuilder.finalize` returns."""
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def destroy(self) -> None:
+        """Make the fields of the tree unusable; their memory is freed when nothing refers to it."""
+        for array in list(self._tree.arrays):
+            array.discard()
+
+
+root = Root()
+
+
+def _extent(given: Any) -> int:
+    """Return an extent as an int. Raise FieldError if it is none, or negative."""
+    try:
+        extent = operator.index(given)
+    except TypeError:
+        raise FieldError(f"{given!r} is no extent", "give an int, or a sequence of ints") from None
+    if extent < 0:
+        raise FieldError(f"the extent {extent} is negative", "extents are 0 or more")
+    return extent
+
+
+def _flat(fields: Iterable[Any]) -> Iterable[Any]:
+    """Yield the fields of nested lists in order."""
+    for field in fields:
+        if isinstance(field, (list, tuple)):
+            yield from _flat(field)
+        else:
+            yield field

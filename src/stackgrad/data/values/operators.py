@@ -1,0 +1,154 @@
+"""Compute with vectors and matrices of the host: which shapes fit, and which type the result has.
+
+Invariant: a value without a type of its own counts as Python numbers do: beside a typed value it takes the type of that
+value, as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast
+silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...runtime.usage import MatrixError
+
+Result = tuple[Any, bool]
+"""The entries of a result, and True if their type is their own."""
+_WEAK: dict[str, Any] = {"f": 1.0, "i": 1, "u": 1, "b": False}
+"""A Python number of each kind, which NumPy's promotion treats as having no type of its own."""
+
+
+def is_matrix(value: object) -> bool:
+    """Return True if a value is a vector or matrix of the host."""
+    return getattr(value, "is_stackgrad_matrix", False) is True
+
+
+def is_number(value: object) -> bool:
+    """Return True if a value takes part in arithmetic as one number."""
+    return isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating)
+
+
+def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
+    """Return the array of an operand, and True if its type is its own; None for what is no operand."""
+    if is_matrix(value):
+        return value.data, value.dtype is not None
+    if is_number(value) or isinstance(value, (list, tuple, np.ndarray)):
+        found = plain(np.asarray(value))
+        return (found, False) if found.dtype.kind in "fiub" else None
+    return None
+
+
+def plain(data: np.ndarray) -> np.ndarray:
+    """Return numbers without a type of their own in the width of Python's; arrays of NumPy count as such numbers."""
+    wide = {"f": np.float64, "i": np.int64}.get(data.dtype.kind)
+    return data if wide is None else data.astype(wide, copy=False)
+
+
+def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
+    """Return both operands as arrays that fit, and True if the result is typed; None if one is no operand.
+
+    Args:
+        a: The left operand.
+        b: The right operand.
+        what: The name of the operation for messages.
+
+    Raises:
+        MatrixError: The shapes differ.
+    """
+    left, right = data_of(a), data_of(b)
+    if left is None or right is None:
+        return None
+    (x, x_typed), (y, y_typed) = left, right
+    if x.ndim and y.ndim and x.shape != y.shape:
+        raise MatrixError(f"{what} of shapes {x.shape} and {y.shape}", "give both operands one shape, or one a number")
+    if x_typed and not y_typed:
+        y = y.astype(np.result_type(x.dtype, _WEAK[y.dtype.kind]))
+    elif y_typed and not x_typed:
+        x = x.astype(np.result_type(y.dtype, _WEAK[x.dtype.kind]))
+    return x, y, x_typed or y_typed
+
+
+def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Result | None:
+    """Return the result of an element-wise operation, or None if an operand is no number, vector or matrix.
+
+    Args:
+        function: The function of two arrays.
+        a: The left operand.
+        b: The right operand.
+        what: The name of the operation for messages.
+
+    Raises:
+        MatrixError: The shapes differ.
+    """
+    operands = pair(a, b, what)
+    if operands is None:
+        return None
+    x, y, typed = operands
+    if x.dtype.kind == y.dtype.kind == "b" and function in _COUNTING:
+        x, y = x.astype(np.int32), y.astype(np.int32)
+    with np.errstate(all="ignore"):
+        return function(x, y), typed
+
+
+_COUNTING = (np.add, np.subtract, np.multiply)
+
+
+def product(a: Any, b: Any) -> Result | None:
+    """Return `a @ b`: matrix times matrix or vector, or vector times matrix; None if an operand is none of these.
+
+    Raises:
+        MatrixError: The inner extents differ, or an operand is a number.
+    """
+    left, right = data_of(a), data_of(b)
+    if left is None or right is None:
+        return None
+    (x, x_typed), (y, y_typed) = left, right
+    if not x.ndim or not y.ndim:
+        raise MatrixError("@ takes matrices and vectors, not numbers", "use * for numbers")
+    if x.shape[-1] != y.shape[0]:
+        raise MatrixError(f"@ of shapes {x.shape} and {y.shape}", "the inner extents are equal")
+    return np.matmul(x, y), x_typed or y_typed
+
+
+def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the element-wise power; an integer to a negative power is real, as in Python."""
+    if x.dtype.kind in "iu" and y.dtype.kind == "i" and (y < 0).any():
+        x = x.astype(np.float64)
+    made: np.ndarray = np.power(x, y)
+    return made
+
+
+def counted(data: np.ndarray) -> np.ndarray:
+    """Return booleans as the integers that they count as; other arrays are returned unchanged."""
+    return data.astype(np.int32) if data.dtype.kind == "b" else data
+
+
+def determinant(a: np.ndarray) -> Any:
+    """Return the determinant by expansion along the first row, which is exact for integers."""
+    if len(a) == 1:
+        return a[0, 0]
+    return sum((-1) ** j * a[0, j] * determinant(np.delete(a[1:], j, axis=1)) for j in range(len(a)))
+
+
+def inverse(a: np.ndarray) -> np.ndarray:
+    """Return the inverse adj(a) / det(a)."""
+    size = len(a)
+    made = np.empty_like(a)
+    for i in range(size):
+        for j in range(size):
+            minor = np.delete(np.delete(a, i, axis=0), j, axis=1)
+            made[j, i] = (-1) ** (i + j) * (determinant(minor) if size > 1 else 1)
+    with np.errstate(all="ignore"):
+        found: np.ndarray = made / determinant(a)
+    return found
+
+
+def fitting(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a value as an array to be written to entries of this shape. Raise MatrixError if it does not fit."""
+    found = data_of(value)
+    if found is None or found[0].shape not in ((), shape):
+        what = "no number" if found is None else f"of shape {found[0].shape}"
+        raise MatrixError(f"{value!r} is {what}, the entries have shape {shape}", "give one value for each entry")
+    return found[0]

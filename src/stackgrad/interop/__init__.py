@@ -1,0 +1,1 @@
+"""This package joins kernels to other array libraries."""

@@ -1,0 +1,4 @@
+"""This package leads from a call of a kernel to its launch.
+
+Arguments, specialization, compilation, prepared launches.
+"""

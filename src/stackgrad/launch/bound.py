@@ -1,0 +1,126 @@
+"""Find the arrays of a binding: the memory and the field that each name of a kernel is bound to.
+
+Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..compiler.errors import NotDifferentiable
+from ..compiler.sizing.regions import Box
+from ..data.fields import Array
+from ..runtime.usage import ArgumentError
+
+if TYPE_CHECKING:
+    from ..backends.launching.launcher import Launcher
+    from .program import Program
+
+GRAD = ".grad"
+"""The suffix of the name of an adjoint array."""
+NOTHING: Mapping[str, str] = {}
+Arrays = Mapping[str, Array | np.ndarray]
+
+
+def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
+    """Return the array that a parameter of a kernel, or of its gradient, is bound to.
+
+    Args:
+        program: The program, for error messages.
+        arrays: The bound arrays by name. The adjoint of a field need not be among them.
+        name: A parameter, or the name `x.grad` of the adjoint of a parameter.
+
+    Raises:
+        NotDifferentiable: The name is that of an adjoint, and the array has none.
+    """
+    found = arrays.get(name)
+    if found is None:
+        primal = arrays[name.removesuffix(GRAD)]
+        if not isinstance(primal, Array) or not primal.needs_grad:
+            raise NotDifferentiable(
+                f"missing gradient: {name.removesuffix(GRAD)} of kernel {program.kernel.name} has none",
+                f"bind a field with needs_grad=True, or give the array as {name!r}",
+                program.span,
+            )
+        found = primal.grad
+    return found
+
+
+def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Return the memory of each named array.
+
+    Raises:
+        ArgumentError: Two of the arrays overlap.
+    """
+    memory: dict[str, np.ndarray] = {}
+    for name in names:
+        found = bound_to(program, arrays, name)
+        memory[name] = found.buffer if isinstance(found, Array) else found
+    if len(memory) > 1:
+        _refuse_aliases(program.label, memory)
+    return memory
+
+
+def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
+    """Raise ArgumentError if two arrays overlap, because the compiler takes different names for different memory."""
+    spans = []
+    for name, array in memory.items():
+        if array.nbytes:
+            begin = array.__array_interface__["data"][0]
+            spans.append((begin, begin + array.nbytes, name))
+    spans.sort()
+    for (_, end, first), (begin, _, second) in pairwise(spans):
+        if begin < end:
+            reason = f"kernel {kernel}: {first} and {second} are the same memory"
+            raise ArgumentError(reason, "give each parameter an array of its own")
+
+
+def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Array, ...]:
+    """Return the fields among the named arrays, each of them once."""
+    found = [bound_to(program, arrays, name) for name in names]
+    return tuple({id(f): f for f in found if isinstance(f, Array)}.values())
+
+
+def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of arrays by name."""
+    return {name: array.shape for name, array in memory.items()}
+
+
+def boxes_by_field(
+    program: Program,
+    arrays: Arrays,
+    boxes: Mapping[str, list[Box]],
+    wanted: tuple[Array, ...],
+    before: Mapping[str, str] = NOTHING,
+) -> dict[Array, list[Box]]:
+    """Translate boxes of parameters to boxes of the fields that are bound to these parameters.
+
+    Args:
+        program: The program, for error messages.
+        arrays: The bound arrays by name.
+        boxes: The boxes of each parameter.
+        wanted: The fields to return. A field that no box touches gets an empty list.
+        before: The name of the original array for each parameter that is a copy.
+    """
+    found: dict[Array, list[Box]] = {field: [] for field in wanted}
+    for name, own in boxes.items():
+        field = bound_to(program, arrays, before.get(name, name))
+        if isinstance(field, Array) and field in found:
+            found[field] += own
+    return found
+
+
+def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
+    """Return the fields whose content decides sizes and marks, or None if an array without a version is among them.
+
+    An array has no version if it is a NumPy array, or a copy of the earlier content of a field.
+    """
+    if not launcher.lowered.before.keys().isdisjoint(launcher.versioned):
+        return None
+    found = [bound_to(program, arrays, name) for name in launcher.versioned]
+    fields = tuple(f for f in found if isinstance(f, Array))
+    return fields if len(fields) == len(found) else None

@@ -1,0 +1,177 @@
+"""Define one direction of a program, with the arrays that its launches use, and a gradient that is tied to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..compiler.ir.nodes import Atomic, Kernel, Load, Store
+from ..compiler.ir.types import ArrayType
+from ..compiler.ir.walk import walk_kernel
+from ..compiler.sizing.regions import Box, Regions
+from ..data.fields import Array
+from ..runtime.session import RUNTIME, stamp
+from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
+
+if TYPE_CHECKING:
+    from ..autodiff.kept import Before
+    from ..backends.base import Draws, Scalars
+    from ..backends.launching.launcher import Launcher
+    from .program import Binding
+
+NOTHING: Mapping[str, Before] = {}
+
+
+class Side:
+    """Represent one direction of a program: its launcher, and the names of the arrays that it uses.
+
+    Attributes:
+        launcher: The launcher of the direction.
+        arrays: Names of all arrays that a launch gets.
+        writes: Names of the arrays that a launch writes.
+        reads: Names of the arrays that a launch reads, including those whose content decides sizes.
+    """
+
+    __slots__ = ("launcher", "arrays", "writes", "reads")
+
+    def __init__(self, launcher: Launcher) -> None:
+        kernel, lowered = launcher.kernel, launcher.lowered
+        implicit = implicit_adjoints(kernel)
+        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.name not in lowered.before]
+        self.launcher = launcher
+        self.arrays = (*names, *implicit)
+        self.writes = tuple(sorted((lowered.writes | implicit) - lowered.before.keys()))
+        self.reads = tuple(sorted(set(lowered.reads) | set(launcher.bound_arrays)))
+
+
+class Direction(NamedTuple):
+    """A gradient of a program: the arrays and the elements that its launch touches.
+
+    Attributes:
+        side: The arrays of the launch.
+        regions: The elements of these arrays that the launch touches.
+    """
+
+    side: Side
+    regions: Regions
+
+
+class Backward:
+    """The gradient of a binding: its memory, the arrays that it writes, and the primals that it reads.
+
+    Attributes:
+        program: The program.
+        arrays: The arrays of the binding by name.
+        launcher: The launcher of the gradient.
+        memory: The memory of the gradient by name.
+        written: The fields that the gradient writes.
+        reads: The fields whose content the gradient needs, for the sweep or for the sizes of its adstacks, without
+            adjoints.
+        foreign: Names of the NumPy arrays that the gradient needs, whose writes nobody sees; arrays of one launch alone
+            are not among them.
+        before: For each array parameter that is a copy of earlier content, the name of the original.
+        regions: The elements that a launch of the gradient touches.
+    """
+
+    __slots__ = (
+        "program",
+        "arrays",
+        "launcher",
+        "memory",
+        "written",
+        "reads",
+        "foreign",
+        "before",
+        "regions",
+        "_versions",
+    )
+
+    def __init__(self, binding: Binding, direction: Direction) -> None:
+        program, arrays = binding.program, binding.arrays
+        side = direction.side
+        self.program = program
+        self.regions = direction.regions
+        self.before = side.launcher.lowered.before
+        self.arrays = arrays
+        self.launcher = side.launcher
+        self.memory = memory_of(program, arrays, side.arrays)
+        self.written = fields_of(program, arrays, side.writes)
+        named = dict.fromkeys(self.before.get(name, name) for name in side.reads)
+        primals = [name for name in named if name in arrays and not name.endswith(GRAD)]
+        self.reads = fields_of(program, arrays, primals)
+        others = (name for name in primals if not isinstance(arrays[name], Array))
+        self.foreign = tuple(name for name in others if name not in binding.own)
+        self._versions = version_source(program, arrays, side.launcher)
+
+    def read_boxes(self, scalars: Scalars, kept: Mapping[str, Before] = NOTHING) -> dict[Array, list[Box]]:
+        """Return the elements of each primal that the gradient with these arguments may read.
+
+        Args:
+            scalars: The scalar arguments by name.
+            kept: The saved earlier content by parameter. A copy that is made of saved content alone does not read the
+                primal.
+        """
+        found = self.regions.read_boxes(scalars, self._shapes())
+        boxes = {name: own for name, own in found.items() if not self._is_kept(name, own, kept)}
+        return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
+
+    def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, Before]) -> bool:
+        """Return True if all boxes of a parameter that is a copy lie in the saved earlier content."""
+        before = kept.get(self.before.get(name, ""))
+        return before is not None and all(before.primal.holds(box) for box in boxes)
+
+    def adjoint_boxes(self, array: Array, scalars: Scalars) -> list[Box]:
+        """Return the elements of the adjoint of an array that the gradient may read or write."""
+        shapes, names = self._shapes(), [n for n in self.memory if bound_to(self.program, self.arrays, n) is array.grad]
+        found = (self.regions.read_boxes(scalars, shapes), self.regions.write_boxes(scalars, shapes))
+        return [box for boxes in found for name in names for box in boxes.get(name, ())]
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each array of the gradient, copies of earlier content included."""
+        copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
+        return {**shapes_of(self.memory), **copies}
+
+    def verify(self, scalars: Scalars, draws: Draws) -> None:
+        """Raise NotDifferentiable, located, if the gradient would be wrong at the present state; see `marks`."""
+        self.launcher.verify(self.memory, scalars, draws, self._stamps())
+
+    def _stamps(self) -> tuple[int, ...] | None:
+        """Return the versions of the fields that decide sizes, or None if one of the arrays has no version."""
+        versions = self._versions
+        return None if versions is None else tuple([f.version for f in versions])
+
+    def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False) -> None:
+        """Run the gradient once, without telling watchers; see `Binding.launch_grad`.
+
+        Args:
+            scalars: The scalar arguments by name.
+            draws: The key of the random numbers of the forward launch.
+            replaced: Arrays to use in place of bound ones, by parameter name.
+            verified: True if `verify` has already run, after the forward launch.
+        """
+        memory = {**self.memory, **replaced} if replaced else self.memory
+        try:
+            self.launcher.run(memory, scalars, draws, self._stamps(), verified)
+        finally:
+            for field in self.written:
+                field.version = stamp()
+
+
+def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
+    """Return the names `x.grad` of adjoint arrays that a kernel of stage adjoint uses without declaring them."""
+    named = {p.name for p in kernel.params}
+    adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
+    used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
+    return frozenset(used & adjoints)
+
+
+def is_checked() -> bool:
+    """Return True if claims of the program, such as `sg.assume_unique`, are checked before each gradient."""
+    return RUNTIME.settings.debug or RUNTIME.settings.arch == "reference"
+
+
+def is_by_hand(reverse: Launcher) -> bool:
+    """Return True if some hand-called launches of a gradient are refused that a tape, with earlier state, can take."""
+    return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

@@ -1,0 +1,169 @@
+"""Implement `sg.perf_dispatch`: one name for several equivalent kernels, of which timing finds the fastest.
+
+Invariant: every call runs exactly one implementation, so that a tape records it once. Timings are kept for each hash of
+the geometry of the arguments. The choice never changes a result, because all implementations compute the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..runtime.session import sync
+from ..runtime.usage import UsageError
+
+Implementation = Callable[..., Any]
+
+
+@dataclass
+class _Candidate:
+    """An implementation, and the test that tells which arguments it accepts.
+
+    Attributes:
+        run: The implementation.
+        is_compatible: A function of the arguments of a call, or None if the implementation accepts all.
+    """
+
+    run: Implementation
+    is_compatible: Callable[..., bool] | None = None
+
+
+@dataclass
+class _Trial:
+    """The measurements for one geometry.
+
+    Attributes:
+        started: Time in seconds (`time.monotonic`) at which the trial began or was decided.
+        calls: Number of runs of each implementation since the trial began.
+        seconds: Seconds of the timed runs of each implementation.
+        best: Number of the fastest implementation, or None while the trial goes on.
+        after: Number of calls since the trial was decided.
+    """
+
+    started: float
+    calls: dict[int, int] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)
+    best: int | None = None
+    after: int = 0
+
+
+class Dispatch:
+    """A dispatcher runs the fastest of the implementations that `register` added to a prototype."""
+
+    def __init__(
+        self,
+        prototype: Implementation,
+        geometry: Callable[..., Hashable],
+        warmup: int,
+        active: int,
+        repeat_after_count: int,
+        repeat_after_seconds: float,
+    ) -> None:
+        self.__name__ = getattr(prototype, "__name__", "dispatch")
+        self.__wrapped__ = prototype
+        self._parameters = list(inspect.signature(prototype).parameters)
+        self._geometry = geometry
+        self._warmup, self._active = warmup, max(active, 1)
+        self._repeat_count, self._repeat_seconds = repeat_after_count, repeat_after_seconds
+        self._candidates: list[_Candidate] = []
+        self._trials: dict[Hashable, _Trial] = {}
+
+    def register(
+        self, function: Implementation | None = None, *, is_compatible: Callable[..., bool] | None = None
+    ) -> Any:
+        """Add an implementation; to be used as the outermost decorator.
+
+        Both `@f.register` and `@f.register(is_compatible=test)` work.
+
+        Args:
+            function: The implementation, with the parameter names of the prototype.
+            is_compatible: A function of the arguments of a call that returns False if the implementation cannot take
+                them.
+
+        Raises:
+            UsageError: The parameters have other names than those of the prototype.
+        """
+        if function is None:
+            return lambda given: self.register(given, is_compatible=is_compatible)
+        plain = getattr(function, "__wrapped__", function)
+        names = list(inspect.signature(plain).parameters)
+        if names != self._parameters:
+            raise UsageError(
+                f"an implementation of {self.__name__} has the parameters {', '.join(names) or 'none'}",
+                f"give it those of the prototype: {', '.join(self._parameters) or 'none'}",
+            )
+        self._candidates.append(_Candidate(function, is_compatible))
+        return function
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Run one implementation that fits the arguments. Raise UsageError if there is none."""
+        fitting = [
+            number
+            for number, c in enumerate(self._candidates)
+            if c.is_compatible is None or c.is_compatible(*args, **keywords)
+        ]
+        if not fitting:
+            raise UsageError(f"no implementation of {self.__name__} fits the arguments", "register one that does")
+        if len(fitting) == 1:
+            return self._candidates[fitting[0]].run(*args, **keywords)
+        trial = self._trial(self._geometry(*args, **keywords))
+        if trial.best in fitting:
+            trial.after += 1
+            return self._candidates[trial.best].run(*args, **keywords)  # type: ignore[index]
+        return self._timed(trial, fitting, args, keywords)
+
+    def _trial(self, key: Hashable) -> _Trial:
+        """Return the trial of a geometry; start a new one if there is none or the old one must be repeated."""
+        now, found = time.monotonic(), self._trials.get(key)
+        if found is not None and found.best is not None:
+            counted = 0 < self._repeat_count <= found.after
+            if counted or 0 < self._repeat_seconds <= now - found.started:
+                found = None
+        if found is None:
+            found = self._trials[key] = _Trial(now)
+        return found
+
+    def _timed(self, trial: _Trial, fitting: list[int], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Run the implementation that has run least often; decide the trial after its last run."""
+        number = min(fitting, key=lambda n: (trial.calls.get(n, 0), n))
+        count = trial.calls[number] = trial.calls.get(number, 0) + 1
+        sync()
+        began = time.perf_counter()
+        result = self._candidates[number].run(*args, **keywords)
+        sync()
+        if count > self._warmup:
+            trial.seconds[number] = trial.seconds.get(number, 0.0) + time.perf_counter() - began
+        if all(trial.calls.get(n, 0) >= self._warmup + self._active for n in fitting):
+            trial.best = min(fitting, key=lambda n: trial.seconds[n] / (trial.calls[n] - self._warmup))
+            trial.started = time.monotonic()
+        return result
+
+
+def perf_dispatch(
+    *,
+    get_geometry_hash: Callable[..., Hashable],
+    warmup: int = 3,
+    active: int = 1,
+    repeat_after_count: int = 0,
+    repeat_after_seconds: float = 1.0,
+) -> Callable[[Implementation], Dispatch]:
+    """Return a decorator that turns a prototype with an empty body into a dispatcher.
+
+        @sg.perf_dispatch(get_geometry_hash=lambda x: x.shape)
+        def scale(x): ...
+
+    Args:
+        get_geometry_hash: A function of the arguments of a call. Calls with different hashes are timed apart.
+        warmup: Number of calls of each implementation before it is timed.
+        active: Number of timed calls of each implementation.
+        repeat_after_count: Number of calls after which the trial is repeated; 0 for never.
+        repeat_after_seconds: Seconds after which the trial is repeated; 0 for never.
+    """
+
+    def decorate(prototype: Implementation) -> Dispatch:
+        return Dispatch(prototype, get_geometry_hash, warmup, active, repeat_after_count, repeat_after_seconds)
+
+    return decorate

@@ -1,0 +1,222 @@
+"""Implement `sg.graph(function)`: record the launches of a function once, and launch them again by one call.
+
+A recorded graph launches with the sizes, numbers and addresses of its recording. Its adstacks lie in memory of a stream
+of its own, so no other launch replaces that memory. Invariant: the graph is used only while launches from Python would
+be exactly the same: the same runtime, the same content of all arrays that decide sizes, the same constants, and no tape
+or other watcher. If anything differs, the function runs instead and is recorded anew.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..backends.words import LAUNCHES, VERSION, WATCHED
+from ..compiler.errors import Unsupported
+from ..compiler.frontend.functions import Graph
+from ..data.copying import launch_copy
+from ..data.fields import Array
+from ..runtime.gpu import device_of_runtime
+from ..runtime.guards import hold
+from ..runtime.session import RUNTIME, stamp
+from .bound import version_source
+from .program import NOTHING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..backends.base import Draws, Scalars
+    from ..backends.launching.launcher import Launcher
+    from ..runtime.guards import Guard
+    from .program import Binding
+
+
+class Recording:
+    """A recording watches launches while a graph is recorded.
+
+    Attributes:
+        deciding: The arrays whose content decides sizes, with their versions at that time.
+        written: The arrays that the launches write, with their versions before.
+        launchers: The launcher of each launch.
+        guards: Guards of what the kernels read from Python objects.
+        kept: Objects that the recorded launches refer to and that must stay alive.
+    """
+
+    copy = staticmethod(launch_copy)
+
+    def __init__(self) -> None:
+        self.deciding: dict[Array, int] = {}
+        self.written: dict[Array, int] = {}
+        self.launchers: list[Launcher] = []
+        self.guards: dict[Guard, None] = {}
+        self.kept: list[Any] = []
+
+    @contextmanager
+    def recorded(
+        self, binding: Binding, kind: str, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray] = NOTHING
+    ) -> Iterator[None]:
+        """Record the launch that runs inside the `with` block.
+
+        Raises:
+            Unsupported: The launch draws random numbers, works on half-precision gradients of another library, or has
+                sizes that depend on foreign memory or on an array that the graph writes.
+        """
+        program = binding.program
+        if program.has_random:
+            reason = f"kernel {program.label} draws random numbers, which would be the same in every launch of a graph"
+            raise Unsupported(reason, "launch it outside of the graph")
+        backward = binding.prepare_grad() if kind == "reverse" else None
+        launcher = program.forward if backward is None else backward.launcher
+        if binding.halves:
+            reason = f"kernel {program.label} uses the gradient of a tensor in half precision, which the host rounds"
+            raise Unsupported(reason, "launch it outside of the graph")
+        deciding = version_source(program, binding.arrays, launcher)
+        if deciding is None:
+            reason = f"what decides the sizes of kernel {program.label} is memory of another library"
+            raise Unsupported(reason, "give fields or ndarrays")
+        for array in deciding:
+            if array in self.written:
+                reason = f"{array.label}, which decides sizes of kernel {program.label}, is written inside the graph"
+                raise Unsupported(reason, "launch what writes it outside of the graph")
+            self.deciding[array] = array.version
+        for array in binding.written if backward is None else backward.written:
+            self.written.setdefault(array, array.words[VERSION])
+        yield
+        self.launchers.append(launcher)
+        self.guards.update(dict.fromkeys(program.guards))
+        self.kept += [binding, launcher.compile()]
+
+    @property
+    def is_valid(self) -> bool:
+        """Return True if everything that decides sizes, and everything that kernels read from Python, is unchanged."""
+        return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
+
+    def undo(self) -> None:
+        """Put versions and counters back, because recording runs nothing on the device."""
+        for array, version in self.written.items():
+            array.words[VERSION] = version
+        for launcher in self.launchers:
+            launcher.stats.words[LAUNCHES] -= 1
+
+    def launched(self) -> None:
+        """Update versions and counters after the whole graph was launched once more."""
+        for array in self.written:
+            array.words[VERSION] = stamp()
+        for launcher in self.launchers:
+            launcher.stats.words[LAUNCHES] += 1
+
+
+class RecordedGraph:
+    """A function together with a recording of its launches; calling it does what calling the function does.
+
+    The result of a call is None.
+
+    Attributes:
+        function: The function.
+        recordings: How often launches were recorded.
+        replays: Number of calls that were one launch of the graph.
+    """
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.recordings = self.replays = 0
+        self._device: Any = None
+        self._stream = self._graph = 0
+        self._generation = -1
+        self._recording: Recording | None = None
+        self._run()
+
+    def __call__(self) -> None:
+        """Launch the recorded graph, or run the function and record it anew if the recording no longer fits."""
+        if not self._is_valid():
+            self._run()
+            return
+        assert self._recording is not None
+        device, own = self._device, self._device.stream
+        # The present stream and that of the graph wait for each other, so that launches keep the program's order.
+        if own:
+            device.follow(self._stream, own)
+        device.driver.launch_graph(self._graph, self._stream)
+        if own:
+            device.follow(own, self._stream)
+        device.launched()
+        self.replays += 1
+        self._recording.launched()
+
+    def _is_valid(self) -> bool:
+        """Return True if a launch of the recorded graph does what the function would do."""
+        recording = self._recording
+        return (
+            recording is not None
+            and self._generation == RUNTIME.generation
+            and not RUNTIME.words[WATCHED]
+            and recording.is_valid
+        )
+
+    def _run(self) -> None:
+        """Run the function, then record its launches if the architecture can record them and nothing watches."""
+        RUNTIME.ensure()
+        device = device_of_runtime()
+        if device is None or RUNTIME.words[WATCHED]:
+            self.function()
+            return
+        if self._generation != RUNTIME.generation:
+            self._open(device)
+        self._forget()
+        with device.between(self._stream):
+            self.function()
+            self._record(device)
+
+    def _open(self, device: Any) -> None:
+        """Make a stream of the graph's own on a device."""
+        self._device, self._generation = device, RUNTIME.generation
+        self._stream = device.new_stream()
+        weakref.finalize(self, device.drop, lambda stream=self._stream: device.destroy_stream(stream))
+
+    def _record(self, device: Any) -> None:
+        """Record the launches of the function as a graph of the device."""
+        recording = Recording()
+        RUNTIME.capture = recording  # type: ignore[assignment]
+        try:
+            with device.capturing(self._stream) as made:
+                self.function()
+        finally:
+            RUNTIME.capture = None
+            recording.undo()
+        self._graph, self._recording = made[0], recording
+        self.recordings += 1
+
+    def _forget(self) -> None:
+        """Drop the recorded graph."""
+        if self._recording is not None:
+            graph, driver = self._graph, self._device.driver
+            self._device.drop(lambda: driver.destroy_graph(graph))
+            self._recording = None
+
+
+class GraphMaker(Graph):
+    """The type of `sg.graph`."""
+
+    def __call__(self, function: Callable[[], Any]) -> RecordedGraph:
+        """Run a function of launches, and return an object that runs it again, on a GPU by a single launch.
+
+        Nothing but the launches of the function matters. It is called twice now, once to run and once to be recorded,
+        and again when sizes have changed. It cannot wait for the device.
+
+            step = sg.graph(lambda: (advect(), project()))
+            step()
+
+        Args:
+            function: A function without arguments.
+
+        Raises:
+            Unsupported: A launch cannot be recorded: it draws random numbers, uses arrays of the host, or has sizes
+                that the graph itself decides.
+        """
+        return RecordedGraph(function)
+
+
+graph = GraphMaker()
+"""Record the launches of a function; see `GraphMaker.__call__`."""

@@ -1,0 +1,105 @@
+"""Keep on disk what the compiler makes of a kernel, so that the next process reads it instead of deriving it again.
+
+The key is made of the kernel without its source lines, of the way it is lowered, and of the compiler. So a kernel that
+has only moved in its file is found, and is read with its present lines. Invariant: the result is the same as the result
+of `prepare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..backends import disk_cache
+from ..backends.crash import crashed
+from ..compiler.errors import VerifyError
+from ..compiler.ir.codec import CodecError, decode, encode, pattern, set_identity
+from ..compiler.ir.nodes import Kernel, StackAlloca
+from ..compiler.ir.verify import verify
+from ..compiler.ir.walk import walk_kernel
+
+if TYPE_CHECKING:
+    from ..compiler.driver import Lowered
+
+
+def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **options: Any) -> Lowered:
+    """Return `prepare(kernel, *args, **options)`, read from the cache if possible.
+
+    Kernels of the result are known by their identity, and so is the machine code made of them.
+
+    Args:
+        prepare: One of the pipelines of the driver. Its errors are raised here too.
+        kernel: The source kernel.
+        *args: Further arguments of the pipeline.
+        **options: Keywords of the pipeline.
+    """
+    cache = disk_cache.active()
+    # The option `check` verifies each pass, so the passes have to run.
+    if cache is None or options.get("check"):
+        return _prepared(prepare, kernel, args, options)
+    key = _key(prepare, kernel, args, options)
+    if key is None:
+        return _prepared(prepare, kernel, args, options)
+    found = _read(cache.get(key), kernel)
+    if found is None:
+        found = _prepared(prepare, kernel, args, options)
+        try:
+            cache.put(key, encode(found, kernel.locations))
+        # The result names a line that the kernel does not have. This line would not move together with the kernel.
+        except CodecError:
+            return found
+    return _identified(found, key)
+
+
+def _prepared(
+    prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
+) -> Lowered:
+    """Return the result of a pipeline.
+
+    If a verifier refuses what a pass made of a sound kernel, that is a defect of the compiler, and is reported so.
+    """
+    try:
+        return prepare(kernel, *args, **options)
+    except VerifyError as error:
+        # This raises if the source kernel itself is wrong; then the mistake is not in a pass.
+        verify(kernel, "adjoint" if any(isinstance(s, StackAlloca) for s in walk_kernel(kernel)) else "source")
+        what = f"{prepare.__name__} made what the verifier refuses"
+        raise crashed(what, error, {"source": kernel}, {}, arguments=args, **options) from error
+
+
+def _key(
+    prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
+) -> bytes | None:
+    """Return the key of a lowering in the cache, or None if an argument cannot be encoded."""
+    from ..compiler.ad.policies import policy_of
+
+    bare = replace(kernel, locations=())
+    given = tuple(sorted(options.items()))
+    try:
+        text = encode((bare, pattern(kernel.locations), args, given))
+    except CodecError:
+        return None
+    return disk_cache.key("lowered", disk_cache.made_by(), prepare.__name__, policy_of("").name, text)
+
+
+def _read(data: bytes | None, kernel: Kernel) -> Lowered | None:
+    """Return the lowering that cached data encodes, or None if there is no data or it cannot be decoded."""
+    if data is None:
+        return None
+    try:
+        found: Lowered = decode(data, kernel.locations)
+    except CodecError:
+        return None
+    return found
+
+
+def _identified(made: Lowered, key: bytes) -> Lowered:
+    """Give each kernel of a lowering its identity, made of the key of the lowering. Return the lowering."""
+    marked = {name: getattr(made, name) for name in ("marking", "claims")}
+    kernels = {"kernel": made.kernel, "counting": made.counting}
+    kernels |= {name: marking.kernel for name, marking in marked.items() if marking is not None}
+    for name, kernel in kernels.items():
+        if kernel is not None:
+            set_identity(kernel, disk_cache.key(key, name))
+    return made

@@ -1,0 +1,392 @@
+"""Match what a call gives to each parameter: numbers and arrays of this launch, and the key of the specialization.
+
+Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
+`ArgumentArray` is the position of its array among the leaves of any call with the same key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..compiler.errors import shown
+from ..compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
+from ..compiler.frontend.infer import FrontendOptions
+from ..compiler.frontend.members import LaunchValue, Members
+from ..compiler.frontend.parameters import Parameter, annotated_parameter
+from ..compiler.frontend.protocols import (
+    LaunchShape,
+    View,
+    is_host_matrix,
+    is_host_struct,
+    is_host_view,
+    is_matrix_field,
+    is_struct_field,
+)
+from ..compiler.ir.extents import NARROW
+from ..compiler.ir.types import Scalar, i32
+from ..data.fields.array import Array
+from ..data.leaves import Foreign, Leaf, Misfit, foreign, scalar_of
+from .arguments import checker_of, flattener_of
+from .stand_ins import StandIns, is_wide_leaf, matrix_over, over, struct_over
+
+
+class Call:
+    """The parts of one call.
+
+    Attributes:
+        key: The key of the specialization.
+        scalars: The numbers of this launch.
+        leaves: The arrays of this launch.
+        owners: Objects whose identity is part of the key.
+        is_volatile: True if the same objects may mean something else in the next call.
+    """
+
+    __slots__ = ("key", "scalars", "leaves", "owners", "is_volatile")
+
+    def __init__(self) -> None:
+        self.key: list[Any] = []
+        self.scalars: list[Any] = []
+        self.leaves: list[Leaf] = []
+        self.owners: list[Any] = []
+        self.is_volatile = False
+
+
+# ---- parameters -----------------------------------------------------------------------------------------------------
+
+
+class ScalarMatcher:
+    """Match a parameter that is a number of each launch."""
+
+    def __init__(self, dtype: Scalar) -> None:
+        self.dtype = dtype
+        self.check = checker_of(dtype)
+
+    def take(self, value: Any, call: Call) -> None:
+        """Append the number to the scalars of the call. Raise Misfit if it does not fit."""
+        call.scalars.append(self.check(value))
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return a value of each launch."""
+        return LaunchValue(self.dtype)
+
+
+class ValueMatcher:
+    """Match a parameter that is a vector, matrix or struct of each launch, as its numbers in order."""
+
+    def __init__(self, kind: MatrixType | StructType) -> None:
+        self.kind = kind
+        self.reader = flattener_of(kind)
+
+    def take(self, value: Any, call: Call) -> None:
+        """Append the numbers of the value to the scalars of the call. Raise Misfit if one does not fit."""
+        self.reader(value, call.scalars)
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return a value of each launch."""
+        return LaunchValue(self.kind)
+
+
+class ArrayMatcher:
+    """Match a parameter that is an array of each launch.
+
+    Attributes:
+        kind: The annotation, with fixed element types.
+        fields_fixed: True if the shape of a field is part of the key.
+    """
+
+    def __init__(self, kind: NdarrayType, options: FrontendOptions, fields_fixed: bool = False) -> None:
+        self.kind = resolved(kind, options)
+        self.fields_fixed = fields_fixed
+
+    def take(self, value: Any, call: Call) -> None:
+        """Append the array to the leaves of the call. Raise Misfit if it does not fit the annotation."""
+        kind = self.kind
+        if isinstance(value, Array):
+            value.check_alive()
+            leaf: Leaf = value
+            element: MatrixType | None = None
+            dtype, shape = value.dtype, value.shape
+            grad = self._gradient(value.needs_grad, value.label)
+        elif is_matrix_field(value):
+            assert isinstance(value.storage, Array)
+            leaf = value.storage
+            leaf.check_alive()
+            element, dtype, shape = value.element, value.element.dtype, value.shape
+            grad = self._gradient(value.needs_grad, "the argument")
+            call.key.append(value.element_first)
+        else:
+            found = foreign(value, kind.needs_grad)
+            if found is None:
+                raise Misfit(f"{_describe(value)} is no array", "give a field, sg.ndarray, NumPy array or tensor")
+            call.is_volatile |= not isinstance(value, np.ndarray)
+            leaf, dtype, grad = found, scalar_of(found.memory), found.grad is not None
+            element, shape = self._element_of(found.memory.shape), found.memory.shape
+            if element is not None:
+                shape = shape[: -len(element.shape)]
+        self._check(dtype, shape, element)
+        call.leaves.append(leaf)
+        offset = leaf.offset if isinstance(leaf, Array) else ()
+        call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset, is_wide_leaf(leaf)))
+
+    def _fixed(self, value: Any) -> Any:
+        """Return the shape of a field if it is part of the key, else None."""
+        return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
+
+    def _gradient(self, has: bool, label: str) -> bool:
+        """Return True if the kernel uses the gradient of the argument. Raise Misfit if it needs one that is missing."""
+        if self.kind.needs_grad and not has:
+            raise Misfit(f"{label} has no gradient", "make it with needs_grad=True")
+        return has and self.kind.needs_grad is not False
+
+    def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
+        """Return the vector or matrix type that the last axes of a foreign array hold, or None for scalars."""
+        wanted = self.kind.dtype
+        if not isinstance(wanted, MatrixType):
+            return None
+        count = len(wanted.shape)
+        if shape[-count:] != wanted.shape:
+            raise Misfit(f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}")
+        return wanted
+
+    def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
+        """Raise Misfit if dtype, number of axes or element type differ from the annotation."""
+        wanted = self.kind.dtype
+        scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
+        if scalar is not None and dtype != scalar:
+            raise Misfit(
+                f"an array of {dtype} is given where {scalar} is asked for",
+                f"convert it, as in x.astype(numpy.{scalar.dtype})",
+            )
+        if (wanted.shape if isinstance(wanted, MatrixType) else None) != (element.shape if element else None) and (
+            wanted is not None
+        ):
+            raise Misfit(f"elements are {element or dtype}, {wanted} is asked for", "give an array of such elements")
+        if self.kind.ndim is not None and len(shape) != self.kind.ndim:
+            raise Misfit(
+                f"an array with {_axes(len(shape))} is given where {self.kind.ndim} is asked for",
+                "reshape it, or change the annotation's ndim",
+            )
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return the stand-in for the next leaf."""
+        leaf = make.leaves[make.next]
+        if isinstance(leaf, Array):
+            dtype, memory_shape = leaf.dtype, leaf.shape
+            grad = leaf.needs_grad and self.kind.needs_grad is not False
+        else:
+            dtype, memory_shape, grad = scalar_of(leaf.memory), leaf.memory.shape, leaf.grad is not None
+        fixed = self.fields_fixed and isinstance(leaf, Array) and _is_field(value)
+        storage = make.array(dtype, memory_shape if fixed else LaunchShape(len(memory_shape)), grad)
+        if is_matrix_field(value):
+            return matrix_over(value, storage)
+        element = self._element_of(memory_shape) if isinstance(leaf, Foreign) else None
+        return storage if element is None else over(element, storage, False)
+
+
+class ViewMatcher:
+    """Match a parameter that is a view of each launch: its array, with offset and size as numbers."""
+
+    def __init__(self, kind: ViewType, options: FrontendOptions) -> None:
+        self.array = ArrayMatcher(kind.array, options)
+
+    def take(self, value: Any, call: Call) -> None:
+        """Append the array and the numbers of the view to the call. Raise Misfit if the view does not fit."""
+        self.take_part(value, call)
+        self.array.take(value.arr, call)
+
+    def take_part(self, value: Any, call: Call) -> None:
+        """Append only the numbers of a view whose array was taken before. Raise Misfit if the view does not fit."""
+        if not is_host_view(value):
+            raise Misfit(f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]")
+        offset, size = value.offset, value.size
+        if offset + size > value.arr.shape[0]:
+            raise Misfit(
+                f"a view of {size} elements from {offset} on is given, and its array now has {value.arr.shape[0]}",
+                "make the view anew",
+            )
+        if offset + size >= NARROW:
+            raise Misfit(
+                f"a view of {size} elements from {offset} on is given, and views end before element {NARROW}",
+                "give the array itself, or split it",
+            )
+        call.scalars += (offset, size)
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return a view of a stand-in, with offset and size as values of each launch."""
+        return View(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
+
+
+class ObjectMatcher:
+    """Match a parameter that is known when the kernel is traced, except for arrays and annotated numbers in it."""
+
+    def __init__(self, options: FrontendOptions, kind: type | None = None) -> None:
+        self.options = options
+        self.kind = kind
+        self.inner = self if kind is None else ObjectMatcher(options)
+        self.any_array = ArrayMatcher(NdarrayType(), options, fields_fixed=True)
+        self.any_view = ViewMatcher(ViewType(), options)
+        self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
+
+    def take(self, value: Any, call: Call) -> None:
+        """Append the parts of the object to the call. Raise Misfit if it has the wrong class or a part does not fit."""
+        if self.kind is not None and not isinstance(value, self.kind):
+            raise Misfit(f"{_describe(value)} is no {self.kind.__name__}", f"give a {self.kind.__name__}")
+        self._take(value, call)
+
+    def _take(self, value: Any, call: Call) -> None:
+        """Append the parts of an object to the call, according to its kind."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        kind, key = type(value), call.key
+        if _is_array(value):
+            self.any_array.take(value, call)
+        elif is_host_view(value):
+            key.append(View)
+            call.is_volatile = True
+            self.any_view.take(value, call)
+        elif is_struct_field(value):
+            key.append((value.type, value.shape))
+            for member in value.members.values():
+                self._take(member, call)
+        elif kind in _BY_VALUE:
+            key.append((kind, value.hex() if kind is float else value))
+        elif kind in (tuple, list, dict):
+            key.append((kind, tuple(value) if kind is dict else len(value)))
+            call.is_volatile = True
+            for item in value.values() if kind is dict else value:
+                self._take(item, call)
+        elif is_host_struct(value):
+            key.append((kind, value.type))
+            call.is_volatile = True
+            for member in value.members.values():
+                self._take(member, call)
+        elif is_host_matrix(value):
+            call.is_volatile = True
+            key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
+        elif _is_dataclass(value):
+            key.append(kind)
+            count = len(call.scalars)
+            for name, matcher in self._members(kind):
+                _nested(name, matcher, getattr(value, name), call)
+            if len(call.scalars) > count or not kind.__dataclass_params__.frozen:
+                call.is_volatile = True
+        else:
+            key.append(id(value))
+            call.owners.append(value)
+
+    def stand_in(self, value: Any, make: StandIns) -> Any:
+        """Return the object with stand-ins in the place of its arrays and of the values of each launch."""
+        if _is_array(value):
+            return self.any_array.stand_in(value, make)
+        if is_host_view(value):
+            return self.any_view.stand_in(value, make)
+        if is_struct_field(value):
+            members = {name: self.stand_in(member, make) for name, member in value.members.items()}
+            return struct_over(value, members)
+        if type(value) in (tuple, list):
+            return tuple(self.stand_in(item, make) for item in value)
+        if type(value) is dict:
+            return {name: self.stand_in(item, make) for name, item in value.items()}
+        if _is_dataclass(value):
+            parts = {name: m.stand_in(getattr(value, name), make) for name, m in self._members(type(value))}
+            return Members(type(value), parts)
+        return value
+
+    def _members(self, kind: type) -> tuple[tuple[str, Matcher], ...]:
+        """Return the matcher of each member of a Python dataclass, according to the annotations."""
+        found = self.members.get(kind)
+        if found is None:
+            made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+            found = self.members[kind] = tuple(made)
+        return found
+
+    def _member(self, kind: type, member: dataclasses.Field[Any]) -> Matcher:
+        """Return the matcher of one member of a Python dataclass."""
+        annotation = member.type
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, vars(sys.modules[kind.__module__]), dict(vars(kind)))
+            except Exception:
+                annotation = annotation.strip()
+        if annotation in (int, float, bool, str) or annotation in ("int", "float", "bool", "str"):
+            return self.inner  # Such a member is a constant of the program, for example a size or a switch.
+        parameter = annotated_parameter(member.name, annotation, None, self.options)
+        return matcher_of(parameter, self.options) if parameter.kind in _TAKEN_AS_ANNOTATED else self.inner
+
+
+_TAKEN_AS_ANNOTATED = ("scalar", "aggregate", "array", "view")
+"""Kinds of members of a Python dataclass that each launch gives anew."""
+
+Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ViewMatcher | ObjectMatcher
+
+
+def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
+    """Return the matcher of a parameter, according to its annotation."""
+    if parameter.kind == "scalar":
+        assert isinstance(parameter.wanted, Scalar)
+        return ScalarMatcher(parameter.wanted)
+    if parameter.kind == "aggregate":
+        assert isinstance(parameter.wanted, (MatrixType, StructType))
+        return ValueMatcher(parameter.wanted)
+    if parameter.kind in ("array", "either"):
+        assert isinstance(parameter.wanted, NdarrayType)
+        return ArrayMatcher(parameter.wanted, options, fields_fixed=parameter.kind == "either")
+    if parameter.kind == "view":
+        assert isinstance(parameter.wanted, ViewType)
+        return ViewMatcher(parameter.wanted, options)
+    return ObjectMatcher(options, parameter.members)
+
+
+def resolved(kind: NdarrayType, options: FrontendOptions) -> NdarrayType:
+    """Return an array annotation whose element type is fixed: `float` and its like become scalar types."""
+    from ..compiler.frontend.aggregates import find_type
+
+    if kind.dtype is None:
+        return kind
+    found = find_type(kind.dtype, options)
+    assert not isinstance(found, StructType)
+    return dataclasses.replace(kind, dtype=found)
+
+
+# ---- helpers --------------------------------------------------------------------------------------------------------
+
+_BY_VALUE = frozenset([int, float, bool, str, type(None), Scalar])
+"""Types of objects whose value is part of the key."""
+
+
+def _nested(name: str, matcher: Matcher, value: Any, call: Call) -> None:
+    try:
+        matcher.take(value, call)
+    except Misfit as misfit:
+        raise Misfit(f"its member {name}: {misfit.reason}", misfit.cure) from None
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, (Array, np.ndarray)) or is_matrix_field(value):
+        return True
+    library = type(value).__module__.partition(".")[0]
+    return library in ("torch", "jaxlib", "jax") and getattr(value, "ndim", -1) >= 0 and hasattr(value, "shape")
+
+
+def _is_dataclass(value: Any) -> bool:
+    """Return True if an object is taken by its members; `@sg.data_oriented` classes are taken as a whole."""
+    if isinstance(value, (type, Scalar)) or is_host_struct(value):
+        return False
+    return dataclasses.is_dataclass(value) and not getattr(value, "is_stackgrad_data_oriented", False)
+
+
+def _is_field(value: Any) -> bool:
+    """Return True if an array is a field; ndarrays carry an attribute that says they are none."""
+    return getattr(value, "_is_field", True) is True
+
+
+def _axes(count: int) -> str:
+    return f"{count} {'axis' if count == 1 else 'axes'}"
+
+
+def _describe(value: Any) -> str:
+    return f"{type(value).__name__} {shown(value)}"[:80]

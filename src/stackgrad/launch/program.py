@@ -1,0 +1,400 @@
+"""Make a source kernel launchable: `Program` lowers and compiles it, `Binding` ties it to memory and launches it.
+
+Invariant: after a launch, also one that raised, every field it may have written has a new version; before it, every
+active tape has saved what the launch will destroy and an earlier gradient still reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..backends.base import Draws
+from ..backends.launching.launcher import NO_DRAWS, Launcher
+from ..backends.words import WATCHED
+from ..compiler.errors import NotDifferentiable, Span
+from ..compiler.ir.nodes import Kernel, Random
+from ..compiler.ir.types import ArrayType
+from ..compiler.ir.walk import walk_kernel
+from ..compiler.sizing.regions import Box, Regions
+from ..data.fields import Array
+from ..data.halves import accumulators, rounded
+from ..runtime.dump import dump_kernels
+from ..runtime.session import RUNTIME, stamp
+from ..runtime.watched import launch_watched
+from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
+from .directions import Backward, Direction, Side, is_by_hand, is_checked
+from .lowerings import lowered
+
+if TYPE_CHECKING:
+    from ..backends.base import Scalars
+    from ..backends.launching.launcher import Lowered
+    from ..runtime.guards import Guard
+    from .ordered import Ordering
+
+NOTHING: Mapping[str, np.ndarray] = {}
+Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
+"""A function that returns arrays by name; given a direction of forward mode, also their tangents `x.dual`."""
+_KEPT_DRAWS = 65536
+
+
+def nothing(direction: int | None) -> Mapping[str, np.ndarray]:
+    """Return no arrays, so that every array of a launch is the bound one."""
+    return NOTHING
+
+
+class Program:
+    """A source kernel under the settings of one generation, lowered and compiled when it is first needed.
+
+    `span` is where the kernel is defined, for messages. `constant` is True if its launches are constant to derivatives
+    and its gradient is empty. The located errors of the compiler are raised at first use.
+    """
+
+    __slots__ = (
+        "kernel",
+        "span",
+        "generation",
+        "has_random",
+        "_forward",
+        "_reverse",
+        "_draws",
+        "_forward_regions",
+        "_reverse_regions",
+        "_forward_side",
+        "_reverse_side",
+        "_tangents",
+        "_second",
+        "_taped",
+        "_detached",
+        "_overwritten",
+        "orderings",
+        "guards",
+        "constant",
+    )
+
+    def __init__(self, kernel: Kernel, span: Span | None = None, constant: bool = False) -> None:
+        RUNTIME.ensure()
+        self.kernel = kernel
+        self.span = span
+        self.constant = constant
+        self.generation = RUNTIME.generation
+        self.has_random = any(isinstance(s, Random) for s in walk_kernel(kernel))
+        self._forward: Launcher | None = None
+        self._reverse: Launcher | None = None
+        self._draws: dict[object, Draws] = {}
+        self._forward_regions: Regions | None = None
+        self._reverse_regions: Regions | None = None
+        self._forward_side: Side | None = None
+        self._reverse_side: Side | None = None
+        self._tangents: dict[tuple[frozenset[str], frozenset[str]], Launcher] = {}
+        self._second: dict[tuple[frozenset[str], frozenset[str], bool], Launcher] = {}
+        self._detached: dict[frozenset[str], Program] = {}
+        self._overwritten: frozenset[str] | None = None
+        self._taped: Direction | None = None
+        self.orderings: dict[bool, Ordering | None] = {}
+        self.guards: tuple[Guard, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Return the name of the kernel for messages, with file and line if it has them."""
+        return f"{self.kernel.name} ({self.span.file}:{self.span.line})" if self.span else self.kernel.name
+
+    @property
+    def forward(self) -> Launcher:
+        """Return the launcher of the kernel itself."""
+        if self._forward is None:
+            from ..compiler.driver import prepare_forward
+
+            debug = RUNTIME.settings.debug
+            self._forward = self._launcher(lowered(prepare_forward, self.kernel, check=debug, stated=debug), "forward")
+        return self._forward
+
+    @property
+    def reverse(self) -> Launcher:
+        """Return the launcher of its gradient. Raise NotDifferentiable or Unsupported, located."""
+        if self._reverse is None:
+            self._need_gradients()
+            from ..compiler.driver import prepare_reverse
+
+            made = lowered(prepare_reverse, self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
+            self._reverse = self._launcher(made, "reverse")
+        return self._reverse
+
+    @property
+    def taped(self) -> Direction:
+        """Return the gradient for tapes, which know earlier state: the hand-called one if that needs no such state."""
+        if self._taped is None:
+            self._taped = self._own_taped() or Direction(self.reverse_side, self.reverse_regions)
+        return self._taped
+
+    def _own_taped(self) -> Direction | None:
+        """Return the gradient that takes copies of earlier content; None if it needs none, and is `reverse`."""
+        if self._reverse is not None and not is_by_hand(self._reverse):
+            return None
+        self._need_gradients()
+        from ..compiler.driver import prepare_reverse
+
+        check = RUNTIME.settings.debug
+        made = lowered(prepare_reverse, self.kernel, check=check, taped=True, stated=is_checked())
+        launcher = self._launcher(made, "reverse.taped" if made.before else "reverse")
+        if made.before or self._reverse is not None:
+            return Direction(Side(launcher), Regions(launcher.kernel))
+        self._reverse = launcher
+        return None
+
+    def _need_gradients(self) -> None:
+        if self.constant:
+            reason = f"kernel {self.kernel.name} is decorated with no_grad, so its gradient is empty"
+            raise NotDifferentiable(reason, "take that of the kernel without the decorator", self.span)
+        if not self.gradients:
+            raise NotDifferentiable(
+                f"missing gradient: no array that kernel {self.kernel.name} uses has one",
+                "make the fields and ndarrays to differentiate, and the results, with needs_grad=True; "
+                "NumPy arrays have no gradient",
+                self.span,
+            )
+
+    def tangent(self, carriers: frozenset[str], constants: frozenset[str] = frozenset()) -> Launcher:
+        """Return the launcher of the kernel with tangents of the parameters `carriers`. Raise NotDifferentiable."""
+        found = self._tangents.get((carriers, constants))
+        if found is None:
+            from ..compiler.ad.detach import detach_loads
+            from ..compiler.driver import prepare_tangent
+
+            kernel = detach_loads(self.kernel, constants)
+            made = lowered(prepare_tangent, kernel, carriers, check=RUNTIME.settings.debug)
+            found = self._tangents[carriers, constants] = self._launcher(made, "tangent")
+        return found
+
+    def second(self, carriers: frozenset[str], constants: frozenset[str], taped: bool) -> Launcher:
+        """Return the launcher of the gradient (of tapes, if `taped`) with tangents; see `tangent`."""
+        found = self._second.get((carriers, constants, taped))
+        if found is None:
+            from ..compiler.driver import prepare_second
+
+            gradient = (self.taped.side if taped else self.reverse_side).launcher
+            before, check = gradient.lowered.before, RUNTIME.settings.debug
+            made = lowered(prepare_second, gradient.kernel, carriers, constants, before, check=check)
+            found = self._second[carriers, constants, taped] = self._launcher(made, "reverse.tangent")
+        return found
+
+    def detached(self, names: frozenset[str]) -> Program:
+        """Return the kernel as a constant of a tape, with adjoints of these arrays alone; see `compiler.ad.detach`."""
+        found = self._detached.get(names)
+        if found is None:
+            from ..compiler.ad.detach import detach
+
+            found = self._detached[names] = Program(detach(self.kernel, names), self.span)
+        return found
+
+    @property
+    def overwritten(self) -> frozenset[str]:
+        """Return real array parameters whose elements the kernel may replace without using their adjoints."""
+        if self._overwritten is None:
+            from ..compiler.ad.detach import overwritten_arrays
+
+            self._overwritten = overwritten_arrays(self.kernel)
+        return self._overwritten
+
+    @property
+    def forward_side(self) -> Side:
+        """Return the names of the arrays that a forward launch uses, with what it does to them."""
+        if self._forward_side is None:
+            self._forward_side = Side(self.forward)
+        return self._forward_side
+
+    @property
+    def reverse_side(self) -> Side:
+        """Return the names of the arrays that a gradient launch uses, with what it does to them."""
+        if self._reverse_side is None:
+            self._reverse_side = Side(self.reverse)
+        return self._reverse_side
+
+    @property
+    def forward_regions(self) -> Regions:
+        """Return the elements that a forward launch touches."""
+        if self._forward_regions is None:
+            self._forward_regions = Regions(self.forward.kernel)
+        return self._forward_regions
+
+    @property
+    def reverse_regions(self) -> Regions:
+        """Return the elements that a gradient launch touches."""
+        if self._reverse_regions is None:
+            self._reverse_regions = Regions(self.reverse.kernel)
+        return self._reverse_regions
+
+    @property
+    def launchers(self) -> tuple[Launcher | None, Launcher | None]:
+        """Return the forward and the reverse launcher; a launcher is None if it was not needed yet."""
+        taped = self._taped.side.launcher if self._taped else None
+        return self._forward, self._reverse or taped
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """Return the array parameters that have an adjoint array."""
+        return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
+
+    def _launcher(self, made: Lowered, kind: str) -> Launcher:
+        dump_kernels(self.kernel, made, kind)
+        launcher = Launcher(made, RUNTIME.backend, RUNTIME.options)
+        RUNTIME.launchers.add(launcher)
+        return launcher
+
+    # -- random numbers -------------------------------------------------------------------------------------
+
+    def draws_forward(self, arguments: tuple[object, ...]) -> Draws:
+        """Return the key of a new forward launch, and keep it for the gradient at the same arguments."""
+        draws = RUNTIME.draws()
+        if len(self._draws) >= _KEPT_DRAWS:
+            self._draws.pop(next(iter(self._draws)))
+        self._draws[arguments] = draws
+        return draws
+
+    def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
+        """Return the key of the last forward launch with these arguments, so that the gradient replays its draws."""
+        draws = self._draws.get(arguments)
+        if draws is None:
+            reason = f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before"
+            raise NotDifferentiable(reason, "launch the kernel with the same arguments before its grad", self.span)
+        return draws
+
+
+class Binding:
+    """A program and the memory it runs on.
+
+    `arrays` has a field or a NumPy array for each array parameter, already checked, and for `x.grad` where that is not
+    the field's own. `own` are arrays of one launch. `again` launches once more, with new arrays in the place of `own`.
+    """
+
+    __slots__ = (
+        "program",
+        "arrays",
+        "memory",
+        "written",
+        "backward",
+        "taped",
+        "again",
+        "own",
+        "halves",
+        "_versions",
+        "_detached",
+        "_places",
+        "__weakref__",
+    )
+
+    def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
+        self.program = program
+        self.arrays = dict(arrays)
+        side = program.forward_side
+        self.memory = memory_of(program, self.arrays, side.arrays)
+        self.written = fields_of(program, self.arrays, side.writes)
+        self._versions = version_source(program, self.arrays, side.launcher)
+        self.backward: Backward | None = None
+        self.taped: Backward | None = None
+        self.again: Callable[[Scalars], None] = self.launch
+        self.own: Mapping[str, np.ndarray] = NOTHING
+        self.halves = accumulators(self.arrays.values())
+        self._detached: dict[frozenset[str], Binding] = {}
+        self._places: tuple[int, ...] | None = None
+
+    def launch(self, scalars: Scalars) -> None:
+        """Run the kernel. `scalars` are its scalar arguments by name, of the parameters' types."""
+        with rounded(self.halves):
+            if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
+                return
+            self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
+
+    def run(self, scalars: Scalars, draws: Draws) -> None:
+        """Run the kernel with this key of random numbers, without telling watchers."""
+        versions = self._versions
+        try:
+            self.program.forward.run(
+                self.memory, scalars, draws, None if versions is None else tuple([f.version for f in versions])
+            )
+        finally:
+            for field in self.written:
+                field.version = stamp()
+
+    def launch_grad(
+        self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = nothing, taped: bool = False
+    ) -> None:
+        """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
+
+        `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
+        arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
+        """
+        if self.program.constant:
+            return
+        backward = self.prepare_taped() if taped else self.prepare_grad()
+        draws = self.draws_reverse(scalars) if draws is None else draws
+        with rounded(self.halves):
+            if RUNTIME.forward is not None:
+                if not taped:
+                    backward.verify(scalars, draws)
+                RUNTIME.forward.run_gradient(self, backward, scalars, draws, replaced)
+            else:
+                given, capture = replaced(None), RUNTIME.capture
+                with nullcontext() if capture is None else capture.recorded(self, "reverse", scalars, draws, given):
+                    backward.run(scalars, draws, given, verified=taped)
+
+    def draws_forward(self, scalars: Scalars) -> Draws:
+        """Return the key of random numbers of a new launch."""
+        return self.program.draws_forward(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
+
+    def draws_reverse(self, scalars: Scalars) -> Draws:
+        """Return the key of the last launch with these scalars on these arrays. Raise NotDifferentiable without one."""
+        return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
+
+    def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
+        """Return a key that tells launches apart: the addresses of their arrays, and their scalars.
+
+        Results, whose names begin with $, and read-only copies of the caller's arrays are new for each launch.
+        """
+        if self._places is None:
+            lasting = [a for name, a in self.memory.items() if a.flags.writeable and not name.startswith("$")]
+            self._places = tuple([a.__array_interface__["data"][0] for a in lasting])
+        return self._places, *scalars.values()
+
+    def touched_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
+        """Return the elements of each field that a launch with these arguments may read or write."""
+        shapes, regions = shapes_of(self.memory), self.program.forward_regions
+        found: dict[Array, list[Box]] = {}
+        for boxes in (regions.read_boxes(scalars, shapes), regions.write_boxes(scalars, shapes)):
+            for name, own in boxes.items():
+                array = self.arrays.get(name)
+                if isinstance(array, Array):
+                    found.setdefault(array, []).extend(own)
+        return found
+
+    def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
+        """Return the elements of each field that a launch with these arguments may write."""
+        boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
+        return boxes_by_field(self.program, self.arrays, boxes, self.written)
+
+    def prepare_grad(self) -> Backward:
+        """Return the gradient tied to memory; it is lowered at the first call."""
+        if self.backward is None:
+            self.backward = Backward(self, Direction(self.program.reverse_side, self.program.reverse_regions))
+        return self.backward
+
+    def prepare_taped(self) -> Backward:
+        """Return the gradient for a tape, which also takes copies of arrays as they were before the launch."""
+        if self.taped is None:
+            self.taped = Backward(self, self.program.taped)
+        return self.taped
+
+    def detached(self, names: frozenset[str]) -> Binding:
+        """Return the kernel as a constant of a tape: its gradient only ends adjoints of what it replaces in `names`."""
+        found = self._detached.get(names)
+        if found is None:
+            found = self._detached[names] = Binding(self.program.detached(names), self.arrays)
+            found.own = self.own
+        return found
+
+    def lookup(self, name: str) -> Array | np.ndarray:
+        """Return the array that a parameter of the kernel, or of its gradient, is bound to."""
+        return bound_to(self.program, self.arrays, name)

@@ -1,0 +1,180 @@
+"""Launch kernels that are given as IR text.
+
+Invariant: a text is verified before it is launched, and its arrays are different memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.ir.nodes import Kernel as KernelIR
+from ..compiler.ir.nodes import StackAlloca
+from ..compiler.ir.walk import walk_kernel
+from ..data.fields import Array
+from ..runtime.session import RUNTIME
+from ..runtime.statistics import KernelStats, stats_of
+from ..runtime.usage import ArgumentError, close_names
+from .arguments import Signature
+from .bound import GRAD
+from .directions import implicit_adjoints
+from .program import Binding, Program
+
+if TYPE_CHECKING:
+    from ..backends.launching.launcher import Lowered
+
+_KEPT_BINDINGS = 16
+"""Number of bindings that a text kernel keeps for later calls."""
+
+
+class TextKernel:
+    """A kernel given as IR text; a call gives its arrays and scalars by name.
+
+    Arrays are fields or NumPy arrays, scalars are numbers: `k(x=field, n=3)` or `k({"x": field}, n=3)`. `k.grad` takes
+    the same and, for each NumPy array `x` with a gradient, `**{"x.grad": array}`. The gradient of a field is its own
+    unless another array is given.
+    """
+
+    __slots__ = ("__name__", "kernel", "_program", "_signature", "_bindings")
+
+    def __init__(self, source: KernelIR) -> None:
+        self.kernel = source
+        self.__name__ = source.name
+        self._signature = Signature(source.name, source.params, None)
+        self._program: Program | None = None
+        self._bindings: dict[tuple[tuple[str, int], ...], Binding] = {}
+
+    def __repr__(self) -> str:
+        return f"<sg.kernel_from_text {self.__name__}>"
+
+    def __call__(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Launch the kernel once.
+
+        Args:
+            arrays: Arguments by name, for names such as `x.grad` that are no Python names.
+            **named: Arguments by name.
+
+        Raises:
+            ArgumentError: A name is missing or unknown.
+            KernelTypeError: An argument does not fit its parameter.
+        """
+        binding, scalars = self._bind({**(arrays or {}), **named})
+        binding.launch(scalars)
+
+    def grad(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        """Launch the gradient at the present content of the arrays.
+
+        Args:
+            arrays: Arguments by name, for names such as `x.grad` that are no Python names.
+            **named: Arguments by name.
+
+        Raises:
+            ArgumentError: A name is missing or unknown.
+            KernelTypeError: An argument does not fit its parameter.
+            NotDifferentiable: The kernel has no gradient.
+        """
+        binding, scalars = self._bind({**(arrays or {}), **named})
+        binding.launch_grad(scalars)
+
+    def ir(self) -> KernelIR:
+        """Return the kernel as parsed."""
+        return self.kernel
+
+    def lowered(self) -> Lowered:
+        """Return the lowering that a launch executes."""
+        return self.program.forward.lowered
+
+    def lowered_grad(self) -> Lowered:
+        """Return the lowering that a launch of the gradient executes."""
+        return self.program.reverse.lowered
+
+    def stats(self) -> KernelStats:
+        """Return the counters of launches, countings and compilation."""
+        return stats_of([self._program] if self._program is not None and self._fresh else [])
+
+    @property
+    def _fresh(self) -> bool:
+        """Return True if the kernel has a program of the present runtime."""
+        return self._program is not None and self._program.generation == RUNTIME.generation
+
+    @property
+    def program(self) -> Program:
+        """Return the program of the kernel under the present settings."""
+        RUNTIME.ensure()
+        if not self._fresh:
+            self._program = Program(self.kernel)
+            self._bindings = {}
+        assert self._program is not None
+        return self._program
+
+    def _bind(self, given: dict[str, Any]) -> tuple[Binding, dict[str, Any]]:
+        """Return the binding and the scalars of a call. Raise ArgumentError or KernelTypeError for a misfit."""
+        names = self._signature.names
+        kinds = self.kernel.array_types()
+        adjoints = {name + GRAD: kind.adjoint for name, kind in kinds.items() if kind.grad}
+        unknown = [name for name in given if name not in names and name not in adjoints]
+        if unknown:
+            cure = close_names(unknown[0], [*names]) or f"parameters: {', '.join(names)}"
+            raise ArgumentError(f"kernel {self.__name__} has no parameter {unknown[0]!r}", cure)
+        for name in (n for n in names if n in adjoints and n not in given):
+            primal = given.get(name.removesuffix(GRAD))
+            if isinstance(primal, Array) and primal.needs_grad:
+                given[name] = primal.grad
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise ArgumentError(f"kernel {self.__name__} needs {', '.join(missing)}", "give each parameter by its name")
+        args = tuple(given[name] for name in names)
+        scalars = self._signature.scalars(args)
+        arrays = self._signature.bound(args)
+        for name, wanted in adjoints.items():
+            if name in given:
+                arrays[name] = self._signature.array(name, wanted, given[name])
+        self._check_shapes(arrays)
+        return self._binding(arrays), scalars
+
+    def _binding(self, arrays: dict[str, Array | np.ndarray]) -> Binding:
+        """Return the binding to these arrays; it is kept for later calls if all of the arrays are fields."""
+        program = self.program
+        key = tuple([(name, id(array)) for name, array in arrays.items()])
+        found = self._bindings.get(key)
+        if found is None:
+            found = Binding(program, arrays)
+            if all(isinstance(array, Array) for array in arrays.values()):
+                if len(self._bindings) >= _KEPT_BINDINGS:
+                    self._bindings.pop(next(iter(self._bindings)))
+                self._bindings[key] = found
+        return found
+
+    def _check_shapes(self, arrays: Mapping[str, Array | np.ndarray]) -> None:
+        """Raise ArgumentError if an adjoint has another shape than its array."""
+        for name in (n for n in arrays if n.endswith(GRAD)):
+            primal = arrays[name.removesuffix(GRAD)]
+            if primal.shape != arrays[name].shape:
+                raise ArgumentError(
+                    f"{name} has shape {arrays[name].shape}, its primal {primal.shape}", "give them one shape"
+                )
+
+
+def kernel_from_text(text: str) -> TextKernel:
+    """Return the kernel that an IR text describes, verified.
+
+    Args:
+        text: The text form of one kernel, see docs/ir.md. Adstacks and `x.grad` may appear in it.
+
+    Raises:
+        ParseError: The text is no IR.
+        VerifyError: The kernel breaks a rule of the IR.
+    """
+    from ..compiler.ir.parser import parse_kernel
+    from ..compiler.ir.verify import verify
+
+    parsed = parse_kernel(text)
+    verify(parsed, "adjoint" if _is_adjoint(parsed) else "source")
+    return TextKernel(parsed)
+
+
+def _is_adjoint(source: KernelIR) -> bool:
+    """Return True if the kernel is a gradient already: it has adstacks, or uses `x.grad` without declaring it."""
+    return bool(implicit_adjoints(source)) or any(isinstance(s, StackAlloca) for s in walk_kernel(source))

@@ -1,0 +1,47 @@
+"""Write the IR texts of kernels to a folder while the kernels are compiled, if the environment asks for it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..compiler.ir.nodes import Kernel
+from .usage import OptionError
+
+if TYPE_CHECKING:
+    from ..backends.launching.launcher import Lowered
+
+
+def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
+    """Write the IR texts of a kernel into the folder that the variable STACKGRAD_DUMP_IR names, if it is set.
+
+    A link in the place of a file is replaced and not followed, because other users may write to the folder.
+
+    Args:
+        source: The kernel before lowering.
+        lowered: The result of lowering it, with the counting kernel if there is one.
+        kind: The direction, such as "forward" or "reverse". It becomes part of the file names.
+
+    Raises:
+        OptionError: The folder cannot be made or written.
+    """
+    folder = os.environ.get("STACKGRAD_DUMP_IR")
+    if not folder:
+        return
+    from ..backends.folders import write_beside
+    from ..compiler.ir.printer import print_kernel
+
+    texts = {"source": source, kind: lowered.kernel, f"{kind}.counting": lowered.counting}
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for stage, kernel in texts.items():
+            if kernel is not None:
+                name = re.sub(r"[^\w.<>-]", "_", source.name)
+                write_beside(Path(folder) / f"{name}.{stage}.ir", print_kernel(kernel))
+    except OSError as error:
+        raise OptionError(
+            f"STACKGRAD_DUMP_IR: {error.filename or folder}: {error.strerror or error}",
+            "name a folder that can be made",
+        ) from None

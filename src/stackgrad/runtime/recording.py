@@ -1,0 +1,255 @@
+"""Keep what belongs to one thread: the tapes and the forward mode that see its launches, and whether it traces.
+
+Invariant: only the thread itself changes what its launches are recorded by. A launch, or a write of the host, is
+recorded by the tapes of the thread that makes it, and by no others. Derivatives of an array belong to the thread that
+used them last, so that a tape of another thread neither clears them nor, while both are at work, adds to them. A write
+of another thread to what a tape uses is no part of the program that the tape differentiates, and is reported to it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from ..backends.forks import free_in_child
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..backends.base import Draws, Scalars
+    from ..data.fields import Array
+    from ..launch.directions import Backward
+    from ..launch.program import Binding, Replaced
+
+T = TypeVar("T")
+
+
+class Watcher(Protocol):
+    """A tape, or its backward pass, that is told of launches and host writes while it is in `RUNTIME.tapes`.
+
+    Attributes:
+        recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
+        constant: True if what is written without being recorded is constant.
+    """
+
+    recording: bool
+    constant: bool
+
+    def admit_inner(self) -> None:
+        """Raise an error if no tape may be entered inside this one."""
+
+    def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
+        """Return the binding to launch in place of another one, or None for that binding itself; may raise."""
+
+    def before_launch(self, binding: Binding, scalars: Scalars) -> None:
+        """Prepare for a kernel that is about to run; may raise."""
+
+    def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Record a kernel that has run."""
+
+    def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
+        """Note that a kernel raised while it ran; it may have written a part of what it writes."""
+
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """Prepare for a write of the host to a place of a field's memory; may raise.
+
+        Args:
+            array: The field.
+            place: The index of the place. None: the host gets a view, and could write any element later.
+        """
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Prepare for a read of the host of a place of a field's memory; may raise.
+
+        Args:
+            array: The field.
+            place: The index of the place. None: the host gets a view, and could read any element later.
+
+        Returns:
+            True if no other watcher needs to know of the read.
+        """
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """Prepare for the host's read of the last launch's result. Return True if no other watcher needs to know."""
+
+    def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
+        """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
+
+    def before_custom(self) -> None:
+        """Prepare for a function with a custom gradient, or with none, that is about to run."""
+
+    def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
+        """Record a function with a custom gradient, or with none, that has run.
+
+        Args:
+            gradient: A function that runs the gradient, or None if the function is constant.
+            again: A function that runs the function again.
+        """
+
+
+class ForwardMode(Protocol):
+    """A forward mode runs launches with tangents while it is `RUNTIME.forward`.
+
+    Attributes:
+        constant: True if what launches write has no tangent.
+    """
+
+    constant: bool
+
+    def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
+        """Launch a kernel that computes tangents beside its values."""
+
+    def run_gradient(
+        self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
+    ) -> None:
+        """Launch a gradient that computes tangents beside its values.
+
+        Args:
+            binding: The kernel with its memory.
+            backward: The gradient of the binding.
+            scalars: The scalar arguments by name.
+            draws: The key of the random numbers of the forward launch.
+            replaced: A function that returns the arrays to use in place of bound ones.
+        """
+
+    def tangents(self, array: Array) -> list[np.ndarray]:
+        """Return the tangents of a field, one for each direction; an empty list if the field carries none."""
+
+    def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
+        """Return the tangents of memory of another library."""
+
+    def before_host_write(self, array: Array, place: Any) -> None:
+        """Prepare for a write of the host to a place of a field's memory; None if nothing is written yet."""
+
+    def before_host_read(self, array: Array, place: Any) -> bool:
+        """Prepare for a read of the host of a place of a field's memory, or, with None, of a later read; may raise.
+
+        Return True if no other watcher needs to know of the read.
+        """
+
+    def before_result(self, binding: Binding, scalars: Scalars) -> bool:
+        """Prepare for the host's read of the last launch's result. Return True if no other watcher needs to know."""
+
+    def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
+        """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
+
+
+class Own:
+    """The state of one thread.
+
+    Attributes:
+        tapes: The tapes, and backward passes, that see the launches and writes of the thread.
+        forward: The forward mode of the thread, or None.
+        tracing: True while the thread traces a kernel, so that fields answer as in kernels.
+        used: Arrays that its tapes and its forward mode have met since the first of them was entered.
+        disturbed: The arrays among `used` that another thread wrote meanwhile, with a text that says what wrote them.
+        depth: Number of tapes and modes that are at work.
+    """
+
+    __slots__ = ("tapes", "forward", "tracing", "used", "disturbed", "depth", "__weakref__")
+
+    def __init__(self) -> None:
+        self.tapes: tuple[Watcher, ...] = ()
+        self.forward: ForwardMode | None = None
+        self.tracing = False
+        self.used: set[Array] = set()
+        self.disturbed: dict[Array, str] = {}
+        self.depth = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Return True if something must see the launches of the thread, or forbids them."""
+        return bool(self.tapes) or self.forward is not None or self.tracing
+
+
+class Threads:
+    """The threads of one runtime, each represented by its `Own`, which ends with the thread."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._lock = free_in_child(threading.Lock())
+        self._watched: weakref.WeakSet[Own] = weakref.WeakSet()
+        self._busy: weakref.WeakSet[Own] = weakref.WeakSet()
+
+    @property
+    def own(self) -> Own:
+        """Return the state of the calling thread."""
+        try:
+            return self._local.own  # type: ignore[no-any-return]
+        except AttributeError:
+            made = self._local.own = Own()
+            return made
+
+    def note(self, own: Own) -> bool:
+        """Note a changed state of a thread. Return True if any thread has a watcher or traces."""
+        with self._lock:
+            (self._watched.add if own.is_watched else self._watched.discard)(own)
+            return len(self._watched) > 0
+
+    def begin(self) -> Own:
+        """Begin to take derivatives in this thread; until `end`, no other thread uses those that it claims."""
+        own = self.own
+        with self._lock:
+            own.depth += 1
+            self._busy.add(own)
+        return own
+
+    def end(self, own: Own) -> None:
+        """End what `begin` began."""
+        with self._lock:
+            own.depth -= 1
+            if own.depth <= 0:
+                own.used.clear()
+                own.disturbed.clear()
+                self._busy.discard(own)
+
+    def claim(self, array: Array) -> bool:
+        """Claim the derivatives of an array for this thread, which is about to use them.
+
+        From then on they belong to the thread. Return False if another thread is using them.
+        """
+        own = self.own
+        with self._lock:
+            other = array.owner() if array.owner is not None else None
+            if other is not None and other is not own and array in other.used:
+                return False
+            array.owner = weakref.ref(own)
+            own.used.add(array)
+            return True
+
+    def is_foreign(self, array: Array) -> bool:
+        """Return True if the derivatives of an array belong to another thread that is alive."""
+        other = array.owner() if array.owner is not None else None
+        return other is not None and other is not self.own
+
+    def wrote(self, arrays: Iterable[Array], who: str) -> None:
+        """Tell the other threads that this thread is about to write arrays whose derivatives they take.
+
+        Args:
+            arrays: The arrays.
+            who: A text that says what writes them, for messages.
+        """
+        own = self.own
+        with self._lock:
+            for other in self._busy:
+                if other is not own:
+                    other.disturbed.update((array, who) for array in arrays if array in other.used)
+
+
+class Living(Generic[T]):
+    """A collection of objects that holds each of them only while it lives; threads may add while others iterate."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakSet[T] = weakref.WeakSet()
+        self._lock = free_in_child(threading.Lock())
+
+    def add(self, one: T) -> None:
+        """Add an object to the collection."""
+        with self._lock:
+            self._known.add(one)
+
+    def __iter__(self) -> Iterator[T]:
+        with self._lock:
+            return iter(list(self._known))

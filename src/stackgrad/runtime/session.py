@@ -1,0 +1,396 @@
+"""Hold the state of the runtime in one object, `RUNTIME`: what `init` chose, the live fields, and the watchers.
+
+Invariant: `generation` grows with every `init` and `reset`; a field or a compiled kernel of another generation is
+stale and never launched. `stamp()` never returns a number twice, so equal versions mean equal content.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..backends import disk_cache
+from ..backends.forks import free_in_child
+from ..backends.words import GENERATION, WATCHED, words
+from ..compiler.errors import DeviceError
+from ..compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
+from .recording import ForwardMode, Living, Own, Threads, Watcher
+from .usage import OptionError, close_names
+
+if TYPE_CHECKING:
+    from ..backends.base import Backend, Draws, Options, Remote
+    from ..backends.launching.launcher import Launcher
+    from ..capture import Capture
+    from ..data.fields import Array
+
+ARCHES = ("cpu", "reference", "cuda", "vulkan")
+ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
+
+stamp = itertools.count(1, 2).__next__
+"""Return a version number that was never given before in this process. Native code gives the even ones."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of `init`, under the names of its arguments."""
+
+    arch: str = "cpu"
+    default_fp: Scalar = f32
+    default_ip: Scalar = i32
+    debug: bool = False
+    precise: bool = False
+    random_seed: int = 0
+    threads: int | None = None  # The maximum for a launch on a CPU; None means all cores of this process.
+    debug_info: bool = False
+    deterministic: bool = False
+    bounds: bool = True
+
+
+DIALECT: dict[str, str] = {
+    "ad_stack_experimental_enabled": "adstacks are always on",
+    "ad_stack_size": "depths are counted before each launch, never guessed",
+    "ad_stack_sparse_threshold_bytes": "rows are always claimed behind the gate",
+    "advanced_optimization": "the pipeline is fixed",
+    "cfg_optimization": "the pipeline is fixed",
+    "check_out_of_bound": "True is the same as debug=True",
+    "cpu_max_num_threads": "at most so many threads for a launch, and no more than there are cores for the process",
+    "default_cpu_block_dim": "the backend chooses",
+    "default_gpu_block_dim": "the backend chooses",
+    "device_memory_fraction": "memory is allocated as it is needed",
+    "device_memory_GB": "memory is allocated as it is needed",
+    "fast_math": "False is the same as precise=True",
+    "force_scalarize_matrix": "vectors are always scalars",
+    "kernel_profiler": "sg.profile() takes a profile of any part of a program",
+    "log_level": "the runtime does not log; see STACKGRAD_DEBUG_ADSTACK and STACKGRAD_DUMP_IR",
+    "offline_cache": "False: what was compiled is not kept on disk for the next process",
+    "offline_cache_file_path": "the folder where it is kept",
+    "opt_level": "the pipeline is fixed",
+    "print_ir": "set STACKGRAD_DUMP_IR=DIR instead",
+    "short_circuit_operators": "`and` and `or` always short-circuit",
+    "unrolling_limit": "static loops are unrolled; what would take minutes to compile is refused",
+    "validate_autodiff": "what a gradient reads is checked when it is compiled, and saved by a tape",
+    "verbose": "the runtime does not print",
+}
+"""Options that programs of this dialect pass to `init`, each with its meaning in this runtime."""
+
+
+WATCHERS = ("capture", "profiles")
+"""Attributes of the runtime that must see the launches of all threads, unless they are None or empty."""
+
+
+class Runtime:
+    """The state of the process.
+
+    `tapes`, `forward` and `tracing` are those of the thread that asks; `capture` and `profiles` see all threads.
+    `words` is what native launches look at, see backends/words.py; every assignment here keeps it in step. `remote` is
+    the backend if arrays lie in memory of its own; None if launches are over when they return.
+    """
+
+    __slots__ = (
+        "settings",
+        "generation",
+        "initialised",
+        "fields",
+        "launchers",
+        "threads",
+        "capture",
+        "launch_number",
+        "profiles",
+        "words",
+        "remote",
+        "copies",
+        "_backend",
+        "_lock",
+        "__weakref__",
+    )
+
+    def __init__(self) -> None:
+        self.words = words((0, 0, 0))
+        self._lock = free_in_child(threading.RLock())
+        self.threads = Threads()
+        self.settings = Settings()
+        self.generation = 0
+        self.initialised = False
+        self.fields: Living[Array] = Living()
+        self.launchers: Living[Launcher] = Living()
+        self.copies: dict[object, Any] = {}
+        self.capture: Capture | None = None
+        self.launch_number = 0
+        self.profiles: tuple[object, ...] = ()
+        self.remote: Remote | None = None
+        self._backend: Backend | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, and tell native launches if they must not happen from now on, or may again."""
+        object.__setattr__(self, name, value)
+        if name == "generation":
+            self.words[GENERATION] = value
+        elif name in WATCHERS:
+            self._tell(self.threads.own)
+
+    def _tell(self, own: Own) -> None:
+        """Send native launches to Python while anything must see launches of any thread; Python tells threads apart."""
+        with self._lock:
+            watched = [getattr(self, watcher, None) for watcher in WATCHERS]
+            self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
+
+    def _set_own(self, own: Own, name: str, value: Any) -> None:
+        setattr(own, name, value)
+        self._tell(own)
+
+    @property
+    def tapes(self) -> tuple[Watcher, ...]:
+        """Return the watchers that are told of the launches and host writes of this thread, the innermost last."""
+        return self.threads.own.tapes
+
+    @tapes.setter
+    def tapes(self, tapes: tuple[Watcher, ...]) -> None:
+        self._set_own(self.threads.own, "tapes", tapes)
+
+    @property
+    def forward(self) -> ForwardMode | None:
+        """Return the forward mode that runs the launches of this thread, or None."""
+        return self.threads.own.forward
+
+    @forward.setter
+    def forward(self, mode: ForwardMode | None) -> None:
+        self._set_own(self.threads.own, "forward", mode)
+
+    @property
+    def tracing(self) -> bool:
+        """Return True if this thread traces a kernel."""
+        return self.threads.own.tracing
+
+    @tracing.setter
+    def tracing(self, is_tracing: bool) -> None:
+        self._set_own(self.threads.own, "tracing", is_tracing)
+
+    def abandon(self, own: Own, watcher: Watcher | ForwardMode) -> None:
+        """Detach a tape or forward mode from the thread that entered it, so that it sees nothing from now on."""
+        self._set_own(own, "tapes", tuple(t for t in own.tapes if t is not watcher))
+        if own.forward is watcher:
+            self._set_own(own, "forward", None)
+
+    def ensure(self) -> None:
+        """Initialize with the defaults unless `init` was called."""
+        if not self.initialised:
+            init()
+
+    def restart(self, settings: Settings) -> None:
+        """Drop everything of this generation, adstack memory included, and begin the next generation."""
+        if self._backend is not None:
+            self._backend.reset()
+        self.settings = settings
+        self.generation += 1
+        self.fields, self.launchers = Living(), Living()
+        self.copies = {}
+        self.threads = Threads()
+        self._tell(self.threads.own)
+        self.launch_number = 0
+        self._backend = self.remote = None
+
+    def choose(self, backend: Backend) -> None:
+        """Launch on this backend from now on."""
+        self._backend = backend
+        from ..backends.base import Remote
+
+        self.remote = backend if isinstance(backend, Remote) else None
+
+    @property
+    def backend(self) -> Backend:
+        """Return the backend of `settings.arch`. Raise DeviceError, one line, if it cannot run on this machine."""
+        self.ensure()
+        if self._backend is None:
+            self.choose(available(self.settings.arch))
+        assert self._backend is not None
+        return self._backend
+
+    def settle(self) -> None:
+        """Wait for launches that are not over when they return, because memory is touched next. Raise their errors."""
+        if self.remote is not None:
+            self.remote.wait()
+
+    @property
+    def has_backend(self) -> bool:
+        """Return True if a backend was chosen, which happens at `init`."""
+        return self._backend is not None
+
+    @property
+    def options(self) -> Options:
+        """Return the options for the backend's compiler under these settings."""
+        from ..backends.base import Options
+
+        threads = _threads(self.settings.threads)
+        chosen = self.settings
+        return Options(
+            chosen.debug,
+            chosen.precise,
+            threads=threads,
+            debug_info=chosen.debug_info,
+            deterministic=chosen.deterministic,
+            bounds=chosen.bounds,
+        )
+
+    def draws(self) -> Draws:
+        """Return the key of the next forward launch that draws random numbers."""
+        from ..backends.base import Draws
+
+        with self._lock:
+            self.launch_number += 1
+            return Draws(self.settings.random_seed, self.launch_number)
+
+
+RUNTIME = Runtime()
+
+
+def available(arch: str) -> Backend:
+    """Return the backend of this name after probing it. Raise DeviceError with reason and cure on one line."""
+    from ..backends import registry
+
+    try:
+        backend: Backend = registry.get(arch)
+    except (ImportError, KeyError) as problem:
+        raise DeviceError(f"{arch} is not available here: {_first_line(problem)}; cure: use sg.cpu") from problem
+    probe = backend.probe()
+    if not probe.available:
+        cure = probe.cure or "use sg.cpu"
+        raise DeviceError(f"{arch} is not available here: {probe.reason}; cure: {cure}")
+    return backend
+
+
+def _first_line(problem: BaseException) -> str:
+    text = str(problem).splitlines()
+    return f"{type(problem).__name__}: {text[0] if text else ''}"
+
+
+def init(
+    arch: str | ModuleType | None = None,
+    default_fp: Scalar | type = f32,
+    default_ip: Scalar | type = i32,
+    debug: bool = False,
+    random_seed: int = 0,
+    precise: bool = False,
+    debug_info: bool = False,
+    deterministic: bool = False,
+    bounds: str = "checked",
+    **dialect: Any,
+) -> None:
+    """Start the runtime, or restart it; fields and compiled kernels of before are stale afterwards.
+
+    An unknown option raises OptionError. A backend that cannot run on this machine raises DeviceError.
+
+    Args:
+        arch: `sg.cpu` (default; STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`) or `sg.vulkan`.
+        default_fp: Type of Python floats in kernels: sg.f16, sg.f32 or sg.f64.
+        default_ip: Type of Python ints in kernels: sg.i32, sg.i64 or another.
+        debug: True to check indices, asserts and integer divisions in kernels, and the IR after each pass.
+        random_seed: Key of `sg.random`.
+        precise: True to forbid contraction and approximation of reals.
+        debug_info: True to put the program's lines into machine code, for debuggers; also by STACKGRAD_DEBUG_INFO.
+        deterministic: True for the same bits in each run, at a price (docs/cuda.md).
+        bounds: "checked": an index outside raises OutOfBounds; "off": it accesses what lies there (docs/bounds.md).
+        **dialect: Options of the dialect, see DIALECT.
+    """
+    for name in dialect:
+        if name not in DIALECT:
+            known = [*DIALECT, *Settings.__dataclass_fields__]
+            raise OptionError(f"init has no option {name!r}", close_names(name, known) or f"known: {', '.join(known)}")
+    settings = _settings(
+        arch, default_fp, default_ip, debug, random_seed, precise, debug_info, deterministic, bounds, dialect
+    )
+    backend = available(settings.arch)
+    _choose_cache(dialect)
+    RUNTIME.restart(settings)
+    RUNTIME.choose(backend)
+    RUNTIME.initialised = True
+
+
+def _bounds(given: Any) -> bool:
+    """Return True if indices are checked. Raise OptionError for an unknown value."""
+    if isinstance(given, str) and given in ("checked", "off"):
+        return given == "checked"
+    raise OptionError(f"bounds cannot be {given!r}", 'bounds="checked", the default, or bounds="off"')
+
+
+def _settings(
+    arch: str | ModuleType | None,
+    default_fp: Scalar | type,
+    default_ip: Scalar | type,
+    debug: bool,
+    random_seed: int,
+    precise: bool,
+    debug_info: bool,
+    deterministic: bool,
+    bounds: str,
+    dialect: dict[str, Any],
+) -> Settings:
+    """Return the settings that the arguments of `init` and the environment ask for."""
+    return Settings(
+        arch=_arch(arch if arch is not None else os.environ.get("STACKGRAD_ARCH", "cpu")),
+        default_fp=_default("default_fp", default_fp, real=True),
+        default_ip=_default("default_ip", default_ip, real=False),
+        debug=bool(debug or dialect.get("check_out_of_bound", False)),
+        precise=bool(precise or not dialect.get("fast_math", True)),
+        random_seed=int(random_seed),
+        threads=_most_threads(dialect.get("cpu_max_num_threads")),
+        debug_info=bool(debug_info or os.environ.get("STACKGRAD_DEBUG_INFO", "0") not in ("", "0")),
+        deterministic=bool(deterministic),
+        bounds=_bounds(bounds),
+    )
+
+
+def _choose_cache(dialect: dict[str, Any]) -> None:
+    folder = dialect.get("offline_cache_file_path")
+    named = os.fspath(folder) if isinstance(folder, str | os.PathLike) else ""
+    disk_cache.choose(bool(dialect.get("offline_cache", True)), str(named))
+
+
+def _most_threads(given: Any) -> int | None:
+    if given is None or (isinstance(given, int) and given >= 1):
+        return given
+    raise OptionError(f"cpu_max_num_threads cannot be {given!r}", "a number of threads, at least 1")
+
+
+def _threads(most: int | None) -> int:
+    """Return the number of threads that a launch may use."""
+    from ..backends.cpu.cores import available as cores
+
+    return cores() if most is None else min(most, cores())
+
+
+def reset() -> None:
+    """Forget fields, kernels and adstack memory; the next use initializes the runtime with the defaults."""
+    RUNTIME.restart(Settings())
+    RUNTIME.initialised = False
+
+
+def sync() -> None:
+    """Wait for all launches, and raise errors that were found on a device."""
+    wait = getattr(RUNTIME._backend, "sync", None)
+    if wait is not None:
+        wait()
+
+
+def _arch(arch: object) -> str:
+    if isinstance(arch, ModuleType):  # `sg.reference` is the package of the interpreter once that is loaded.
+        arch = arch.__name__.rpartition(".")[2]
+    name = ALIASES.get(str(arch), str(arch))
+    if name not in ARCHES:
+        known = [*ARCHES, *ALIASES]
+        raise OptionError(f"there is no arch {arch!r}", close_names(str(arch), known) or f"one of {', '.join(known)}")
+    return name
+
+
+_PYTHON_TYPES: dict[bool, dict[object, Scalar]] = {True: {float: f64}, False: {int: i64}}
+
+
+def _default(option: str, given: object, real: bool) -> Scalar:
+    found = _PYTHON_TYPES[real].get(given, given)
+    if isinstance(found, Scalar) and (found.is_real if real else found.is_int):
+        return found
+    fit = [f"sg.{t.name}" for t in SCALARS.values() if (t.is_real if real else t.is_int)]
+    raise OptionError(f"{option} cannot be {given!r}", f"one of {', '.join(fit)}")

@@ -1,0 +1,155 @@
+"""Define streams and events under the names of the dialect.
+
+On a GPU they are the driver's streams and events. On other architectures a launch ends before its call returns, so
+streams and events order nothing. Invariant: a program that is right with streams that run at the same time is right
+with launches in program order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..compiler.errors import Unsupported
+from ..compiler.frontend.refused import caller
+from .gpu import device_of_runtime
+from .session import RUNTIME
+from .usage import ArgumentError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+KEYWORD = "qd_stream"
+"""The keyword of a kernel call that names the stream of the launch."""
+
+
+class _Handle:
+    """The base of streams and events: a handle of the driver that can be destroyed.
+
+    Attributes:
+        handle: The number by which the driver knows the object; 0 if there is none.
+        device: The GPU that the object belongs to, or None on architectures without streams.
+    """
+
+    __slots__ = ("handle", "device")
+
+    def __init__(self) -> None:
+        RUNTIME.ensure()
+        self.device = device_of_runtime()
+        self.handle = 0 if self.device is None else self._make(self.device)
+
+    def _make(self, device: Any) -> int:
+        raise NotImplementedError
+
+    def _end(self, device: Any) -> None:
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what was launched. Raise the error of a launch that failed there."""
+        if self.device is not None and self.handle:
+            self.device.wait()
+
+    def destroy(self) -> None:
+        """Destroy the object when its work is done. A second call has no effect."""
+        if self.device is not None and self.handle:
+            self._end(self.device)
+        self.handle = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.destroy()
+
+
+class Stream(_Handle):
+    """A stream orders the launches that name it: `kernel(..., qd_stream=stream)`.
+
+    As a context manager, the stream is destroyed at the end of the block.
+    """
+
+    __slots__ = ()
+
+    def _make(self, device: Any) -> int:
+        return int(device.new_stream())
+
+    def _end(self, device: Any) -> None:
+        device.destroy_stream(self.handle)
+
+
+class Event(_Handle):
+    """An event marks a point in a stream that another stream can wait for."""
+
+    __slots__ = ()
+
+    def _make(self, device: Any) -> int:
+        return int(device.driver.new_event())
+
+    def _end(self, device: Any) -> None:
+        device.driver.destroy_event(self.handle)
+
+    def record(self, qd_stream: Stream | None = None) -> None:
+        """Mark the present point of a stream; None means the stream of launches that name none."""
+        _check(qd_stream)
+        if self.device is not None:
+            self.device.driver.record(self.handle, _number(qd_stream))
+
+    def wait(self, qd_stream: Stream | None = None) -> None:
+        """Make a stream wait for the marked point before it does any later work."""
+        _check(qd_stream)
+        if self.device is not None:
+            self.device.driver.wait_event(self.handle, _number(qd_stream))
+
+
+def _number(stream: Stream | None) -> int | None:
+    return None if stream is None else stream.handle
+
+
+@contextmanager
+def on(stream: Stream | None) -> Iterator[None]:
+    """Send the launches inside the `with` block to a stream; None leaves the present stream."""
+    # A value that is no stream passes here; the code that uses the stream refuses it.
+    if not isinstance(stream, Stream) or stream.device is None:
+        yield
+    else:
+        with stream.device.on(stream.handle):
+            yield
+
+
+def create_stream() -> Stream:
+    """Return a new stream."""
+    return Stream()
+
+
+def create_event() -> Event:
+    """Return a new event."""
+    return Event()
+
+
+def without_stream(keywords: Mapping[str, Any], is_gradient: bool = False) -> dict[str, Any]:
+    """Return the keywords of a kernel call without the keyword that names the stream.
+
+    Args:
+        keywords: The keywords of the call; the stream is among them.
+        is_gradient: True if the call launches a gradient.
+
+    Raises:
+        ArgumentError: The value of the keyword is no stream.
+        Unsupported: The launch is differentiated, or a tape records it.
+    """
+    stream = keywords[KEYWORD]
+    _check(stream)
+    if stream is not None and (is_gradient or RUNTIME.tapes):
+        raise Unsupported(
+            "a launch on a stream is not differentiated: tapes and gradients run launches in order",
+            f"leave out `{KEYWORD}`",
+            caller(),
+        )
+    return {name: value for name, value in keywords.items() if name != KEYWORD}
+
+
+def _check(stream: object) -> None:
+    """Raise ArgumentError if a value is neither None nor a stream."""
+    if stream is not None and not isinstance(stream, Stream):
+        raise ArgumentError(f"{stream!r} is no stream", "make one with sg.create_stream()")

@@ -1,0 +1,48 @@
+"""Trace functions of the user under the present settings, and find where they are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..compiler.errors import Span, StackgradError
+from .session import RUNTIME
+
+if TYPE_CHECKING:
+    from ..compiler.frontend.infer import FrontendOptions
+    from ..compiler.frontend.trace import Traced
+
+
+def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None = None) -> Traced:
+    """Return the trace of a function under the present settings.
+
+    `given` tells by name what the parameters that are no numbers stand for.
+    """
+    from ..compiler.frontend.trace import trace
+
+    RUNTIME.tracing = True
+    try:
+        return trace(function, frontend_options(), given=given)
+    finally:
+        RUNTIME.tracing = False
+
+
+def frontend_options() -> FrontendOptions:
+    """Return the present settings, as far as they decide what a kernel means."""
+    from ..compiler.frontend.infer import FrontendOptions
+
+    settings = RUNTIME.settings
+    return FrontendOptions(settings.default_fp, settings.default_ip, settings.debug, settings.bounds or settings.debug)
+
+
+def definition_span(function: Callable[..., Any]) -> Span | None:
+    """Return the `def` line of a function, or None if it has no source."""
+    from ..compiler.frontend.source import read_source
+
+    try:
+        source = read_source(function)
+    except StackgradError:
+        return None
+    line = source.tree.lineno
+    text = source.lines[line - source.first_line].rstrip("\n")
+    return Span(source.file, line, source.tree.col_offset, len(text), text)
