@@ -1,9 +1,9 @@
-"""This script writes backends/codegen/polynomials/coefficients.py: polynomials and split constants of inlined functions.
+"""This script writes codegen/polynomials/coefficients.py: polynomials and split constants of inlined functions.
 
-Run `python ci/fit_polynomials.py > backends/codegen/polynomials/coefficients.py`; a test compares the two. All arithmetic
-is on fractions. A function is known by its Taylor series f(s) = a_0 + a_1 s + ..., cut where the rest cannot matter.
-The polynomial agrees with f at the Chebyshev nodes of the interval, which is within a small factor of the least
-possible error.
+Run `python ci/fit_polynomials.py > backends/codegen/polynomials/coefficients.py`; a test compares the two.
+All arithmetic is on fractions. A function is known by its Taylor series f(s) = a_0 + a_1 s + ..., cut where the rest
+cannot matter. The polynomial agrees with f at the Chebyshev nodes of the interval, which is within a small factor of
+the least possible error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure the works of `python -m stackgrad.harness.tools.bench` by commit, without the peers that run beside them there.
+"""Measure the works of `python -m stackgrad.harness.tools.bench` by commit, without the peers.
 
 Two threads are used, as in that command. Versions without these works are skipped.
 """

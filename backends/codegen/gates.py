@@ -228,3 +228,9 @@ def _depends_on_data(statements: Block, u: Uniformity) -> bool:
     inside = walk(statements)
     # What differs by the index alone is nearly the same for neighbors, so a block of neighbors wastes little.
     return any(isinstance(s, n.Random) or isinstance(s, n.Load) and not u.is_uniform(s.result) for s in inside)
+
+
+def gate_of(task: Task) -> Selection | None:
+    """Return what a scan can decide of a task, if it is one gate around all that the task does; else None."""
+    found = selection(task, linear=True) if task.is_parallel else None
+    return found if found is not None and found.gate is not None else None

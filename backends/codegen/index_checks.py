@@ -14,8 +14,8 @@ from ...compiler.analysis.index_checks import Checked, LoopCheck
 from ...compiler.ir import nodes as n
 from . import ir
 from .checked import Deferred
-from .emit import Emitter
 from .index_forms import extent_of, sum_of, value_of
+from .protocols import TaskEmitter
 from .types import I64, const
 
 TrapIf = Callable[[ir.Value, int, ir.Value, ir.Value], None]
@@ -97,7 +97,7 @@ def _put_off(
     return found
 
 
-def check_number(e: Emitter, stmt: Checked, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
+def check_number(e: TaskEmitter, stmt: Checked, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
     """Check an element whose row-major number is that of the iteration: only the first axis may be too short.
 
     Args:
@@ -156,7 +156,7 @@ def extent_before(e: Any, check: LoopCheck) -> ir.Value:
     return extent_of(e, check.stmt.array, check.axis)
 
 
-def check_before_loop(e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+def check_before_loop(e: TaskEmitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
     """End the launch if the first or the last trip of a loop would have an index outside its axis.
 
     The index is linear in the trip, so the indices of all trips lie between these two.

@@ -90,8 +90,9 @@ class Layout:
     `threads_at`, the number of threads that have a row in this launch (0: one). The last two are read only for tasks
     with adstacks.
 
-    For kernels that print: `print_at`, address of the buffer of prints (backends/codegen/prints.py; on a CPU, of the callback);
-    `printer_at`, the number of the executable in it; `first_print_at`, a word that is zero when a launch begins.
+    For kernels that print: `print_at`, address of the buffer of prints (backends/codegen/prints.py; on a CPU, of the
+    callback); `printer_at`, the number of the executable in it; `first_print_at`, a word that is zero when a launch
+    begins.
 
     On a GPU: `state_at`, `errors_at`, `halted_at`, addresses of the state, of the error record and of the word that
     stops everything after an error; of parallel tasks with adstacks `list_at`, address of the list of 32-bit numbers of

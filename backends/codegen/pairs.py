@@ -16,9 +16,10 @@ from ...compiler.ir.nodes import Block, Task, Value
 from ...compiler.ir.types import f32
 from ...compiler.ir.walk import blocks, walk
 from . import ir
-from .emit import Emitter, ModuleState
+from .emit import ModuleState
 from .libcall import sine_and_cosine
 from .polynomials.lean import LEAN, pays_together
+from .protocols import TaskEmitter
 
 
 def partners(m: ModuleState, task: int) -> dict[Value, Value]:
@@ -51,11 +52,11 @@ Both = Callable[[Any, ir.Value], tuple[ir.Value, ir.Value]]
 """Function that emits sine and cosine of an f32."""
 
 
-def taken(e: Emitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.Value | None:
+def taken(e: TaskEmitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.Value | None:
     """Return the result of a sine or cosine that is computed together with its partner; None if it has no partner.
 
     Args:
-        e: Emitter of the function.
+        e: TaskEmitter of the function.
         stmt: The operation.
         both: Emits sine and cosine of an f32.
     """

@@ -17,8 +17,9 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import walk, walk_task
-from .emit import Emitter, ModuleState
+from .emit import ModuleState
 from .polynomials.lean import LEAN, form_within
+from .protocols import TaskEmitter
 
 APART = 48
 """Most statements of a loop whose first trip is written apart."""
@@ -37,25 +38,25 @@ def _asks(task: Task) -> bool:
     return any(isinstance(stmt, n.Op) and stmt.op in LEAN for stmt in walk_task(task))
 
 
-def reach_of(e: Emitter, stmt: n.Op) -> float:
+def reach_of(e: TaskEmitter, stmt: n.Op) -> float:
     """Return the largest magnitude of the argument of an operation, in the trips being written."""
     return _reach(e, stmt, e.flow.usual) if e.m.target.lean else math.inf
 
 
-def _reach(e: Emitter, stmt: n.Op, usual: bool) -> float:
+def _reach(e: TaskEmitter, stmt: n.Op, usual: bool) -> float:
     """Return the largest magnitude of the argument of an operation; `usual` says that usual trips are written."""
     if stmt.op not in LEAN or stmt.result.type == f64 or stmt.result in e.m.exact:
         return math.inf
     return ranges_of(e.m, e.task).reach(stmt.args[0], usual)
 
 
-def needs_library(e: Emitter, loop: n.For | n.While) -> bool:
+def needs_library(e: TaskEmitter, loop: n.For | n.While) -> bool:
     """Return True if the trips being written compare arguments, because the library computes large ones."""
     inside = (s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN)
     return any(form_within(s.op, _reach(e, s, e.flow.usual)) is None for s in inside)
 
 
-def shortens(e: Emitter, loop: n.For | n.While) -> bool:
+def shortens(e: TaskEmitter, loop: n.For | n.While) -> bool:
     """Return True if code of usual trips of a loop is shorter than code of any trip."""
     inside = [s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN]
     return is_innermost(loop) and any(
@@ -63,7 +64,7 @@ def shortens(e: Emitter, loop: n.For | n.While) -> bool:
     )
 
 
-def first_is_apart(e: Emitter, loop: n.For) -> bool:
+def first_is_apart(e: TaskEmitter, loop: n.For) -> bool:
     """Return True if the first trip of a loop is written apart, so that shorter code serves all others."""
     small = sum(1 for _ in walk(loop.body)) <= APART
     return e.m.target.lean and small and not takes_back(loop) and shortens(e, loop)

@@ -16,8 +16,8 @@ from ...compiler.errors import DeviceError
 from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel
 from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
+from ..device import stacks
 from ..device.heap import DeviceHeap
-from . import stacks
 from .access import HostAccess
 from .borrowed import borrow, interface_of
 from .code import generate, layout_of

@@ -14,8 +14,8 @@ They run nothing more.
 from __future__ import annotations
 
 from ..codegen import ir
-from ..codegen.emit import Emitter
 from ..codegen.types import I1, I32, I64, const
+from ..llvm.emit import Emitter
 from ..llvm.function import Run
 from . import warp
 

@@ -30,7 +30,9 @@ from ..base import Options
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
 from ..codegen.emit import ModuleState, Site
+from ..codegen.gates import gate_of
 from ..codegen.layout import Layout, State, lay_out_for_device, stack_allocas
+from ..codegen.reductions import sums
 from ..codegen.sharing import order_shows
 from ..codegen.target import NVPTX
 from ..codegen.types import I1, I8, I32, I64, PTR, VOID, const, pointer
@@ -42,8 +44,8 @@ from .chunks import Chunks
 from .comparisons import with_and_without
 from .groups import copies, may_write_late
 from .own_index import own_arrays
-from .reductions import PARTIALS, Finish, Private, sums
-from .selection import Listed, Packed, gate_function, gate_of, packed_gates, select_function
+from .reductions import PARTIALS, Finish, Private
+from .selection import Listed, Packed, gate_function, packed_gates, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, PACKED = "zero", "bounds", "select", "listed", "packed"
 TASK, FINISH = "task", "finish"

@@ -21,12 +21,11 @@ from ..base import Arrays, Draws, Scalars, Sizes
 from ..codegen.layout import written
 from ..codegen.prints import is_printing
 from ..codegen.stack_sizes import capacity
-from ..device import policy
+from ..device import policy, stacks
 from ..device.heap import DeviceHeap
 from ..host.jit import NativeCode
 from ..host.report import exception
 from ..llvm.errors import FAILED
-from . import stacks
 from .block import DeviceBlock, Owned
 from .borrowed import ordered
 from .code import DeviceCode

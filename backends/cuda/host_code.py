@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
-from ...compiler.ir.walk import walk
 from ..base import Options
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
@@ -24,6 +22,7 @@ from ..codegen.emit import Arith, ModuleState
 from ..codegen.layout import Layout
 from ..codegen.target import CPU
 from ..codegen.types import I8, I32, I64, PTR, const
+from ..device.countable import is_countable
 from ..device.policy import BUSY, WARP
 from ..llvm.errors import FAILED, OK
 from ..llvm.function import bounds_function, volume
@@ -35,13 +34,7 @@ from .warp import ROUNDS
 Entries = Mapping[Key, str]
 """Names of entry points by kind and task; see layout.ENTRIES."""
 
-_COUNTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
 _UNKNOWN = (1 << 63) - 1
-
-
-def is_countable(task: Task) -> bool:
-    """Return True if the host can count the iterations of a task without reading memory."""
-    return task.is_parallel and all(isinstance(stmt, _COUNTABLE) for stmt in walk(task.bounds))
 
 
 def host_code(kernel: Kernel, layout: Layout, entries: Entries, width: int) -> Generated:

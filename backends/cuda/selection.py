@@ -1,4 +1,4 @@
-"""This module decides which tasks run only over the iterations that pass their gates, and writes the scans.
+"""This module decides which gated tasks (codegen/gates.py) run over a list or by chunks, and writes the scans.
 
 A task with adstacks gets a list of all iterations that pass, so that there need be no rows for the rest; it is known if
 that pays, for sizes are counted (policy.py). A task without adstacks runs over what passes of each chunk (chunks.py),
@@ -21,23 +21,18 @@ from ...compiler.ir.ops import OPS
 from ...compiler.ir.walk import blocks, walk
 from ..base import Options
 from ..codegen import ir
-from ..codegen.emit import Emitter, ModuleState
-from ..codegen.gates import Gate, Selection, selection
+from ..codegen.emit import ModuleState
+from ..codegen.gates import Gate, gate_of
 from ..codegen.layout import stack_allocas
+from ..codegen.reductions import Sum
 from ..codegen.types import I1, I32, I64, const
+from ..llvm.emit import Emitter
 from ..llvm.function import Additions, Run, decision_function, task_function
 from ..llvm.masked.function import lowered
 from . import warp
 from .chunks import Chunks
 from .own_index import own_arrays
-from .reductions import Private, Sum
-
-
-def gate_of(task: Task) -> Selection | None:
-    """Return what a scan can decide of a task, if it is one gate around all that the task does; else None."""
-    found = selection(task, linear=True) if task.is_parallel else None
-    return found if found is not None and found.gate is not None else None
-
+from .reductions import Private
 
 DEAR = 200
 """Cost of a gated body, in additions, from which a task without adstacks runs by chunks.

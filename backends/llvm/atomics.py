@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 from ...compiler.ir.types import Scalar, f16, f32
 from ..codegen import ir
-from ..codegen.emit import Arith, Emitter
+from ..codegen.emit import Arith
 from ..codegen.ops import apply
 from ..codegen.types import I8, I16, I32, I64, const, memory_type
+from .emit import Emitter
 
 _INTEGER = {"add": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
 _EXTREMA = {("min", "i"): "min", ("max", "i"): "max", ("min", "u"): "umin", ("max", "u"): "umax"}

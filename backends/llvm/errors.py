@@ -8,8 +8,9 @@ record of a GPU lies in memory of the host, and a word in memory of the device t
 from __future__ import annotations
 
 from ..codegen import ir
-from ..codegen.emit import Arith, Emitter, ModuleState
+from ..codegen.emit import Arith, ModuleState
 from ..codegen.types import I8, I64, VOID, const, pointer
+from .emit import Emitter
 
 OK, RETURNED, FAILED = 0, 1, 2
 """Status of a task: it went through; its serial code returned, so later tasks must not run; an error was recorded."""

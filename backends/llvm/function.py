@@ -14,13 +14,14 @@ from ...compiler.ir.nodes import Block, Random, Task
 from ...compiler.ir.walk import walk
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Emitter, ModuleState
+from ..codegen.emit import ModuleState
 from ..codegen.index_checks import end_deferred
 from ..codegen.launch_conditions import write_where_inside
 from ..codegen.types import I1, I8, I32, I64, PTR, const, pointer
 from .branching import adstack, memory
 from .branching.control import Branching
 from .branching.statements import LOWER
+from .emit import Emitter
 from .errors import OK, RETURNED
 
 assert adstack and memory, "they add their rows to LOWER"

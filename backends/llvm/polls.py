@@ -12,9 +12,10 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.walk import walk
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, Emitter, ModuleState
+from ..codegen.emit import Arith, ModuleState
 from ..codegen.types import I32, I64, PTR, const, pointer
 from .clock import clock, slot
+from .emit import Emitter
 from .errors import FAILED, OK
 
 PERIOD = 1 << 26

@@ -3,8 +3,8 @@
 Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes, so neighboring threads touch neighboring
 addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build;
 where the trips of a loop push alike, one comparison before the loop checks all of them (room.py). A read of an empty
-stack gives 0 and touches slot 0. That slot belongs to the row even where the stack has no slots (codegen/void_stacks.py);
-nothing is written to it.
+stack gives 0 and touches slot 0. That slot belongs to the row even where the stack has no slots
+(codegen/void_stacks.py); nothing is written to it.
 """
 
 from __future__ import annotations

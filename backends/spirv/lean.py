@@ -1,7 +1,7 @@
 """Write sin and cos of f32 in default builds, without the parts of the code for lanes that no device needs.
 
-Where arguments are known to be small, less code does, as on CUDA (codegen/polynomials/lean.py has the limits); `shortest`
-chooses the code.
+Where arguments are known to be small, less code does, as on CUDA (codegen/polynomials/lean.py has the limits);
+`shortest` chooses the code.
 
     n = the integer nearest to x/pi (- 1/2), d = x - n·pi (- pi/2), result = ±(d + d³·p(d²))
 

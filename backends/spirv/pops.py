@@ -4,7 +4,7 @@
     while left: one trip; left -= 1
 
 So the reads are on their way together. Sines have shorter code for arguments as small as usual trips left them. Where
-such code serves, the tops are looked at, and trips that find larger ones are written apart, as in branching/pop_groups.py:
+such code serves, the tops are looked at, and trips that find larger ones are written apart, as for CUDA:
 
     while left:  stop = left < 4 ? 0 : left - 4
                  if left >= 4 and the tops are small: 4 trips, short sines;  else: trips one by one down to stop
@@ -19,8 +19,8 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.walk import walk
 from ..codegen import ir
 from ..codegen.reach import needs_library, ranges_of, shortens
+from ..codegen.stack_changes import behind_pops, pops_of_a_trip, reads
 from ..codegen.types import memory_type
-from ..llvm.branching.capacity import behind_pops, pops_of_a_trip, reads
 from . import access
 from .code import I1
 from .emit import Emitter

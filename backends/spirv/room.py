@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ...compiler.ir import nodes as n
 from ..codegen import ir
-from ..llvm.branching.capacity import pops_of_a_trip, pushes, pushes_of_a_trip
+from ..codegen.stack_changes import pops_of_a_trip, pushes, pushes_of_a_trip
 from .emit import Emitter
 from .stack_state import Group, state_of
 

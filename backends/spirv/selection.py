@@ -12,11 +12,10 @@ from collections.abc import Callable
 
 from ...compiler.ir.nodes import Block, Task
 from ..codegen import ir
-from ..codegen.gates import Gate
+from ..codegen.gates import Gate, gate_of
 from ..codegen.launch_conditions import write_where_inside
 from ..codegen.layout import Layout, stack_allocas
 from ..codegen.prints import is_printing
-from ..cuda.selection import gate_of
 from . import access
 from . import opcodes as op
 from .code import I1, I32, I64

@@ -19,8 +19,8 @@ from itertools import islice
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
+from ..codegen.reductions import Sum, check_element, linear_index, neutral, sums
 from ..codegen.types import bits_type, memory_type
-from ..cuda.reductions import Sum, check_element, linear_index, neutral, sums
 from . import atomics
 from . import opcodes as op
 from .code import I1, I32

@@ -4,7 +4,7 @@
                                         while n - k >= 4: B(k); ..; B(k + 3)      where B is short and calls nothing
                                         while k < n: B(k)
 
-The first trip and the number of trips taken at a time are decided as on CUDA (codegen/reach.py, branching/pop_groups.py). A
+The first trip and the number of trips taken at a time are decided as on CUDA (codegen/reach.py). A
 loop counter is a variable of the function, because every driver keeps it in a register.
 """
 
@@ -18,8 +18,8 @@ from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk
 from ..codegen import ir
 from ..codegen.reach import first_is_apart, needs_library
+from ..codegen.stack_changes import AT_ONCE, SAVED_AT_ONCE
 from ..codegen.types import value_type
-from ..llvm.branching.pop_groups import AT_ONCE, SAVED_AT_ONCE
 from .code import I32, I64
 from .emit import Emitter
 from .hiding import hidden_truth

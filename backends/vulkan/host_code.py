@@ -24,7 +24,7 @@ from ..codegen.emit import Arith, ModuleState
 from ..codegen.layout import Layout
 from ..codegen.target import CPU
 from ..codegen.types import I1, I8, I32, I64, PTR, const
-from ..cuda.host_code import is_countable
+from ..device.countable import is_countable
 from ..llvm.errors import FAILED, OK
 from ..llvm.function import bounds_function, volume
 from ..llvm.module import Generated

@@ -1,4 +1,6 @@
-"""Decide how many threads and rows a task with adstacks gets, and whether it runs over a list, as device/policy.py does.
+"""Decide how many threads and rows a task with adstacks gets, and whether it runs over a list.
+
+The rules are those of device/policy.py.
 
 Vulkan does not tell the size of the second-level cache: a discrete card is taken to have much, any other device little.
 Rows come in whole workgroups, and a task has no more threads than the device is given.
@@ -12,8 +14,8 @@ from dataclasses import replace
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
 from ..codegen.layout import Layout
-from ..cuda.stacks import Placement
 from ..device.policy import Device, Dispatch
+from ..device.stacks import Placement
 from ..spirv.shaders import LOCAL_SIZE
 from . import device as vulkan
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.backends.base import Options
+from stackgrad.backends.codegen.stack_changes import pushes_of_a_trip
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.backends.llvm.branching.capacity import pushes_of_a_trip
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import For
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -11,10 +11,10 @@ import stackgrad as sg
 from on_emulator import runtime
 from recorded_support import forward, gradient, memory_of, near
 from stackgrad.backends.base import Options
+from stackgrad.backends.codegen.reductions import sums
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.driver_table import MOST
 from stackgrad.backends.cuda.ptx import ptx
-from stackgrad.backends.cuda.reductions import sums
 from stackgrad.compiler.ir.nodes import Task
 from stackgrad.compiler.ir.parser import parse_kernel
 

@@ -10,8 +10,7 @@ import pytest
 from counted_memory import Memory
 from stackgrad.backends.base import Sizes
 from stackgrad.backends.codegen.layout import lay_out_for_device
-from stackgrad.backends.cuda import stacks
-from stackgrad.backends.device import policy
+from stackgrad.backends.device import policy, stacks
 from stackgrad.backends.device.heap import DeviceHeap
 from stackgrad.backends.device.policy import WARP, Demand, Device, Dispatch, dispatch
 from stackgrad.backends.host.block import Block

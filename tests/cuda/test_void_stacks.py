@@ -11,7 +11,7 @@ import pytest
 from kir_test_support.directives import read_cases
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.codegen.layout import Layout, lay_out_for_device
-from stackgrad.backends.cuda import stacks as cuda
+from stackgrad.backends.device import stacks as cuda
 from stackgrad.backends.device.policy import Dispatch
 from stackgrad.backends.host.block import Block
 from stackgrad.backends.launching.launcher import Launcher

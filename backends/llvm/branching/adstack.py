@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ....compiler.ir import nodes as n
 from ...codegen import ir
-from ...codegen.emit import Emitter
 from ...codegen.ops import apply
 from ...codegen.types import I1, I64, const, memory_type
+from ..emit import Emitter
 from .stack_state import StackState, state_of
 from .statements import LOWER, from_memory, to_memory
 

@@ -13,39 +13,15 @@ that is kept in a pointer that moves slot by slot (`Cursor`), and the depth gets
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block
-from ....compiler.ir.walk import walk
 from ...codegen import ir
-from ...codegen.emit import Emitter
+from ...codegen.stack_changes import behind_pops, pops_of_a_trip, pushes, pushes_of_a_trip, reads
 from ...codegen.types import I64, const
+from ..emit import Emitter
 from .stack_state import Cursor, Group, state_of
-
-
-def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
-    """Return the last push onto each stack whose room can be compared before the loop."""
-    if loop.stop is not None:
-        return {}
-    direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPush))
-    inside = list(walk(loop.body)) if direct else []
-    if any(isinstance(s, (n.Break, n.Continue, n.Return)) for s in inside):
-        return {}
-    every = Counter(s.stack for s in inside if isinstance(s, n.StackPush))
-    shrunk = {s.stack for s in inside if isinstance(s, (n.StackPop, n.StackAlloca))}
-    return {
-        s.stack: s
-        for s in loop.body
-        if isinstance(s, n.StackPush) and every[s.stack] == direct[s.stack] and s.stack not in shrunk
-    }
-
-
-def pushes(body: Block, stack: str) -> int:
-    """Return the number of pushes onto a stack that stand in a block itself."""
-    return sum(isinstance(s, n.StackPush) and s.stack == stack for s in body)
 
 
 @contextmanager
@@ -88,19 +64,6 @@ def check_room(
     e.flow.trap_if(b.icmp_unsigned(">", trips, trips_that_fit), e.m.site("room", e.task, push), needed, capacity)
 
 
-def pops_of_a_trip(loop: n.For) -> dict[str, int]:
-    """Return the number of values that each trip pops, for stacks that the loop otherwise only reads."""
-    if loop.stop is not None:
-        return {}
-    direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))
-    inside = list(walk(loop.body)) if direct else []
-    if any(isinstance(s, (n.Break, n.Continue, n.Return)) for s in inside):
-        return {}
-    every = Counter(s.stack for s in inside if isinstance(s, n.StackPop))
-    changed = {s.stack for s in inside if isinstance(s, (n.StackPush, n.StackAlloca))}
-    return {name: pops for name, pops in direct.items() if every[name] == pops and name not in changed}
-
-
 @contextmanager
 def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
     """Compare the depth before a loop with `trips` trips; code for CPUs, and debug builds, compare at each pop."""
@@ -120,17 +83,6 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 
 
 # ---- addresses instead of depths ----------------------------------------------------------------------------
-
-
-def reads(body: Block, stack: str) -> bool:
-    """Return True if the block reads the top of a stack."""
-    return any(isinstance(s, n.StackTop) and s.stack == stack for s in walk(body))
-
-
-def behind_pops(body: Block, stack: str) -> Block:
-    """Return what stands behind the last pop of a stack that stands in a block itself."""
-    last = max(k for k, s in enumerate(body) if isinstance(s, n.StackPop) and s.stack == stack)
-    return body[last + 1 :]
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from ....compiler.ir.nodes import Block, Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
-from ...codegen.emit import Emitter
 from ...codegen.index_checks import check_before_loop
 from ...codegen.reach import first_is_apart
 from ...codegen.types import I1, I32, I64, const
+from ..emit import Emitter
 from ..errors import FAILED, report
 from ..polls import tick
 from .capacity import filled_for, room_for

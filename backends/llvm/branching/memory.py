@@ -12,10 +12,10 @@ from functools import partial
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
-from ...codegen.emit import Emitter, Variable
 from ...codegen.index_checks import check_indices, check_number, limit_of
 from ...codegen.types import I1, I8, I64, VOID, const, memory_type, value_type
 from .. import atomics
+from ..emit import Emitter, Variable
 from .statements import LOWER, from_memory, to_memory
 
 

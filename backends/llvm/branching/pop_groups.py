@@ -14,25 +14,11 @@ from __future__ import annotations
 from ....compiler.ir import nodes as n
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
-from ...codegen.emit import Emitter
 from ...codegen.reach import needs_library, ranges_of, shortens
+from ...codegen.stack_changes import AT_ONCE, SAVED_AT_ONCE, pops_of_a_trip
 from ...codegen.types import F32, I64, const, memory_type
-from .capacity import pops_of_a_trip
+from ..emit import Emitter
 from .stack_state import state_of
-
-AT_ONCE = ((32, 4), (96, 2))
-"""(most statements of a loop, trips at a time): what is read for one trip is in flight while the last one computes.
-
-Measured on an H100, by hand: the gradient of 64 sines takes 190 µs by single trips, 169 by two, 116 by four and 111 by
-eight.
-"""
-
-SAVED_AT_ONCE = ((16, 8), (32, 4))
-"""(most statements of a loop, trips at a time) for a loop that saves history and compares no argument of a sine.
-
-If it compares arguments, several trips are no faster than one (on an H100, the gradient of 64 sines by four took 221 µs
-instead of 166).
-"""
 
 
 def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:

@@ -1,4 +1,4 @@
-"""This module emits prints for a GPU: a thread claims room in a buffer and writes a record (backends/codegen/prints.py)."""
+"""This module emits prints for a GPU: a thread claims room in a buffer and writes a record (codegen/prints.py)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ....compiler.ir import nodes as n
 from ...codegen import ir
-from ...codegen.emit import Arith, Emitter
+from ...codegen.emit import Arith
 from ...codegen.prints import CAPACITY, HEAD, HEADER
 from ...codegen.types import I8, I32, I64, const, pointer
+from ..emit import Emitter
 
 
 def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.Value]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from ....compiler.analysis.lockstep import lockstep
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
-from ...codegen.emit import Emitter
 from ...codegen.layout import Stack
 from ...codegen.types import I8, I64, const, memory_type
+from ..emit import Emitter
 
 
 @dataclass

@@ -12,12 +12,13 @@ from ....compiler.ir.nodes import STATEMENTS, Stmt
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import u1, u8
 from ...codegen import casts, ir, random
-from ...codegen.emit import Arith, Emitter
+from ...codegen.emit import Arith
 from ...codegen.libcall import LIBRARY
 from ...codegen.ops import apply
 from ...codegen.pairs import taken
 from ...codegen.reach import reach_of
 from ...codegen.types import I32, I64, PTR, VOID, const, memory_type, value_type
+from ..emit import Emitter
 from ..polls import look
 from .control import CONTROL
 from .prints import record

@@ -20,8 +20,9 @@ from ....compiler.ir.types import Scalar
 from ...codegen import ir
 from ...codegen.layout import Stack
 from ...codegen.ops import apply
+from ...codegen.stack_changes import pushes_of_a_trip
 from ...codegen.types import I8, I32, I64, const, memory_type
-from ..branching.capacity import check_room, pushes_of_a_trip
+from ..branching.capacity import check_room
 from ..branching.statements import from_memory, to_memory
 from .access import Place, read, write
 from .lanes import LaneEmitter

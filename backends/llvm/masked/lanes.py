@@ -13,8 +13,9 @@ from ....compiler.analysis.uniformity import Uniformity
 from ....compiler.ir.nodes import Task, Value
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
-from ...codegen.emit import Emitter, ModuleState
+from ...codegen.emit import ModuleState
 from ...codegen.types import I1, I8, I32, I64, const, value_type
+from ..emit import Emitter
 
 if TYPE_CHECKING:
     from .adstack import LaneStack

@@ -10,9 +10,9 @@ from __future__ import annotations
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
-from ...codegen.emit import Variable
 from ...codegen.types import I1, I8, I64, VOID, const, memory_type
 from ..branching.statements import from_memory, to_memory
+from ..emit import Variable
 from .access import Place, read, write
 from .index_checks import check_indices, check_within, trap_lanes
 from .lanes import LaneEmitter

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ....backends.codegen.emit import Emitter
 from ....backends.codegen.types import const
 from ....backends.llvm.branching.statements import LOWER
+from ....backends.llvm.emit import Emitter
 from ....compiler.ir import nodes as n
 from .planting import Mutant, Plant, patched_row
 

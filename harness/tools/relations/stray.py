@@ -4,8 +4,8 @@
     within i, n    →    within i + n, n            a position within a local vector, or an index of a view
 
 The reference decides whether the changed kernel, or its gradient, reaches the index at all. Backends run as they do for
-users, on arrays between walls (harness/testing/guarded.py). Values are not compared, because a launch that ends with an error
-leaves only what was written so far.
+users, on arrays between walls (harness/testing/guarded.py). Values are not compared, because a launch that ends with an
+error leaves only what was written so far.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Flight, Sizes
+from ..codegen.gates import gate_of
 from ..codegen.layout import Layout, Stack
 from ..codegen.stack_sizes import capacity, refusal, total
 from ..codegen.void_stacks import ALIGN, void_places
-from ..device.heap import DeviceHeap
-from ..device.policy import WARP, Demand, Device, Dispatch, dispatch, halved
 from ..heap import HeapRefusal
 from ..host.block import Block
-from .selection import gate_of
+from .heap import DeviceHeap
+from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
 
 WIDEST = 16
 """Bytes of the largest slot; where there are no rows all threads read one slot."""

@@ -1,0 +1,33 @@
+"""This module states what shared code needs of the emitter of a task, which each generator has its own class for."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ...compiler.ir.nodes import Value
+
+
+class TaskEmitter(Protocol):
+    """Represent a task being written, by any generator.
+
+    Types that differ between the generators are Any: builders, values, and flows of control.
+
+    Attributes:
+        m: State of the module: kernel, options, target, layout.
+        b: Builder of the function, positioned where code goes next.
+        task: Index of the task in the kernel.
+        flow: Emits control flow and errors, and knows whether usual trips are being written.
+        reach: Largest magnitude of the operand of the operation being written.
+        partners: Results, computed ahead, of operations that follow.
+    """
+
+    m: Any
+    b: Any
+    task: int
+    flow: Any
+    reach: float
+    partners: dict[Value, Any]
+
+    def operand(self, value: Value) -> Any:
+        """Return what holds an IR value."""
+        ...

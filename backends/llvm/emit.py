@@ -1,0 +1,163 @@
+"""This module holds the emitter of one function of LLVM IR: the state that rows of statements read and change.
+
+Rows touch memory and control only through its `flow`, so that masked code can use the same rows with another flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.nodes import Atomic, Value
+from ...compiler.ir.types import Scalar
+from ..codegen import ir
+from ..codegen.builder import IRBuilder
+from ..codegen.checked import Checked
+from ..codegen.emit import Arith, ModuleState
+from ..codegen.launch_conditions import needs_comparisons
+from ..codegen.types import I8, I64, const, like, pointer, value_type
+
+if TYPE_CHECKING:
+    from .branching.control import Branching
+    from .branching.stack_state import StackState
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Represent a mutable scalar (size None) or a local array of the function by its stack memory."""
+
+    address: ir.Value
+    dtype: Scalar
+    size: int | None = None
+
+
+class Emitter(Arith, Checked):
+    """Represent one function being written; `task` is the index of the task that the function belongs to.
+
+    Loads from the argument block stand in the entry block, once each, because the block does not change during a
+    launch.
+
+    Attributes:
+        flow: Emits control flow, and access to memory.
+        box: Address of begins and extents of the task's axes; None if they stand in the argument block.
+        failed: Block that an iteration goes to after recording an error; None if it leaves the function.
+        strayed: Register in which a function that ends no launch notes that an index was outside.
+        values: LLVM value of each IR value.
+        locals: Stack memory of each local, by name.
+        draws: Register with the number of draws of the iteration.
+        ticks: Register that counts rounds of loops, see polls.py.
+        iteration: Number of the iteration, i64.
+        row: Row of the adstacks that the function uses, i64.
+        stacks: State of each adstack, by name.
+        private: Updates that the thread collects in a register and makes at the end of the task.
+        partners: Results, computed ahead, of operations that follow (pairs.py).
+        late: Writes to memory that are put off until the loads of all iterations of a group; None if none are.
+        numbered: Arrays whose element at the task's own indices has the number of the iteration.
+        index_numbers: Indices in 64 bits, where a GPU keeps them.
+    """
+
+    flow: Branching
+    box: ir.Value | None = None
+    failed: ir.Block | None = None
+    strayed: ir.Value | None = None
+
+    def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
+        m.module.lines.enter(function, task)
+        self.entry = IRBuilder(function.append_basic_block("entry"))
+        super().__init__(m, IRBuilder(function.append_basic_block("start")))
+        self.function = function
+        self.task = task
+        self.argument_block = function.args[0]
+        self.values: dict[Value, ir.Value] = {}
+        self.locals: dict[str, Variable] = {}
+        self.draws: ir.Value | None = None
+        self.ticks: ir.Value | None = None
+        self.iteration: ir.Value = const(I64, 0)
+        self.row: ir.Value = const(I64, 0)
+        self.stacks: dict[str, StackState] = {}
+        self.private: dict[Atomic, ir.Value] = {}
+        self.partners: dict[Value, ir.Value] = {}
+        self.late: list[Callable[[], object]] | None = None
+        self.numbered: frozenset[str] = frozenset()
+        self.index_numbers: dict[Value, ir.Value] = {}
+        self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
+
+    # -- the argument block ---------------------------------------------------------------------------------
+
+    def slot_pointer(self, at: int, builder: IRBuilder | None = None) -> ir.Value:
+        """Return the address of the slot at byte offset `at` of the argument block."""
+        return (builder or self.b).gep(self.argument_block, const(I64, at), I8, inbounds=True)
+
+    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+        """Return the content of a slot, which is read once at the head of the function."""
+        key = at, t
+        if key not in self._slots:
+            self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), t)
+        return self._slots[key]
+
+    def slot_address(self, at: int) -> ir.Value:
+        """Return the address that a slot holds."""
+        return self.slot(at, pointer(self.m.target.space))
+
+    def temp(self, at: int) -> ir.Value:
+        """Return the address of a temporary: in the argument block, or in the state of the device."""
+        if not self.m.layout.device:
+            return self.slot_pointer(at)
+        return self.b.gep(self.slot_address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
+
+    def bound(self, axis: int, part: int) -> ir.Value:
+        """Return begin (part 0) or extent (part 1) of an axis of the task's box, read at the head of the function."""
+        at = 16 * axis + 8 * part
+        if self.box is None:
+            return self.slot(self.m.layout.boxes[self.task] + at)
+        # Byte offsets of slots are not negative, so this key meets none of them.
+        key = -1 - at, I64
+        if key not in self._slots:
+            self._slots[key] = self.entry.load(self.entry.gep(self.box, const(I64, at), I8, inbounds=True), I64)
+        return self._slots[key]
+
+    @cached_property
+    def needs_comparisons(self) -> ir.Value:
+        """Return the launch condition of launch_conditions.py, computed at the head of the function."""
+        around, self.b = self.b, self.entry
+        found = needs_comparisons(self)
+        self.b = around
+        return found
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def operand(self, value: Value) -> ir.Value:
+        """Return the LLVM value of an IR value."""
+        return self.values[value]
+
+    def alloca(self, t: ir.Type, count: int | None = None) -> ir.Value:
+        """Return stack memory of the function; the entry block holds it, so that LLVM may promote it to registers."""
+        return self.entry.alloca(t, count or 1)
+
+    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """Return an integer value widened to 64 bits, with sign extension if its type is signed."""
+        if t.bits == 64:
+            return value
+        wide = like(value.type, I64)
+        return self.b.sext(value, wide) if t.is_signed else self.b.zext(value, wide)
+
+    def set_index(self, value: Value, number: ir.Value) -> None:
+        """Set a loop's index from its number in 64 bits."""
+        self.values[value] = self.from_i64(number, value.type)
+        # A GPU multiplies addresses out, so it keeps the number in 64 bits as well.
+        if self.m.target.entries:
+            self.index_numbers[value] = number
+
+    def index(self, value: Value) -> ir.Value:
+        """Return an index operand in 64 bits."""
+        return self.index_numbers.get(value) or self.to_i64(self.operand(value), value.type)
+
+    def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+        """Return the low bits of a 64-bit integer as a value of an integer type."""
+        return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
+
+    def finish(self) -> None:
+        """Join the entry block to the code of the function."""
+        self.entry.branch(self.function.blocks[1])
