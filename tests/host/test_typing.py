@@ -101,7 +101,7 @@ def test_takes_as_many_arguments_as_declared(name: str) -> None:
 @pytest.mark.parametrize("kind", [sg.ScalarField, sg.MatrixField, sg.StructField, sg.ScalarNdarray, sg.MatrixNdarray])
 def test_kinds_have_what_their_base_declares(kind: type) -> None:
     """The interface of Tensor, declared for type checkers alone, is that of every kind."""
-    tree = ast.parse((HOME / "fields" / "kinds.py").read_text())
+    tree = ast.parse((HOME / "data" / "fields" / "kinds.py").read_text())
     (tensor,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor")
     (block,) = (node for node in tensor.body if isinstance(node, ast.If))
     names = [node.name for node in block.body if isinstance(node, ast.FunctionDef)]

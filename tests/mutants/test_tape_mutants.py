@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.autodiff import overwrites, tape_state
-from stackgrad.autodiff.kept import Kept
 from stackgrad.autodiff.tape_state import Record, Saved, StateLog, Watched
 from stackgrad.harness.tools.mutants import patched
+from stackgrad.launch.kept import Kept
 
 X = np.array([0.5, -0.3, 0.8, 0.25])
 Found = tuple[np.ndarray, np.ndarray]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..data.copying import launch_copy
 from ..data.fields import Array
+from ..launch.copying import launch_copy
 from ..runtime.usage import TapeError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ..launch.classes import BoundKernel
+from ..launch.constant import CONSTANT, unrecorded, without_tangents
 from ..launch.kernels import Kernel
-from ..runtime.constant import CONSTANT, unrecorded, without_tangents
 from ..runtime.usage import TapeError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiler.ir.types import ArrayType
-from ..data.copying import launch_copy
 from ..data.fields import Array, MatrixArray
+from ..launch.copying import launch_copy
 from ..launch.program import nothing
 from ..runtime.session import RUNTIME, stamp
 from ..runtime.usage import TapeError

@@ -23,9 +23,9 @@ from ..compiler.ir import nodes as n
 from ..compiler.sizing.regions import Box, meet
 from ..data.fields import Array
 from ..launch.bound import shapes_of
+from ..launch.kept import covers
 from ..runtime.session import RUNTIME
 from ..runtime.usage import TapeError
-from .kept import covers
 from .overwrites import ConstantLaunch, HostWrite, box_of
 from .tape_state import Record, StateLog
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..data.copying import launch_copy
 from ..data.fields import Array
+from ..launch.copying import launch_copy
+from ..launch.kept import Before
 from ..launch.ordered import ordered_binding
 from ..runtime.session import RUNTIME
 from ..runtime.usage import TapeError
@@ -22,7 +23,6 @@ from .again import Again
 from .backward_pass import BackwardPass
 from .claims import Claims
 from .gradients import clear_all_gradients
-from .kept import Before
 from .losses import terms_of
 from .overwrites import ConstantLaunch, box_of, replaced
 from .reads import HostReads, site

@@ -19,9 +19,9 @@ import numpy as np
 from ..compiler.errors import InternalError
 from ..compiler.sizing.regions import Box, hull, meet
 from ..data.fields import Array
+from ..launch.kept import Before, Kept, covers
 from ..runtime.session import RUNTIME, stamp
 from ..runtime.usage import TapeError
-from .kept import Before, Kept, covers
 from .overwrites import ConstantLaunch, HostWrite, UnseenWrite, common
 from .unseen import Contents, within
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..compiler.ir.nodes import Kernel
-from ..data.copying import launch_copy
 from ..data.fields import Array
 from ..launch.bound import GRAD
+from ..launch.copying import launch_copy
 from ..launch.program import NOTHING, Binding, Program
 from ..runtime.session import RUNTIME
 from ..runtime.usage import UsageError

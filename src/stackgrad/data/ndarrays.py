@@ -18,7 +18,7 @@ from .fields.make import check_nesting, field, matrix_field, new_array, place_no
 from .fields.matrix import MatrixField
 
 if TYPE_CHECKING:
-    from ..types import MatrixSpec
+    from .compound_types import MatrixSpec
     from .fields import ScalarField
 
 DType = Scalar | type

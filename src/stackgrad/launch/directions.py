@@ -16,9 +16,9 @@ from ..runtime.session import RUNTIME, stamp
 from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 
 if TYPE_CHECKING:
-    from ..autodiff.kept import Before
     from ..backends.base import Draws, Scalars
     from ..backends.launching.launcher import Launcher
+    from .kept import Before
     from .program import Binding
 
 NOTHING: Mapping[str, Before] = {}

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ..backends.words import LAUNCHES, VERSION, WATCHED
 from ..compiler.errors import Unsupported
 from ..compiler.frontend.functions import Graph
-from ..data.copying import launch_copy
 from ..data.fields import Array
 from ..runtime.gpu import device_of_runtime
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME, stamp
 from .bound import version_source
+from .copying import launch_copy
 from .program import NOTHING
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from ..compiler.errors import StackgradError, warn
 from ..compiler.ir.nodes import Kernel as KernelIR
 from ..compiler.ir.nodes import Param
 from ..data.leaves import Misfit
-from ..runtime.constant import CONSTANT
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME
-from ..runtime.statistics import KernelStats, stats_of
 from ..runtime.streams import KEYWORD, on, without_stream
 from ..runtime.tracing import definition_span, frontend_options, trace_function
 from ..runtime.usage import ArgumentError, KernelWarning, OptionError
 from .arguments import Signature
 from .classes import BoundKernel
+from .constant import CONSTANT
 from .native import Native, Situation
 from .program import Binding, Program
 from .specialise import TRACING, Specialisation, Specialisations
+from .statistics import KernelStats, stats_of
 from .text_kernels import TextKernel, kernel_from_text
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from ..data.fields import Array
 from ..data.halves import accumulators, rounded
 from ..runtime.dump import dump_kernels
 from ..runtime.session import RUNTIME, stamp
-from ..runtime.watched import launch_watched
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .directions import Backward, Direction, Side, is_by_hand, is_checked
 from .lowerings import lowered
+from .watched import launch_watched
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars

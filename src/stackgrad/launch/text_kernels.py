@@ -15,12 +15,12 @@ from ..compiler.ir.nodes import StackAlloca
 from ..compiler.ir.walk import walk_kernel
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
-from ..runtime.statistics import KernelStats, stats_of
 from ..runtime.usage import ArgumentError, close_names
 from .arguments import Signature
 from .bound import GRAD
 from .directions import implicit_adjoints
 from .program import Binding, Program
+from .statistics import KernelStats, stats_of
 
 if TYPE_CHECKING:
     from ..backends.launching.launcher import Lowered

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..backends.base import Draws, Scalars
-    from ..data.fields import Array
-    from ..launch.directions import Backward
-    from ..launch.program import Binding, Replaced
+    from .protocols import Array, Backward, Binding, Replaced
 
 T = TypeVar("T")
 

@@ -24,8 +24,7 @@ from .usage import OptionError, close_names
 if TYPE_CHECKING:
     from ..backends.base import Backend, Draws, Options, Remote
     from ..backends.launching.launcher import Launcher
-    from ..capture import Capture
-    from ..data.fields import Array
+    from .protocols import Array, Capture
 
 ARCHES = ("cpu", "reference", "cuda", "vulkan")
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}

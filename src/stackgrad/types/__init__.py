@@ -6,157 +6,22 @@ until a kernel is traced or memory is made, because the defaults of `sg.init` de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, Unpack, dataclass_transform, overload
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, dataclass_transform, overload
 
-from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, NdarrayType, StructType, Template
+from ..compiler.frontend.aggregates import MatrixType, NdarrayType, Template
 from ..compiler.frontend.refused import Refused, refusal_of
 from ..compiler.ir.types import SCALARS, Scalar
 from ..data import primitive_types
 from ..data.annotations import annotated_element
-from ..data.dtypes import scalar_type
-from ..data.fields import MatrixField, MatrixNdarray, StructField, matrix_field, struct_field
-from ..data.fields.kinds import CompoundOptions, FieldOptions, Shape
-from ..data.ndarrays import matrix_ndarray
+from ..data.compound_types import MatrixSpec, StructSpec
 from ..data.primitive_types import *  # noqa: F403 - the scalar types are names of this module too
-from ..data.values import Matrix, Struct, Vector
 from ..data.values.makers import extent
-from ..data.values.struct import as_struct
 from ..data.values.struct_types import element_type, struct_type
-from ..runtime.usage import MatrixError, StructError
+from ..runtime.usage import StructError
 
 template = Template
 C = TypeVar("C", bound=type)
-
-
-class MatrixSpec:
-    """A vector or matrix type; a call makes a value, `field` and `ndarray` make memory of such elements."""
-
-    __slots__ = (TYPE_ATTRIBUTE,)
-    stackgrad_type: MatrixType
-
-    def __init__(self, kind: MatrixType) -> None:
-        self.stackgrad_type = kind
-
-    @property
-    def n(self) -> int:
-        """Return the number of rows."""
-        return self.stackgrad_type.shape[0]
-
-    @property
-    def m(self) -> int:
-        """Return the number of columns, which is 1 for a vector."""
-        return self.stackgrad_type.shape[1] if self.ndim == 2 else 1
-
-    @property
-    def ndim(self) -> int:
-        """Return the number of axes: 1 for a vector, 2 for a matrix."""
-        return len(self.stackgrad_type.shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of a value: (n,) or (n, m)."""
-        return self.stackgrad_type.shape
-
-    @property
-    def dtype(self) -> Scalar:
-        """Return the scalar type of the entries under the present defaults."""
-        return scalar_type(self.stackgrad_type.dtype)
-
-    def __call__(self, *parts: Any) -> Matrix:
-        """Return a value of this type.
-
-        Args:
-            *parts: All entries in order, as numbers, vectors and sequences; or one number for all entries.
-
-        Raises:
-            MatrixError: The number of entries is wrong.
-        """
-        flat = list(_flat(parts))
-        size = self.stackgrad_type.size
-        if len(flat) == 1:
-            flat *= size
-        if len(flat) != size:
-            raise MatrixError(f"{len(flat)} entries for {self.stackgrad_type}", f"give {size} entries, or one number")
-        if self.ndim == 1:
-            return Vector(flat, self.dtype)
-        return Matrix([flat[row * self.m : (row + 1) * self.m] for row in range(self.n)], self.dtype)
-
-    def field(self, shape: Shape | None = None, **options: Unpack[FieldOptions]) -> MatrixField:
-        """Return a new field of such elements; the options are those of `sg.Vector.field`."""
-        return matrix_field(self.shape, self.dtype, shape, **options)
-
-    def ndarray(self, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
-        """Return a new ndarray of such elements, filled with zeros."""
-        return matrix_ndarray(self.shape, self.dtype, shape, needs_grad)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MatrixSpec) and self.stackgrad_type == other.stackgrad_type
-
-    def __hash__(self) -> int:
-        return hash(self.stackgrad_type)
-
-    def __repr__(self) -> str:
-        kind = "vector" if self.ndim == 1 else "matrix"
-        dtype = getattr(self.stackgrad_type.dtype, "name", getattr(self.stackgrad_type.dtype, "__name__", ""))
-        return f"sg.types.{kind}({', '.join(map(str, self.shape))}, {dtype})"
-
-
-class StructSpec:
-    """A struct type; a call makes a value of members given by name or in order, with 0 for missing ones."""
-
-    def __init__(self, kind: StructType, home: type | None = None) -> None:
-        self.stackgrad_type = kind
-        self.__name__ = kind.name or "struct"
-        self.__doc__ = home.__doc__ if home is not None else None
-        self.__module__ = home.__module__ if home is not None else __name__
-
-    @property
-    def members(self) -> dict[str, Any]:
-        """Return the types of the members by name, in order."""
-        return dict(self.stackgrad_type.members)
-
-    @property
-    def methods(self) -> Mapping[str, Any]:
-        """Return the methods by name."""
-        return self.stackgrad_type.methods
-
-    def __call__(self, *parts: Any, **named: Any) -> Struct:
-        """Return a value of this type.
-
-        Args:
-            *parts: Members in order, or one struct or mapping with all of them.
-            **named: Members by name.
-
-        Raises:
-            StructError: A member is unknown or given twice, or a value does not fit.
-        """
-        if len(parts) == 1 and not named and isinstance(parts[0], (Struct, Mapping)):
-            return as_struct(self.stackgrad_type, parts[0])
-        names = self.stackgrad_type.names
-        twice = [name for name in names[: len(parts)] if name in named]
-        if len(parts) > len(names) or twice:
-            given = f"{len(parts)} members in order and {', '.join(named) or 'none'} by name"
-            raise StructError(given, f"members: {', '.join(names)}")
-        return as_struct(self.stackgrad_type, {**dict(zip(names, parts)), **named})
-
-    def field(
-        self, shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Unpack[CompoundOptions]
-    ) -> StructField:
-        """Return a new field of such structs.
-
-        Args:
-            shape: An extent or a tuple of extents; None for a field that is placed later.
-            methods: Further methods by name.
-            **options: needs_grad, needs_dual, name, layout; see `sg.field`.
-        """
-        kind = self.stackgrad_type
-        if methods:
-            kind = StructType(kind.name, kind.members, {**kind.methods, **methods})
-        return struct_field(kind, shape, **options)
-
-    def __repr__(self) -> str:
-        return f"<sg struct type {self.__name__}({', '.join(self.stackgrad_type.names)})>"
 
 
 class NdarrayMaker(NdarrayType):
@@ -281,15 +146,6 @@ def _evaluated(kind: Any, home: type) -> Any:
         return eval(kind, dict(names), dict(local))
     except Exception as problem:
         raise StructError(f"the annotation {kind!r} of {home.__name__}: {problem}", "annotate with a type") from None
-
-
-def _flat(parts: Iterable[Any]) -> Iterable[Any]:
-    """Yield the entries of nested sequences in order."""
-    for part in parts:
-        if hasattr(part, "__iter__") and not isinstance(part, str):
-            yield from _flat(part)
-        else:
-            yield part
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ from .scalar import ScalarField
 from .struct import StructField
 
 if TYPE_CHECKING:
-    from ...types import MatrixSpec, StructSpec
+    from ..compound_types import MatrixSpec, StructSpec
 
 DType = Scalar | type
 Number = Scalar | type[float] | type[int]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..runtime.session import RUNTIME
 from .constant import unrecorded, without_tangents
-from .session import RUNTIME
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
-    from ..launch.program import Binding
+    from .program import Binding
 
 
 def launch_watched(binding: Binding, scalars: Scalars) -> bool:

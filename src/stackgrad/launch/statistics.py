@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..backends.base import SLABS
-from ..launch.program import Program
+from .program import Program
 
 
 @dataclass(frozen=True)

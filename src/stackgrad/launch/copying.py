@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from ..compiler.ir.build import Builder
 from ..compiler.ir.nodes import Kernel, Param, Task
 from ..compiler.ir.types import ArrayType, i32
-from ..launch.program import Binding, Program
 from ..runtime.session import RUNTIME
+from .program import Binding, Program
 
 if TYPE_CHECKING:
     from ..compiler.ir.nodes import Value
-    from .fields import Array
-    from .fields.copies import Axes
+    from ..data.fields import Array
+    from ..data.fields.copies import Axes
 
 SOURCE, TARGET = "source", "target"
 

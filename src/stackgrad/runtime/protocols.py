@@ -1,0 +1,24 @@
+"""This module names what the runtime holds for packages above it, whose classes it must not know.
+
+Each name stands for one class, and is Any here: a circle of imports, even of imports for type checkers alone, would let
+the runtime depend on what depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Array: TypeAlias = Any
+"""A `data.fields.Array`: the memory of a field or of an ndarray."""
+
+Binding: TypeAlias = Any
+"""A `launch.program.Binding`: a program with the arrays of a launch."""
+
+Replaced: TypeAlias = Any
+"""A `launch.program.Replaced`: what a launch runs in place of a binding."""
+
+Backward: TypeAlias = Any
+"""A `launch.directions.Backward`: the gradient of a launch, ready to be launched."""
+
+Capture: TypeAlias = Any
+"""A `capture.Capture`: a list of launches that someone collects."""
