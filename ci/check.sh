@@ -4,6 +4,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 BIN=${BIN:-.venv/bin}
+programs=$(cd "$BIN" && pwd)
 status=0
 
 step() {
@@ -24,6 +25,9 @@ step "$BIN/python" ci/link_tree.py
 step types --strict --follow-imports=silent --cache-dir .mypy_cache/strict -p stackgrad.compiler -p stackgrad.reference
 step types --cache-dir .mypy_cache/plain -p stackgrad
 step "$BIN/mypy" --cache-dir .mypy_cache/ci ci
+# Who may import whom; the package as one tree, so that imports are found in the checkout.
+contracts() { (cd .links && PYTHONPATH=$PWD "$programs/lint-imports" ../ci/contracts.toml --no-cache --no-logo); }
+step contracts
 # The programs under examples/ against the types that users see; what is not reported, and why: pyproject.toml.
 if [ -x "$BIN/pyright" ]; then
     step "$BIN/pyright" --pythonpath "$BIN/python"
