@@ -125,15 +125,6 @@ def test_pages_that_comments_name_exist() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_modules_of_the_reading_order_exist() -> None:
-    """ARCHITECTURE.md names modules by their last part there."""
-    text = doc_pages.text_of("ARCHITECTURE.md").split("## Layers")[0]
-    known = {part for name in tree.modules() for part in name.split(".")}
-    bare = {span.rstrip("/") for span in spans(text) if re.fullmatch(r"[a-z_]+/?", span)}
-    assert len(bare) > 15
-    assert not bare - known
-
-
 @pytest.mark.parametrize(
     ("text", "count"),
     [
