@@ -37,8 +37,7 @@ WAY = """
 PACKAGES = """
 ## Packages
 
-Read them in this order. The first sentence of a package is that of its docstring, and each of its modules begins with one
-as well.
+Read them in this order. The sentence of a package is that of its docstring; each of its modules begins with one, too.
 
 | package | what it is | page |
 | --- | --- | --- |
