@@ -7,34 +7,64 @@ name applies. ALIASES are functions of Python, `math` and NumPy with the same me
 from __future__ import annotations
 
 import builtins
+import inspect
 import itertools
 import math
 import random as _random
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import update_wrapper
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..errors import KernelSyntaxError
+from ..ir.documented import documented
 from ..ir.types import Scalar
 from .refused import exported
 
+if TYPE_CHECKING:
+    from .manual import Entry
+
 F = TypeVar("F", bound=Callable[..., Any])
+_PACKAGE = __name__.partition(".")[0]
 
 
+def _manual(name: str) -> Entry:
+    """Return the entry of a function in the manual, which is loaded when someone asks for help."""
+    from .manual import MANUAL
+
+    return MANUAL[name]
+
+
+class _Signature:
+    """This class is the attribute `__signature__` of functions of the language; their class has none."""
+
+    def __get__(self, function: Function | None, owner: type | None = None) -> inspect.Signature:
+        if function is None:
+            raise AttributeError("__signature__")
+        return _manual(function.name).signature
+
+
+@documented(lambda function: _manual(function.name).text)
 class Function:
-    """A `Function` is a function of the language.
+    """A `Function` is a function of the language; the manual has its docstring and its signature.
 
     Attributes:
         name: name of the function.
         python: its meaning outside kernels, or None if the function works only in kernels.
     """
 
+    __signature__ = _Signature()
+
     def __init__(self, name: str, python: Callable[..., Any] | None) -> None:
-        self.name = self.__name__ = name
+        self.name = self.__name__ = self.__qualname__ = name
+        self.__module__ = _PACKAGE
         self.python = python
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Function:
+        # `help` shows the signature of objects with this method, which it takes for functions.
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of the function outside kernels.

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ..errors import Span, Unsupported
+from ..ir.documented import documented
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def refusal_of(name: str) -> Refusal | None:
     return None
 
 
+@documented(lambda refused: f"Raise `Unsupported` when it is used: {refused.reason}.\n\nInstead, {refused.cure}.")
 class Refused:
     """This class stands for a refused name; its attributes are refused names too."""
 

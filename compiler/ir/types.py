@@ -9,7 +9,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .documented import documented
 
+
+def _scalar_text(scalar: Scalar) -> str:
+    """Return the docstring of a scalar type."""
+    call = f"A call `sg.{scalar.name}(x)` converts x to it."
+    if scalar.is_bool:
+        return f"Represent booleans, True and False.\n\n{call}"
+    if scalar.is_real:
+        real = np.finfo(scalar.dtype)
+        return (
+            f"Represent real numbers of {scalar.bits} bits (IEEE 754) with {real.precision} decimal digits and an"
+            f" absolute value of at most {real.max:.3g}.\n\nIt has infinities and NaN. {call}"
+        )
+    whole = np.iinfo(scalar.dtype)
+    return (
+        f"Represent {'' if scalar.is_signed else 'un'}signed integers of {scalar.bits} bits, from {whole.min} to"
+        f" {whole.max}.\n\nResults out of this range wrap. {call}"
+    )
+
+
+@documented(_scalar_text)
 @dataclass(frozen=True)
 class Scalar:
     """A `Scalar` is a scalar type.

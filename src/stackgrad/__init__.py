@@ -1,4 +1,4 @@
-# ruff: noqa: F401, F403 - what type checkers see is imported for them alone
+# ruff: noqa: F403 - what type checkers see is imported for them alone
 """This package compiles differentiable parallel kernels, written in Python, with reverse mode through dynamic loops.
 
 `import stackgrad as sg` provides every name that a program of the kernel dialect needs. A name is looked up when it is
@@ -12,163 +12,63 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import ad, capture, jax, linalg, math, torch, types
-    from .backends.disk_cache import CacheWarning
-    from .compiler.errors import (
-        AdstackOverflow,
-        DeviceError,
-        DivisionByZero,
-        InternalError,
-        KernelAssertionError,
-        KernelSyntaxError,
-        KernelTypeError,
-        NotDifferentiable,
-        OutOfBounds,
-        ParseError,
-        StackgradError,
-        Unsupported,
-        VerifyError,
-    )
-    from .data.fields import (
-        Backend,
-        Field,
-        Layout,
-        MatrixField,
-        MatrixNdarray,
-        Ndarray,
-        ScalarField,
-        ScalarNdarray,
-        StructField,
-        Tensor,
-        field,
-        wrap,
-    )
-    from .data.names import MatrixTensor, VectorNdarray, VectorTensor
-    from .data.ndarrays import from_dlpack, ndarray, tensor
-    from .data.snodes import FieldsBuilder, axes, i, ij, ijk, ijkl, ijl, ik, ikl, il, j, jk, jkl, jl, k, kl, l, root
-    from .data.values import Matrix, Struct, Vector
-    from .data.views import BufferView
     from .language import *
-    from .launch.classes import data_oriented, pyfunc
-    from .launch.dispatch import perf_dispatch
-    from .launch.graphs import RecordedGraph
-    from .launch.kernels import Kernel, KernelStats, KernelWarning, TextKernel, kernel, kernel_from_text
-    from .linalg import eig, make_spd, outer, polar_decompose, solve, svd, sym_eig
-    from .runtime.gpu import Cuda, cuda
-    from .runtime.profiling import KernelProfile, Profile, TaskProfile, profile
-    from .runtime.report import AdstackReport, adstack_report
-    from .runtime.session import init, reset, sync
-    from .runtime.streams import Event, Stream, create_event, create_stream
-    from .runtime.usage import (
-        ArgumentError,
-        FieldError,
-        GradientError,
-        MatrixError,
-        OptionError,
-        StaleFieldError,
-        StructError,
-        TapeError,
-        UsageError,
-        ViewError,
-    )
-    from .types import dataclass
 
 __version__ = "0.1.0"
+"""The version of the package."""
 
-cpu, reference, vulkan = "cpu", "reference", "vulkan"
-gpu, x64, arm64 = "gpu", "x64", "arm64"
+cpu = "cpu"
+"""Name the architecture of CPUs, for `sg.init(arch=sg.cpu)`: machine code, with SIMD lanes and threads."""
+reference = "reference"
+"""Name the interpreter that defines what a kernel means, for `sg.init(arch=sg.reference)`: exact and slow."""
+vulkan = "vulkan"
+"""Name the architecture of GPUs with a Vulkan driver, for `sg.init(arch=sg.vulkan)`."""
+gpu = "gpu"
+"""Name the architecture of the GPU at hand, for `sg.init(arch=sg.gpu)`: it means `sg.cuda`."""
+x64 = "x64"
+"""Name the CPU as programs of the dialect do for x86 processors; it means `sg.cpu`."""
+arm64 = "arm64"
+"""Name the CPU as programs of the dialect do for ARM processors; it means `sg.cpu`."""
 
 _ARCHES = ("cpu", "reference", "cuda", "vulkan", "gpu", "x64", "arm64")
 _PRIVATE = {"Any", "ModuleType", "TYPE_CHECKING", "annotations"}
 
-_ERRORS = (
-    "AdstackOverflow",
-    "DeviceError",
-    "DivisionByZero",
-    "InternalError",
-    "KernelAssertionError",
-    "KernelSyntaxError",
-    "KernelTypeError",
-    "NotDifferentiable",
-    "OutOfBounds",
-    "ParseError",
-    "StackgradError",
-    "Unsupported",
-    "VerifyError",
-)
-_USAGE = (
-    "ArgumentError",
-    "FieldError",
-    "GradientError",
-    "MatrixError",
-    "OptionError",
-    "StaleFieldError",
-    "StructError",
-    "TapeError",
-    "UsageError",
-    "ViewError",
-)
-_LONG_TYPES = (
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint1",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-)
-_KINDS = (
-    "Backend",
-    "Field",
-    "Layout",
-    "MatrixField",
-    "MatrixNdarray",
-    "Ndarray",
-    "ScalarField",
-    "ScalarNdarray",
-    "StructField",
-    "Tensor",
-    "field",
-    "wrap",
-)
-_AXES = ("i", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "j", "jk", "jkl", "jl", "k", "kl", "l", "axes")
-_TYPES = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
-
 _HOMES: dict[str, str] = {
-    **dict.fromkeys(("init", "reset", "sync"), ".runtime.session"),
-    **dict.fromkeys(_KINDS, ".data.fields"),
-    **dict.fromkeys(("VectorNdarray", "VectorTensor", "MatrixTensor"), ".data.names"),
-    **dict.fromkeys(("ndarray", "tensor", "from_dlpack"), ".data.ndarrays"),
-    **dict.fromkeys(("Matrix", "Struct", "Vector"), ".data.values"),
-    **dict.fromkeys((*_AXES, "FieldsBuilder", "root"), ".data.snodes"),
-    **dict.fromkeys(("Template", "dataclass", "template"), ".types"),
-    **dict.fromkeys(_LONG_TYPES, ".data.primitive_types"),
-    **dict.fromkeys(
-        ("kernel", "Kernel", "TextKernel", "KernelStats", "KernelWarning", "kernel_from_text"), ".launch.kernels"
-    ),
-    **dict.fromkeys(("data_oriented", "pyfunc"), ".launch.classes"),
-    **dict.fromkeys(("adstack_report", "AdstackReport"), ".runtime.report"),
-    **dict.fromkeys(("profile", "Profile", "KernelProfile", "TaskProfile"), ".runtime.profiling"),
-    **dict.fromkeys(("eig", "make_spd", "outer", "polar_decompose", "solve", "svd", "sym_eig"), ".linalg"),
-    **dict.fromkeys(("Event", "Stream", "create_event", "create_stream"), ".runtime.streams"),
-    "CacheWarning": ".backends.disk_cache",
-    **dict.fromkeys(("cuda", "Cuda"), ".runtime.gpu"),
-    **dict.fromkeys(("graph", "RecordedGraph"), ".launch.graphs"),
-    "perf_dispatch": ".launch.dispatch",
-    "BufferView": ".data.views",
-    **dict.fromkeys(_TYPES, ".compiler.ir.types"),
-    **dict.fromkeys(_ERRORS, ".compiler.errors"),
-    **dict.fromkeys(_USAGE, ".runtime.usage"),
+    name: module
+    for module, names in {
+        ".runtime.session": "init reset sync",
+        ".data.fields": "Backend Field Layout MatrixField MatrixNdarray Ndarray ScalarField ScalarNdarray StructField"
+        " Tensor field wrap",
+        ".data.names": "VectorNdarray VectorTensor MatrixTensor",
+        ".data.ndarrays": "ndarray tensor from_dlpack",
+        ".data.values": "Matrix Struct Vector",
+        ".data.snodes": "i ij ijk ijkl ijl ik ikl il j jk jkl jl k kl l axes FieldsBuilder root",
+        ".types": "Template dataclass template",
+        ".data.primitive_types": "float16 float32 float64 int8 int16 int32 int64 uint1 uint8 uint16 uint32 uint64",
+        ".compiler.ir.types": "f16 f32 f64 i8 i16 i32 i64 u1 u8 u16 u32 u64",
+        ".launch.kernels": "kernel Kernel TextKernel KernelStats KernelWarning kernel_from_text",
+        ".launch.classes": "data_oriented pyfunc",
+        ".runtime.report": "adstack_report AdstackReport",
+        ".runtime.profiling": "profile Profile KernelProfile TaskProfile",
+        ".linalg": "eig make_spd outer polar_decompose solve svd sym_eig",
+        ".runtime.streams": "Event Stream create_event create_stream",
+        ".backends.disk_cache": "CacheWarning",
+        ".runtime.gpu": "cuda Cuda",
+        ".launch.graphs": "graph RecordedGraph",
+        ".launch.dispatch": "perf_dispatch",
+        ".data.views": "BufferView",
+        ".compiler.errors": "AdstackOverflow DeviceError DivisionByZero InternalError KernelAssertionError"
+        " KernelSyntaxError KernelTypeError NotDifferentiable OutOfBounds ParseError StackgradError Unsupported"
+        " VerifyError",
+        ".runtime.usage": "ArgumentError FieldError GradientError MatrixError OptionError StaleFieldError StructError"
+        " TapeError UsageError ViewError",
+    }.items()
+    for name in names.split()
 }
 """The table maps each public name to the module that defines the name.
 
-Names that the kernel language adds are in `EXPORTS` of `compiler/frontend/functions.py`; type checkers read them in
-language.pyi.
+It is the only list of them. Names that the kernel language adds are in `EXPORTS` of `compiler/frontend/functions.py`.
+What type checkers read, language.pyi, and the page docs/reference.md are made from both.
 """
 
 _MODULES = ("ad", "capture", "jax", "linalg", "math", "torch", "types")
@@ -212,7 +112,7 @@ class _Missing(AttributeError):
 
     def __str__(self) -> str:
         (name,) = self.args
-        hint = importlib.import_module(".runtime.usage", __name__).close_names(name, __dir__())
+        hint = importlib.import_module(".runtime.cures", __name__).cure_of(name, __dir__())
         return f"module {__name__!r} has no attribute {name!r}. {hint}".rstrip(". ")
 
     def __reduce__(self) -> Any:

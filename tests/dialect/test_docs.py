@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import stackgrad as sg
 from stackgrad.compiler.frontend.refused import Refused, refusal_of
 from test_refused import PROGRAMS  # filled by the modules that it imports
 
@@ -83,6 +84,15 @@ def reason_of(message: str) -> str:
 def test_every_name_of_the_simulator_has_a_row() -> None:
     named = {match for _, cells in ROWS for match in re.findall(r"`([\w.]+)`", cells[0])}
     assert [name for name in SIMULATOR if name not in named] == []
+
+
+@pytest.mark.parametrize("name", SIMULATOR)
+def test_every_name_of_the_simulator_is_there(name: str) -> None:
+    """A refused name is there too, as an object that refuses its use."""
+    value: object = sg
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert isinstance(value, Refused) == (refusal_of(name) is not None)
 
 
 def test_there_are_tables_for_all_parts() -> None:

@@ -18,9 +18,12 @@ LANGUAGE = ast.parse((HOME / "language.pyi").read_text())
 
 
 def imported(line: ast.ImportFrom) -> set[str]:
-    """Names that an import gives; `*` gives those of language.pyi."""
+    """Names that an import gives; `*` gives those that language.pyi declares, or imports under a name of their own."""
     names = {alias.asname or alias.name for alias in line.names}
-    return set(declared()) if names == {"*"} else names
+    if names != {"*"}:
+        return names
+    aliases = [alias for inner in LANGUAGE.body if isinstance(inner, ast.ImportFrom) for alias in inner.names]
+    return {*declared(), *(alias.asname for alias in aliases if alias.asname is not None)}
 
 
 def declared() -> dict[str, ast.stmt]:

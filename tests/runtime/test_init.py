@@ -168,7 +168,7 @@ def test_no_module_hides_a_public_name() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(AttributeError, match="did you mean field"):
+    with pytest.raises(AttributeError, match="did you mean sg.field"):
         sg.feild  # noqa: B018
     assert not hasattr(sg, "__wrapped__")
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["forward", "reverse"]
 
+__all__ = ["Capture", "CapturedLaunch", "capture"]
+
 
 @dataclass(frozen=True)
 class CapturedLaunch:

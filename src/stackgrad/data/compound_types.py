@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
+from ..compiler.ir.documented import documented
 from ..compiler.ir.types import Scalar
 from ..runtime.usage import MatrixError, StructError
 from .dtypes import scalar_type
@@ -16,6 +17,19 @@ from .values import Matrix, Struct, Vector
 from .values.struct import as_struct
 
 
+def _spec_text(spec: MatrixSpec) -> str:
+    """Return the docstring of a vector or matrix type."""
+    kind = spec.stackgrad_type.dtype
+    number = {float: "the default real type", int: "the default integer type", bool: "booleans"}
+    entries = f"of {number[kind]}" if isinstance(kind, type) else f"of type {kind}"
+    what = f"vectors of {spec.n}" if spec.ndim == 1 else f"matrices of {spec.n} by {spec.m}"
+    return (
+        f"Represent {what} entries {entries}.\n\nA call makes a value of entries in order or of one entry for all;"
+        " `field` and `ndarray` make memory of such elements."
+    )
+
+
+@documented(_spec_text)
 class MatrixSpec:
     """A vector or matrix type; a call makes a value, `field` and `ndarray` make memory of such elements."""
 

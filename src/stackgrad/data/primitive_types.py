@@ -9,8 +9,11 @@ int8, int16, int32, int64 = i8, i16, i32, i64
 uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
 
 real_types = [f16, f32, f64, float]
+"""All real types, and Python's float, which is the default real type."""
 integer_types = [i8, i16, i32, i64, u1, u8, u16, u32, u64, int, bool]
+"""All types of integers and booleans, and Python's int and bool."""
 all_types = [*real_types, *integer_types]
+"""All scalar types."""
 
 __all__ = [
     "all_types",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..compiler.frontend.refused import refuse
+from ..compiler.ir.documented import documented
 from ..runtime.session import RUNTIME
 from ..runtime.usage import FieldError
 from .fields.array import Array
@@ -22,6 +23,14 @@ LETTERS = "ijklmnopqrst"
 """The letters of the axes 0 to 11."""
 
 
+def _axes_text(axes: Axes) -> str:
+    """Return the docstring of axes."""
+    which = f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes[:-1]))} and {axes[-1]}"
+    extents = "n" if len(axes) == 1 else f"({', '.join('nmkl'[: len(axes)])})"
+    return f"Name the {which} of a field in the tree, as in `sg.root.dense({axes!r}, {extents}).place(x)`."
+
+
+@documented(_axes_text)
 class Axes(tuple[int, ...]):
     """Represent axes of a field by their numbers: `sg.ij` is (0, 1)."""
 
@@ -217,6 +226,13 @@ class Everything(Tree):
         return (array for array in RUNTIME.fields if isinstance(array, Field))
 
 
+_ROOT = """\
+Represent the root of the tree that gives fields a shape: `sg.root.dense(sg.ij, (n, m)).place(x)`.
+
+A field that is made without a shape gets it, and its memory, when it is placed at a node of the tree."""
+
+
+@documented(_ROOT)
 class Root(SNode):
     """The type of `sg.root`, a node without axes."""
 

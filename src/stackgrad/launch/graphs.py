@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..backends.words import LAUNCHES, VERSION, WATCHED
 from ..compiler.errors import Unsupported
 from ..compiler.frontend.functions import Graph
+from ..compiler.ir.documented import documented
 from ..data.fields import Array
 from ..runtime.gpu import device_of_runtime
 from ..runtime.guards import hold
@@ -196,6 +197,13 @@ class RecordedGraph:
             self._recording = None
 
 
+_GRAPH = """\
+Group launches: `sg.graph(function)` records the launches of a function, so that they are one launch of a GPU.
+
+In kernels, `sg.graph.do_while`, `sg.graph.parallel` and `sg.graph.parallel_context` are accepted."""
+
+
+@documented(_GRAPH)
 class GraphMaker(Graph):
     """The type of `sg.graph`."""
 

@@ -350,3 +350,17 @@ def solve(A: Any, b: Any, dt: Any = None) -> Any:
             x[i] = x[i] - M[i, j] * x[j]
         x[i] = x[i] / M[i, i]
     return x
+
+
+__all__ = [
+    "SparseMatrix",
+    "SparseMatrixBuilder",
+    "SparseSolver",
+    "eig",
+    "make_spd",
+    "outer",
+    "polar_decompose",
+    "solve",
+    "svd",
+    "sym_eig",
+]

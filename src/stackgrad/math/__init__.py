@@ -7,7 +7,7 @@ matrices n rows; element-wise functions take either. No function raises except f
 
 from __future__ import annotations
 
-from math import e, inf, nan, pi, tau
+import math as _python
 from typing import Any
 
 from ..compiler.frontend.functions import EXPORTS, func
@@ -26,6 +26,17 @@ cast, sgn = (_FUNCTIONS[name] for name in ("cast", "sgn"))
 
 Matrix: Any = _Matrix
 Vector: Any = _Vector
+
+e = _python.e
+"""Euler's number e = 2.71828..."""
+pi = _python.pi
+"""The number π = 3.14159..."""
+tau = _python.tau
+"""The number 2π = 6.28318..."""
+inf = _python.inf
+"""Positive infinity."""
+nan = _python.nan
+"""Not a number, which is the result of an operation without a meaning."""
 
 vec2, vec3, vec4 = vector(2, float), vector(3, float), vector(4, float)
 ivec2, ivec3, ivec4 = vector(2, int), vector(3, int), vector(4, int)

@@ -9,10 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..compiler.ir.documented import documented
 from .session import RUNTIME
 from .usage import ArgumentError
 
+_CUDA = """\
+Name the architecture of GPUs of NVIDIA, for `sg.init(arch=sg.cuda)`.
 
+`sg.cuda.stream(s)` chooses the stream that launches go to, and `sg.cuda.current_stream` is its handle."""
+
+
+@documented(_CUDA)
 class Cuda(str):
     """The name of the architecture `cuda`, as `sg.init(arch=sg.cuda)` takes it."""
 

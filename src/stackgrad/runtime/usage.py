@@ -6,6 +6,7 @@ at no kernel, because the Python traceback shows the line. Refused gradients sho
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -99,7 +100,13 @@ class KernelWarning(UserWarning):
     """A kernel probably does not mean what its author wanted."""
 
 
-def close_names(name: str, known: list[str]) -> str:
-    """Return the hint `did you mean a, b?`, or the empty string if no known name is close."""
+def close_names(name: str, known: Sequence[str] | Mapping[str, str]) -> str:
+    """Return the hint `did you mean a, b?`, or the empty string if no known name is close.
+
+    Args:
+        name: The name that is not known.
+        known: The names that are; a mapping says how the hint writes each of them.
+    """
     found = get_close_matches(name, known, n=3)
-    return f"did you mean {', '.join(found)}?" if found else ""
+    shown = [known[match] for match in found] if isinstance(known, Mapping) else found
+    return f"did you mean {', '.join(shown)}?" if shown else ""

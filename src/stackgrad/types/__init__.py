@@ -11,6 +11,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 from ..compiler.frontend.aggregates import MatrixType, NdarrayType, Template
 from ..compiler.frontend.refused import Refused, refusal_of
+from ..compiler.ir.documented import documented
 from ..compiler.ir.types import SCALARS, Scalar
 from ..data import primitive_types
 from ..data.annotations import annotated_element
@@ -24,6 +25,13 @@ template = Template
 C = TypeVar("C", bound=type)
 
 
+_NDARRAY = """\
+Annotate an array argument: `x: sg.types.ndarray(dtype, ndim)` or `x: sg.types.NDArray[dtype, ndim]`.
+
+Alone, `x: sg.types.ndarray()` takes arrays of any element type and any number of axes."""
+
+
+@documented(_NDARRAY)
 class NdarrayMaker(NdarrayType):
     """The type of `sg.types.ndarray`, an annotation that can be called or subscripted for a more precise one."""
 

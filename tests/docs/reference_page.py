@@ -1,0 +1,286 @@
+"""docs/reference.md, made of the docstrings of all public names:  python tests/docs/reference_page.py
+
+The page is never edited by hand: a test fails if it is not what this module makes.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+_HERE = str(Path(__file__).resolve().parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)
+
+import public_names as names  # noqa: E402
+import stackgrad as sg  # noqa: E402
+from stackgrad.compiler.frontend.manual import MANUAL, SECTIONS  # noqa: E402
+from stackgrad.compiler.ir.types import Scalar  # noqa: E402
+from stackgrad.data.snodes import Axes  # noqa: E402
+from stackgrad.types import MatrixSpec  # noqa: E402
+
+PAGE = names.ROOT / "docs" / "reference.md"
+HEAD = """\
+# Reference
+
+Every public name of `import stackgrad as sg`, with its docstring: `help(sg.sin)` prints the same text. The page is made
+by `python tests/docs/reference_page.py`; a test fails while it says something else. What works of the dialect is listed
+in [dialect.md](dialect.md), and how derivatives are taken in [autodiff.md](autodiff.md).
+
+A derivative is an equation of differentials: `d sin(x) = cos(x) * dx` says that reverse mode multiplies the adjoint of
+`sin(x)` by `cos(x)`, and forward mode the tangent of `x`. Tests compare these equations with what the compiler does.
+Values at kinks and poles are in [ad.md](ad.md).
+"""
+TOPICS = {
+    "Start and stop": (".session",),
+    "Kernels": (".kernels", ".classes", ".dispatch"),
+    "Fields and arrays": (".fields", ".ndarrays", ".names", ".views"),
+    "Vectors, matrices and structs": (".values", ".types"),
+    "Placing fields": (".snodes",),
+    "Linear algebra of small matrices": (".linalg",),
+    "Streams, graphs and devices": (".streams", ".graphs", ".gpu"),
+    "Profiles and reports": (".profiling", ".report"),
+    "Errors and warnings": (".compiler.errors", ".usage", ".backends.disk_cache"),
+}
+"""Sections about names that are no functions of the kernel language, with the modules that define them."""
+MODULES = ("ad", "math", "linalg", "types", "types.primitive_types", "capture", "torch", "jax")
+IN_TABLES = (Axes, MatrixSpec, int, float, list)
+"""Types whose objects have a row of a table in place of an entry."""
+PRINTED = (bool, int, float, str, tuple, type(None))
+"""Types of defaults that are shown as they are."""
+PARAGRAPH = "\n\n"
+Kinds = inspect.Parameter
+SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
+
+
+def markdown(text: str) -> str:
+    """A docstring as Markdown: sections of Google's style become lists, indented lines code."""
+    return "\n\n".join(_paragraph(part) for part in text.split("\n\n"))
+
+
+def _paragraph(part: str) -> str:
+    first, _, rest = part.partition("\n")
+    if SECTION.fullmatch(first):
+        return f"*{first}*\n\n" + "\n".join(_items(inspect.cleandoc(f"\n{rest}"), first != "Returns:"))
+    if part.startswith("    "):
+        return f"```python\n{inspect.cleandoc(part)}\n```"
+    return part
+
+
+def _items(text: str, named: bool) -> Iterator[str]:
+    """The items of a section, one line each."""
+    if not named:
+        yield f"* {' '.join(text.split())}"
+        return
+    for item in re.split(r"\n(?! )", text):
+        name, colon, said = item.partition(":")
+        yield f"* `{name}`: {' '.join(said.split())}" if colon else f"* {' '.join(item.split())}"
+
+
+def signature(value: Any) -> str:
+    """How a name is called; empty for classes whose docstring does not say what a call takes."""
+    if isinstance(value, type) and "\nArgs:" not in inspect.cleandoc(value.__doc__ or ""):
+        return ""
+    found = inspect.signature(value)
+    text = [_parameter(parameter) for parameter in found.parameters.values()]
+    kinds = [parameter.kind for parameter in found.parameters.values()]
+    if Kinds.KEYWORD_ONLY in kinds and Kinds.VAR_POSITIONAL not in kinds:
+        text.insert(kinds.index(Kinds.KEYWORD_ONLY), "*")
+    if Kinds.POSITIONAL_ONLY in kinds:
+        text.insert(kinds.count(Kinds.POSITIONAL_ONLY), "/")
+    result = _annotation(found.return_annotation)
+    return f"({', '.join(text)})" + (f" -> {result}" if result not in ("", "None") else "")
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {Kinds.VAR_POSITIONAL: "*", Kinds.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    annotation = _annotation(parameter.annotation)
+    declared = f"{stars}{parameter.name}" + (f": {annotation}" if annotation else "")
+    if parameter.default is Kinds.empty:
+        return declared
+    default = _default(parameter.default)
+    return f"{declared} = {default}" if annotation else f"{declared}={default}"
+
+
+def _default(value: Any) -> str:
+    """A default as the program writes it."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, Scalar):
+        return f"sg.{value.name}"
+    return repr(value) if isinstance(value, PRINTED) else "..."
+
+
+def _annotation(given: Any) -> str:
+    """An annotation as the program has it; empty for one that says nothing."""
+    text = given if isinstance(given, str) else getattr(given, "__name__", "")
+    return "" if text in ("Any", "_empty") else text.strip("'")
+
+
+def heading(paths: Sequence[str]) -> str:
+    """The heading of an entry: all names of one object. Classes say so, because some names differ in case alone."""
+    kind = "class " if isinstance(value_of(paths[0]), type) else ""
+    return kind + ", ".join(f"sg.{path}" for path in paths)
+
+
+def anchor(paths: Sequence[str]) -> str:
+    """The anchor of the heading of an entry."""
+    return re.sub(r"[^\w -]", "", heading(paths).lower()).replace(" ", "-")
+
+
+def entry(paths: Sequence[str]) -> str:
+    """The part of the page about one object."""
+    path, value = paths[0], value_of(paths[0])
+    text = names.own_text(path, value)
+    assert text is not None, path
+    called = signature(value) if callable(value) else ""
+    head = f"### {heading(paths)}\n\n" + (f"`sg.{path}{called}`\n\n" if called else "")
+    methods = list(_methods(value)) if isinstance(value, type) else []
+    return head + markdown(text) + ("\n\n*Methods and properties:*\n\n" + "\n".join(methods) if methods else "") + "\n"
+
+
+def entries(paths: Iterable[str]) -> list[list[str]]:
+    """The names of a section that have entries, by object."""
+    found: dict[int, list[str]] = {}
+    for path in paths:
+        if not isinstance(value_of(path), IN_TABLES):
+            found.setdefault(id(value_of(path)), []).append(path)
+    return list(found.values())
+
+
+def rows(paths: Iterable[str]) -> str:
+    """The table of the names of a section that have no entry."""
+    found = [(f"`sg.{path}`", _summary(path, v)) for path in paths if isinstance(v := value_of(path), IN_TABLES)]
+    return table(("name", "meaning"), found) if found else ""
+
+
+def _methods(kind: type) -> Iterator[str]:
+    """The public methods and properties of a class that have a docstring: name and first paragraph."""
+    for name in sorted(dir(kind)):
+        found = inspect.getattr_static(kind, name)
+        ours = any(name in vars(base) and base.__module__.startswith(sg.__name__) for base in kind.__mro__)
+        hidden = name.startswith("_") or issubclass(kind, sg.Tensor) and name not in INTERFACE
+        function = isinstance(found, property) or callable(getattr(found, "__func__", found))
+        if ours and not hidden and function and not isinstance(found, type) and (text := inspect.getdoc(found)):
+            yield f"* `{name}`: {' '.join(text.partition(PARAGRAPH)[0].split())}"
+
+
+def _interface() -> set[str]:
+    """The names that every field and ndarray has: those declared for type checkers."""
+    tree = ast.parse(inspect.getsource(inspect.getmodule(sg.Tensor) or sg))
+    (tensor,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor")
+    inner = [node for node in ast.walk(tensor) if isinstance(node, (ast.FunctionDef, ast.AnnAssign))]
+    return {getattr(node, "name", None) or ast.unparse(getattr(node, "target", node)) for node in inner}
+
+
+INTERFACE = _interface()
+
+
+def table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    """A table of two columns."""
+    lines = [f"| {heads[0]} | {heads[1]} |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {left} | {right.replace('|', chr(92) + '|')} |" for left, right in rows)]) + "\n"
+
+
+def scalars() -> str:
+    """The section on scalar types, each with its long name."""
+    homes = names.homes()
+    long = {getattr(sg, name): name for name, home in homes.items() if home == ".primitive_types"}
+    rows = [
+        (f"`sg.{name}`, `sg.{long[value]}`" if value in long else f"`sg.{name}`", _summary(name, value))
+        for name, home in homes.items()
+        if home == ".compiler.ir.types" and (value := getattr(sg, name))
+    ]
+    said = "As annotations they declare numbers, as arguments the elements of memory; a call converts a number.\n\n"
+    return "## Scalar types\n\n" + said + table(("type", "values"), rows)
+
+
+def _summary(path: str, value: Any) -> str:
+    """The first paragraph of a docstring in one line."""
+    return " ".join((names.own_text(path, value) or "").partition("\n\n")[0].split())
+
+
+def refused() -> str:
+    """The section on names that the language refuses."""
+    rows = [(f"`sg.{name}`", f"{v.reason}; {v.cure}") for name, v in names.public_names() if names.is_refused(v)]
+    said = "Using one of these names raises `sg.Unsupported` with this text and the line of the program.\n\n"
+    return "## Refused names\n\n" + said + table(("name", "reason; what to write instead"), rows)
+
+
+def plain() -> str:
+    """The section on names that are text, of architectures and of the levels of the log."""
+    levels = [name for name, row in MANUAL.items() if row.parameters is None]
+    rows = [(f"`sg.{name}`", _summary(name, value_of(name))) for name in (*sg._ARCHES, *levels, "__version__")]
+    return "## Architectures, levels of the log, version\n\n" + table(("name", "meaning"), rows)
+
+
+def sections() -> Iterator[tuple[str, list[str]]]:
+    """The titles of the sections with an entry for each name, and these names."""
+    homes = names.homes()
+    listed = {name for name, _ in names.public_names()}
+    for title, rows in SECTIONS.items():
+        yield title, [name for name, row in rows.items() if row.parameters is not None]
+    for title, modules in TOPICS.items():
+        extra = ["func"] if title == "Kernels" else []
+        yield title, extra + [name for name, home in homes.items() if home in modules and name in listed]
+    for module in MODULES:
+        own = [name for name in names.module_of(module).__all__ if not _stands_elsewhere(module, name)]
+        yield f"`sg.{module}`", [f"{module}.{name}" for name in own]
+
+
+def _stands_elsewhere(module: str, name: str) -> bool:
+    """Whether a name of a module is the object that the package has under the same name."""
+    value = getattr(names.module_of(module), name)
+    return getattr(sg, name, None) is value or name == "primitive_types" or names.is_refused(value)
+
+
+def value_of(path: str) -> Any:
+    """The object of a public name."""
+    module, _, name = path.rpartition(".")
+    return getattr(names.module_of(module) if module else sg, name)
+
+
+def text() -> str:
+    """The page."""
+    parts = [HEAD, index(), scalars(), plain()]
+    for title, paths in sections():
+        module = title.strip("`").removeprefix("sg.")
+        parts.append(f"## {title}\n")
+        if module in MODULES:
+            parts.append(markdown(inspect.getdoc(names.module_of(module)) or "") + "\n")
+            parts.append(also(module))
+        parts += [rows(paths), *map(entry, entries(paths))]
+    return "\n".join(filter(None, [*parts, refused()]))
+
+
+def also(module: str) -> str:
+    """A line on the names of a module that are names of the package too."""
+    found = names.module_of(module)
+    shared = [f"`{name}`" for name in found.__all__ if getattr(sg, name, None) is getattr(found, name)]
+    return f"Also names of this module, as of `sg` itself: {', '.join(shared)}.\n" if shared else ""
+
+
+def index() -> str:
+    """Links to all entries, by section."""
+    lines = [
+        "## All names\n",
+        "[Scalar types](#scalar-types), [architectures, levels of the log](#architectures-levels-of-the-log-version),"
+        " [refused names](#refused-names)\n",
+    ]
+    for title, paths in sections():
+        if not paths:
+            continue
+        links = [f"[{path.rpartition('.')[2]}](#{anchor(group)})" for group in entries(paths) for path in group]
+        others = [path.rpartition(".")[2] for path in paths if isinstance(value_of(path), IN_TABLES)]
+        lines.append(f"**{title}**: {', '.join(links + others)}\n")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
