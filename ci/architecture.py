@@ -59,6 +59,7 @@ READING_ORDER: dict[str, str] = {
     "compiler/ir": "ir",
     "reference": "ir",
     "compiler/frontend": "dialect",
+    "compiler/frontend/manual": "reference",
     "compiler/analysis": "bounds",
     "compiler/passes": "",
     "compiler/ad": "reverse_mode",

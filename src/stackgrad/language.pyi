@@ -70,20 +70,6 @@ from .data.snodes import (
 from .types import (
     dataclass as dataclass,
 )
-from .data.primitive_types import (
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    uint1 as uint1,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
 from .launch.kernels import (
     kernel as kernel,
     Kernel as Kernel,
@@ -743,6 +729,24 @@ def ffs(x: Any, /) -> Any:
         KernelTypeError: In a kernel, x is no integer.
     """
 
+float16: TypeAlias = float
+"""Represent real numbers of 16 bits (IEEE 754) with 3 decimal digits and an absolute value of at most 6.55e+04.
+
+It has infinities and NaN. A call `sg.f16(x)` converts x to it.
+"""
+
+float32: TypeAlias = float
+"""Represent real numbers of 32 bits (IEEE 754) with 6 decimal digits and an absolute value of at most 3.4e+38.
+
+It has infinities and NaN. A call `sg.f32(x)` converts x to it.
+"""
+
+float64: TypeAlias = float
+"""Represent real numbers of 64 bits (IEEE 754) with 15 decimal digits and an absolute value of at most 1.8e+308.
+
+It has infinities and NaN. A call `sg.f64(x)` converts x to it.
+"""
+
 def floor(x: Any, dtype: Any=None) -> Any:
     """Return the greatest whole number that is at most x.
 
@@ -856,6 +860,30 @@ Results out of this range wrap. A call `sg.i64(x)` converts x to it.
 """
 
 i8: TypeAlias = int
+"""Represent signed integers of 8 bits, from -128 to 127.
+
+Results out of this range wrap. A call `sg.i8(x)` converts x to it.
+"""
+
+int16: TypeAlias = int
+"""Represent signed integers of 16 bits, from -32768 to 32767.
+
+Results out of this range wrap. A call `sg.i16(x)` converts x to it.
+"""
+
+int32: TypeAlias = int
+"""Represent signed integers of 32 bits, from -2147483648 to 2147483647.
+
+Results out of this range wrap. A call `sg.i32(x)` converts x to it.
+"""
+
+int64: TypeAlias = int
+"""Represent signed integers of 64 bits, from -9223372036854775808 to 9223372036854775807.
+
+Results out of this range wrap. A call `sg.i64(x)` converts x to it.
+"""
+
+int8: TypeAlias = int
 """Represent signed integers of 8 bits, from -128 to 127.
 
 Results out of this range wrap. A call `sg.i8(x)` converts x to it.
@@ -1453,6 +1481,36 @@ ui: Refused
 """Raise `Unsupported` when it is used: `sg.ui`: windows, textures and drawing are not supported.
 
 Instead, copy with `to_numpy()` and draw with another package.
+"""
+
+uint1: TypeAlias = int
+"""Represent booleans, True and False.
+
+A call `sg.u1(x)` converts x to it.
+"""
+
+uint16: TypeAlias = int
+"""Represent unsigned integers of 16 bits, from 0 to 65535.
+
+Results out of this range wrap. A call `sg.u16(x)` converts x to it.
+"""
+
+uint32: TypeAlias = int
+"""Represent unsigned integers of 32 bits, from 0 to 4294967295.
+
+Results out of this range wrap. A call `sg.u32(x)` converts x to it.
+"""
+
+uint64: TypeAlias = int
+"""Represent unsigned integers of 64 bits, from 0 to 18446744073709551615.
+
+Results out of this range wrap. A call `sg.u64(x)` converts x to it.
+"""
+
+uint8: TypeAlias = int
+"""Represent unsigned integers of 8 bits, from 0 to 255.
+
+Results out of this range wrap. A call `sg.u8(x)` converts x to it.
 """
 
 def volatile_load(x: Any, /) -> Any:

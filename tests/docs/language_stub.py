@@ -42,7 +42,7 @@ TYPED = {
     "Template": "Template: TypeAlias = Any",
 }
 """Names whose declaration for type checkers differs from what they are."""
-SCALARS = (".compiler.ir.types", ".primitive_types")
+SCALARS = (".compiler.ir.types", ".data.primitive_types")
 """Homes of names that are declared as Python's numbers."""
 
 

@@ -38,15 +38,15 @@ A derivative is an equation of differentials: `d sin(x) = cos(x) * dx` says that
 Values at kinks and poles are in [ad.md](ad.md).
 """
 TOPICS = {
-    "Start and stop": (".session",),
-    "Kernels": (".kernels", ".classes", ".dispatch"),
-    "Fields and arrays": (".fields", ".ndarrays", ".names", ".views"),
-    "Vectors, matrices and structs": (".values", ".types"),
-    "Placing fields": (".snodes",),
+    "Start and stop": (".runtime.session",),
+    "Kernels": (".launch.kernels", ".launch.classes", ".launch.dispatch"),
+    "Fields and arrays": (".data.fields", ".data.ndarrays", ".data.names", ".data.views"),
+    "Vectors, matrices and structs": (".data.values", ".types"),
+    "Placing fields": (".data.snodes",),
     "Linear algebra of small matrices": (".linalg",),
-    "Streams, graphs and devices": (".streams", ".graphs", ".gpu"),
-    "Profiles and reports": (".profiling", ".report"),
-    "Errors and warnings": (".compiler.errors", ".usage", ".backends.disk_cache"),
+    "Streams, graphs and devices": (".runtime.streams", ".launch.graphs", ".runtime.gpu"),
+    "Profiles and reports": (".runtime.profiling", ".runtime.report"),
+    "Errors and warnings": (".compiler.errors", ".runtime.usage", ".backends.disk_cache"),
 }
 """Sections about names that are no functions of the kernel language, with the modules that define them."""
 MODULES = ("ad", "math", "linalg", "types", "types.primitive_types", "capture", "torch", "jax")
@@ -191,7 +191,7 @@ def table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
 def scalars() -> str:
     """The section on scalar types, each with its long name."""
     homes = names.homes()
-    long = {getattr(sg, name): name for name, home in homes.items() if home == ".primitive_types"}
+    long = {getattr(sg, name): name for name, home in homes.items() if home == ".data.primitive_types"}
     rows = [
         (f"`sg.{name}`, `sg.{long[value]}`" if value in long else f"`sg.{name}`", _summary(name, value))
         for name, home in homes.items()

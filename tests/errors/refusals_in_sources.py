@@ -13,8 +13,10 @@ import stackgrad.compiler.ad
 ROOT = Path(stackgrad.__file__).parent
 PLACES = (
     Path(stackgrad.compiler.ad.__file__).parent,  # a checkout maps this folder into the package
-    ROOT / "ad",
-    *(ROOT / name for name in ("tape_state.py", "program.py", "bound.py", "streams.py")),
+    ROOT / "autodiff",
+    ROOT / "launch/program.py",
+    ROOT / "launch/bound.py",
+    ROOT / "runtime/streams.py",
 )
 ERRORS = {"NotDifferentiable", "Unsupported", "TapeError", "Diagnostic", "ValidationError"}
 
