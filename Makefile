@@ -61,8 +61,8 @@ dashboard: bench
 	cd asv_bench && $(ASV) publish --config $(ASV_CONFIG)
 	@echo "open asv_bench/.asv/html/index.html, or serve it: cd asv_bench && $(ASV) preview"
 
-matrix:
-	$(PYTHON) ci/run_matrix.py
+matrix: $(DEV)
+	$(BIN)/python ci/run_matrix.py
 
 clean:
 	rm -rf $(VENV) .links .matrix .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

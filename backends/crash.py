@@ -27,7 +27,7 @@ _written: list[Path] = []
 
 
 def crashed(
-    what: str, error: BaseException, kernels: Mapping[str, Kernel], texts: Mapping[str, str], **about: object
+    what: str, error: BaseException, kernels: Mapping[str, Kernel], files: Mapping[str, str | bytes], **about: object
 ) -> InternalError:
     """Return the error to raise: what was refused and why, and the folder where the rest is.
 
@@ -35,14 +35,14 @@ def crashed(
         what: what failed, in words
         error: the exception
         kernels: kernels by the stem of their file
-        texts: texts by the name of their file
+        files: texts, and bytes of modules that have no text, by the name of their file
         **about: options and other values that decided what was made
     """
     name = next((kernel.name for kernel in kernels.values()), "")
     reason = f"kernel {name}: {what}: {error}" if name else f"{what}: {error}"
-    folder = _write(reason, error, kernels, texts, about)
+    folder = _write(reason, error, kernels, files, about)
     if folder is None:
-        return InternalError("\n".join([reason, *texts.values()]))
+        return InternalError("\n".join([reason, *(text for text in files.values() if isinstance(text, str))]))
     return InternalError(f"{reason}\n    a defect of the compiler; to report it, send the folder {folder}")
 
 
@@ -50,7 +50,7 @@ def _write(
     reason: str,
     error: BaseException,
     kernels: Mapping[str, Kernel],
-    texts: Mapping[str, str],
+    files: Mapping[str, str | bytes],
     about: Mapping[str, object],
 ) -> Path | None:
     """Write the folder and return its path, or return None if it cannot be written."""
@@ -63,8 +63,8 @@ def _write(
         (folder / "about.json").write_text(json.dumps(_about(about), indent=2) + "\n")
         for stem, kernel in kernels.items():
             (folder / f"{stem}.kir").write_text(print_kernel(kernel) + "\n")
-        for name, text in texts.items():
-            (folder / name).write_text(text)
+        for name, content in files.items():
+            (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     except Exception:
         return None
     _written.append(folder)

@@ -6,7 +6,8 @@
 #   ci/golden.sh BASE -- --only 'ad/*'   a part: arguments behind -- go to `python -m stackgrad.harness.tools.golden write`
 #
 # Each commit is checked out beside this one for the time, and runs its own net (harness/tools/golden) on its own kernels; one
-# from before there was a net gets a copy of ours. Where they differ, the kernels that say most are made again with their
+# from before there was a net gets a copy of ours, and so does one whose net writes equal code in another form, but for what
+# its net knows of the layout (adapter.py). Where they differ, the kernels that say most are made again with their
 # texts. BIN names the folder of the environment's programs. Status: 0 identical, 1 different, 2 neither can be said.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -30,14 +31,23 @@ trap clean EXIT
 # net_in FOLDER: the folder of the net below it, wherever the layout has it; nothing if there is none.
 net_in() { (cd "$1" && find -L . -name '.[!.]*' -prune -o -path '*/golden/adapter.py' -printf '%h\n' | sort | head -n 1); }
 
+# form_of NET: the form in which a net writes code, from the first line of its records.
+form_of() { sed -n 's/^MAGIC = "\(.*\)"$/\1/p' "$1/record.py"; }
+
 # check_out COMMIT FOLDER: with a net of its own, or ours.
 check_out() {
-    local ours
+    local ours net
     git -C "$here" worktree add --quiet --detach "$2" "$1" || exit 2
     if [[ -z $(net_in "$2") ]]; then
         echo "golden: $1 has no net yet; it gets ours" >&2
         ours=$(net_in "$here")
         cp -r "$here/$ours" "$2/$(dirname "$ours")/" || exit 2
+        return
+    fi
+    ours=$here/$(net_in "$here") net=$2/$(net_in "$2")
+    if [[ $(form_of "$ours") != $(form_of "$net") ]]; then
+        echo "golden: the net of $1 writes another form; it gets ours" >&2
+        find "$ours" -maxdepth 1 -name '*.py' ! -name adapter.py -exec cp -t "$net" {} + || exit 2
     fi
 }
 

@@ -1,31 +1,34 @@
-"""Run the rows of ci/matrix.toml, each in its own environment, and print the outcome of each.
+"""Run the rows of ci/matrix.toml, each as a session of nox, and print the outcome of each.
 
 A row passes only if its tests passed with every backend that it requires. An absent backend that it requires fails the
-row before any test. The exit status is 1 if a row failed, 2 if the request is not valid. The script needs only the
-standard library and runs under any interpreter >= 3.11.
+row before any test. The exit status is 1 if a row failed, 2 if the request is not valid. `noxfile.py` says what a
+session does; this script asks nox for sessions, and makes the table from nox's report and from what sessions note.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+MATRIX = ROOT / "ci/matrix.toml"
 ENVIRONMENTS = ROOT / ".matrix"
 ARTIFACTS = ENVIRONMENTS / "artifacts"
+NOTES = ENVIRONMENTS / "notes"
+REPORT = ENVIRONMENTS / "report.json"
 REQUIRED_VARIABLE = "STACKGRAD_REQUIRED_BACKENDS"
 
 PASSED, FAILED, SKIPPED, UNASKED = "passed", "FAILED", "skipped", "not asked"
+PREPARING_FAILED = "a step before the tests failed, as nox says above"
 
 ASK = """
 import dataclasses, json
@@ -140,12 +143,6 @@ def select(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[R
 # ---- decisions ----------------------------------------------------------------------------------------------
 
 
-def without_python(row: Row) -> Result:
-    """Return the result of a row whose interpreter is not installed."""
-    outcome = SKIPPED if row.may_skip else FAILED
-    return Result(row.name, outcome, f"python{row.python} is not installed")
-
-
 def concerned(row: Row, probes: Mapping[str, Presence]) -> tuple[tuple[str, Presence], ...]:
     """Return the reports of the row's backends; a backend that the registry does not know is absent."""
     unknown = Presence(False, "not in the registry")
@@ -174,6 +171,15 @@ def requirement(row: Row) -> str:
     return f".[{','.join(row.extras)}]" if row.extras else "."
 
 
+def command_of(row: Row, artifacts: Path | None) -> list[str]:
+    """Return the command of an installed row: its own command with an empty artifact folder, or the tests."""
+    if artifacts is None:
+        return ["python", "-m", "pytest", "-n", "auto", *row.tests]
+    shutil.rmtree(artifacts, ignore_errors=True)
+    artifacts.mkdir(parents=True)
+    return ["python", row.command[0], str(artifacts), *row.command[1:]]
+
+
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of the tests: those of the caller, the required backends, and no rotation."""
     return {"STACKGRAD_TESTS": "all", **environment, REQUIRED_VARIABLE: ",".join(row.required)}
@@ -198,68 +204,79 @@ def render(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
+# ---- what a session says ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Note:
+    """Represent what the session of a row leaves for the table.
+
+    Attributes:
+        reason: the reason of a failure, or empty.
+        backends: the required and optional backends of the row that were asked, with their reports.
+        artifacts: the folder of the files that the row leaves, or empty.
+    """
+
+    reason: str = ""
+    backends: tuple[tuple[str, Presence], ...] = ()
+    artifacts: str = ""
+
+
+def write_note(row: Row, note: Note) -> None:
+    """Write the note of a session to its file; a later note of the same session replaces it."""
+    NOTES.mkdir(parents=True, exist_ok=True)
+    (NOTES / f"{row.name}.json").write_text(json.dumps(asdict(note)), encoding="utf-8")
+
+
+def read_note(row: Row) -> Note:
+    """Return the note of a session, or an empty note if the session left none."""
+    file = NOTES / f"{row.name}.json"
+    if not file.is_file():
+        return Note()
+    found = json.loads(file.read_text(encoding="utf-8"))
+    backends = tuple((name, Presence(**presence)) for name, presence in found["backends"])
+    return Note(found["reason"], backends, found["artifacts"])
+
+
+def result_of(row: Row, session: Mapping[str, Any] | None, note: Note) -> Result:
+    """Return the result of a row.
+
+    Args:
+        row: the row.
+        session: the entry of the row in nox's report, or None if there is none.
+        note: what the session noted.
+    """
+    if session is None:
+        return Result(row.name, FAILED, "nox reports no session of this row")
+    # No session is skipped but by nox itself, which does not find the interpreter.
+    if session["result"] == "skipped":
+        return Result(row.name, SKIPPED if row.may_skip else FAILED, f"python{row.python} is not installed")
+    passed = session["result"] == "success"
+    reason = "" if passed else note.reason or session.get("reason") or PREPARING_FAILED
+    seconds = session.get("duration") or 0.0
+    return Result(row.name, PASSED if passed else FAILED, reason, seconds, note.backends, note.artifacts)
+
+
 # ---- running ------------------------------------------------------------------------------------------------
 
 
-def find_python(version: str, run: Callable[..., Any] = subprocess.run) -> str | None:
-    """Return a working interpreter of this version, or None; version managers leave stubs that do not work."""
-    path = shutil.which(f"python{version}")
-    if path is None:
-        return None
-    code = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
-    answer = run([path, "-c", code], capture_output=True, text=True)
-    return path if answer.returncode == 0 and answer.stdout.strip() == version else None
-
-
-def install(row: Row, python: str) -> Path:
-    """Make a fresh environment with what the row asks for, and return its interpreter.
+def run_rows(rows: Sequence[Row]) -> list[Result]:
+    """Run a session of nox for each row, one after the other, and return the results.
 
     Raises:
-        CalledProcessError: the installation failed.
+        MatrixError: nox is not installed, or left no report.
     """
-    home = ENVIRONMENTS / row.name
-    subprocess.run([python, "-m", "venv", "--clear", str(home)], check=True)
-    own = home / "bin" / "python"
-    subprocess.run([str(own), "-m", "pip", "install", "--quiet", "--editable", requirement(row)], cwd=ROOT, check=True)
-    return own
-
-
-def run_installed(row: Row, python: Path) -> Result:
-    """Ask the backends, then run the tests."""
-    # In this folder no file of the checkout can shadow a module that the interpreter imports.
-    asked = subprocess.run([str(python), "-c", ASK], cwd=ENVIRONMENTS, check=True, stdout=subprocess.PIPE, text=True)
-    probes = read_probes(asked.stdout)
-    if reason := absent(row, probes):
-        return Result(row.name, FAILED, reason, backends=concerned(row, probes))
-    left = ARTIFACTS / row.name if row.command else None
-    done = subprocess.run(command_of(row, python, left), cwd=ROOT, env=environment_of_tests(row, os.environ))
-    outcome = PASSED if done.returncode == 0 else FAILED
-    what = row.command[0] if row.command else "pytest"
-    reason = "" if outcome == PASSED else f"{what} ended with status {done.returncode}"
-    return Result(row.name, outcome, reason, backends=concerned(row, probes), artifacts=str(left or ""))
-
-
-def command_of(row: Row, python: Path, artifacts: Path | None) -> list[str]:
-    """Return the command of an installed row: its own command with an empty artifact folder, or the tests."""
-    if artifacts is None:
-        return [str(python), "-m", "pytest", "-n", "auto", *row.tests]
-    shutil.rmtree(artifacts, ignore_errors=True)
-    artifacts.mkdir(parents=True)
-    return [str(python), row.command[0], str(artifacts), *row.command[1:]]
-
-
-def run_row(row: Row) -> Result:
-    """Run one row and return its result; no error leaves this function, so that the next rows run too."""
-    print(f"== {row.name}: Python {row.python}, extras {', '.join(row.extras) or 'none'}", flush=True)
-    start = time.monotonic()
-    python = find_python(row.python)
-    if python is None:
-        return without_python(row)
-    try:
-        result = run_installed(row, install(row, python))
-    except (subprocess.CalledProcessError, ValueError, IndexError, OSError) as error:
-        result = Result(row.name, FAILED, str(error))
-    return replace(result, seconds=time.monotonic() - start)
+    if find_spec("nox") is None:
+        raise MatrixError(f"nox is not installed in {sys.executable}; cure: pip install 'stackgrad[dev]'")
+    shutil.rmtree(NOTES, ignore_errors=True)
+    REPORT.unlink(missing_ok=True)
+    REPORT.parent.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "nox", "--noxfile", str(ROOT / "noxfile.py"), "--report", str(REPORT)]
+    done = subprocess.run([*command, "--sessions", *(row.name for row in rows)])
+    if not REPORT.is_file():
+        raise MatrixError(f"nox ended with status {done.returncode} and left no report")
+    found = {entry["name"]: entry for entry in json.loads(REPORT.read_text(encoding="utf-8"))["sessions"]}
+    return [result_of(row, found.get(row.name), read_note(row)) for row in rows]
 
 
 def list_rows(rows: Iterable[Row]) -> str:
@@ -278,15 +295,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="list the rows and stop")
     options = parser.parse_args(arguments)
     try:
-        rows = parse_matrix((ROOT / "ci/matrix.toml").read_text(encoding="utf-8"))
+        rows = parse_matrix(MATRIX.read_text(encoding="utf-8"))
         chosen, left = select(rows, options.row)
+        if options.list:
+            print(list_rows(rows))
+            return 0
+        results = [*run_rows(chosen), *left]
     except MatrixError as error:
         print(error, file=sys.stderr)
         return 2
-    if options.list:
-        print(list_rows(rows))
-        return 0
-    results = [*map(run_row, chosen), *left]
     print(render(results))
     return exit_status(results)
 

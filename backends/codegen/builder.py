@@ -283,10 +283,6 @@ class IRBuilder:
         assert isinstance(vector.type, VectorType)
         return self._pure(vector.type.element, f"extractelement {vector}, {lane}")
 
-    def insert_element(self, vector: Value, value: Value, lane: Value) -> Value:
-        """Return the vector with one lane replaced by `value`."""
-        return self._pure(vector.type, f"insertelement {vector}, {value}, {lane}")
-
     # -- control --------------------------------------------------------------------------------------------
 
     def call(self, function: Function, args: Sequence[Value]) -> Value:

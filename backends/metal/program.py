@@ -14,7 +14,6 @@ from .. import limits
 from ..base import Options
 from ..crash import crashed
 from ..metal_limits import find_wide_atomic
-from ..spirv.disassemble import disassemble
 from ..spirv.emit import Features
 from ..spirv.quirks import Quirks
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate
@@ -99,7 +98,7 @@ def program(kernel: Kernel, options: Options) -> Program:
     except Absent:
         raise
     except DeviceError as error:
-        listing = {"module.spvasm": disassemble(words)}
+        listing = {"module.spv": code}  # `spirv-dis` prints it
         raise crashed("SPIRV-Cross failed", error, {"kernel": kernel}, listing, options=options) from error
     entries = tuple(
         Entry(name, task, 1 if task is None else LOCAL_SIZE, arguments(texts[name], name), texts[name])

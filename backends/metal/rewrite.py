@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from ...compiler.errors import InternalError
 from ..spirv import opcodes as op
-from ..spirv.disassemble import instructions
+from ..spirv.decode import instructions
 from ..spirv.module import encode, text_words
 from .accesses import ATOMICS, SPLIT, Access
 

@@ -10,14 +10,13 @@ Invariant: occurrences are marked, never nodes, because equal statements may sta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Stmt, Value
 from ..ir.walk import NESTED, OPERANDS, RESULTS, blocks, changed, kept_block, map_blocks, operands
 
-Keep = Callable[[Stmt], bool]
 FRAMES = frozenset({n.For, n.While, n.Scope})
 # Properties that are tested for every statement are looked up once for each class.
 JUMPS = frozenset(cls for cls in EFFECTS if EFFECTS[cls].jumps)
@@ -41,15 +40,13 @@ class Marking:
     occurrence needs in order to do the same as before is marked.
 
     Args:
-        keep: predicate for statements that must stay, or None.
         private: places declared elsewhere that only these blocks use.
 
     Attributes:
         flow_cut: True if a statement of `FLOW` was left out.
     """
 
-    def __init__(self, keep: Keep | None, private: Collection[Place]) -> None:
-        self._keep = keep
+    def __init__(self, private: Collection[Place]) -> None:
         self._private = set(private)
         self._stmts: list[Stmt] = []
         self._parents: list[int] = []
@@ -85,8 +82,6 @@ class Marking:
             found.append(at)
             for value in RESULTS[cls](stmt):
                 defs[value.id] = at
-            if self._keep and self._keep(stmt):
-                self._roots.append(at)
             if cls in _SPECIAL:
                 self._register(at, stmt, frames)
                 if cls in JUMPS and parent >= 0:

@@ -114,12 +114,6 @@ def is_pure(stmt: Stmt) -> bool:
     return not (row.reads or row.writes or row.observable or row.jumps or blocks(stmt))
 
 
-def is_pinned(stmt: Stmt) -> bool:
-    """Return True if the execution itself counts, so that the statement stays even if nothing reads its result."""
-    row = EFFECTS[type(stmt)]
-    return row.observable or row.jumps
-
-
 def all_reads(statements: Iterable[Stmt]) -> set[Place]:
     """Return the places that these statements, or statements nested in them, read."""
     return {place for inner in walk(tuple(statements)) if _READS[type(inner)] for place in reads(inner)}
@@ -133,8 +127,3 @@ def all_writes(statements: Iterable[Stmt]) -> set[Place]:
 def arrays_written(block: Block) -> set[str]:
     """Return the arrays and temporaries that the block stores to or updates atomically."""
     return {name for space, name in all_writes(block) if space == "array"}
-
-
-def arrays_read(block: Block) -> set[str]:
-    """Return the arrays and temporaries that the block loads or updates atomically."""
-    return {name for space, name in all_reads(block) if space == "array"}

@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from bisect import bisect
 from dataclasses import fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..errors import ParseError, Span
+from ..errors import Span
 from . import form
 from .build import normal_constant
 from .depth import NESTING, deep
+from .lexer import COMMENT, DIGITS, NAME, STRING, Lexer, language
 from .nodes import STATEMENTS, Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
 from .ops import OPS
 from .types import SCALARS, ArrayType, Scalar
 
-_LEXEME = re.compile(
-    r"(?P<space>\s+|//[^\n]*)|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<value>%\d+)"
-    r"|(?P<number>-?(?:\d+(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?|inf\b)|nan\b)|(?P<name>[A-Za-z_$][\w.$]*)|(?P<mark>\.\.|.)"
+_LANGUAGE = language(
+    r"\.\.",
+    COMMENT,
+    string=STRING,
+    value=r"%\d+",
+    number=r"-?(?:\d+(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?|inf\b)|nan\b",
+    name=NAME,
 )
-
-
-class _Lexeme(NamedTuple):
-    """A lexeme is a word, number, string or mark of the text.
-
-    Attributes:
-        kind: string, value, number, name, mark or end.
-        text: characters of the lexeme.
-        offset: position of its first character in the text.
-    """
-
-    kind: str
-    text: str
-    offset: int
-
 
 UNNAMED = "<kernel given as IR text>"
 """This name stands for the file in errors about a text that has none."""
-
-_DIGITS = 4000
-"""This limit bounds the number of digits of a number, because Python does not read integers that are much longer."""
 
 
 @deep
@@ -82,12 +67,10 @@ def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
     return found
 
 
-class _Parser:
+class _Parser(Lexer):
     """A parser reads one text by recursive descent; each method consumes the lexemes of what it is named after.
 
     Attributes:
-        starts: offset of the first character of each line.
-        position: number of the next lexeme.
         values: values of the current kernel by id.
         locations: location table of the current kernel.
         nesting: number of blocks that are open.
@@ -95,86 +78,18 @@ class _Parser:
     """
 
     def __init__(self, text: str, file: str) -> None:
-        self.text = text
-        self.file = file
-        self.lines = text.split("\n")
-        # Offsets of line starts turn an offset into line and column by bisection.
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line) + 1)
-        self.lexemes = [
-            _Lexeme(m.lastgroup or "", m.group(0), m.start()) for m in _LEXEME.finditer(text) if m.lastgroup != "space"
-        ]
-        self.lexemes.append(_Lexeme("end", "end of text", len(text)))
-        self.position = 0
+        super().__init__(text, file, _LANGUAGE)
         self.values: dict[int, Value] = {}
         self.locations: list[Span | None] = [None]
         self.nesting = 0
         self.is_placed = not re.search(r"(?m)!\d+\s*$", text)
 
-    # -- lexemes --------------------------------------------------------------------------------------------
-
-    def peek(self, ahead: int = 0) -> _Lexeme:
-        return self.lexemes[min(self.position + ahead, len(self.lexemes) - 1)]
-
-    def span(self, lexeme: _Lexeme) -> Span:
-        line = bisect(self.starts, lexeme.offset)
-        column = lexeme.offset - self.starts[line - 1]
-        width = 0 if lexeme.kind == "end" else len(lexeme.text)
-        return Span(self.file, line, column, column + width, self.lines[line - 1])
-
-    def fail(self, message: str, cure: str = "") -> ParseError:
-        """Return the error that names the next lexeme as the unexpected text."""
-        found = self.peek().text
-        shown = repr(found if len(found) <= 40 else found[:40] + "...")
-        return ParseError(f"{message}, found {shown}", cure, self.span(self.peek()))
-
-    def next(self, kind: str, what: str) -> str:
-        if self.peek().kind != kind:
-            raise self.fail(f"expected {what}")
-        self.position += 1
-        return self.lexemes[self.position - 1].text
-
-    def accept(self, text: str) -> bool:
-        if self.peek().text == text and self.peek().kind in ("name", "mark"):
-            self.position += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            raise self.fail(f"expected {text!r}")
-
-    def expect_end(self) -> None:
-        if self.peek().kind != "end":
-            raise self.fail("expected the end of the text")
-
-    def integer(self, bits: int = 64) -> int:
-        """Consume and return a signed integer of at most `bits` bits."""
-        text = self.next("number", "an integer")
-        found = int(text) if len(text) <= _DIGITS and text.removeprefix("-").isdecimal() else None
-        if found is None or found.bit_length() >= bits:
-            self.position -= 1
-            raise self.fail("expected an integer" if found is None else f"expected an integer of {bits} bits")
-        return found
-
     def number(self) -> int:
         """Consume a value such as `%3` and return its number."""
         text = self.next("value", "a value")[1:]
-        if len(text) > _DIGITS:
-            self.position -= 1
-            raise self.fail("the number of a value is too long")
+        if len(text) > DIGITS:
+            raise self.fail("the number of a value is too long", back=1)
         return int(text)
-
-    def string(self) -> str:
-        text = self.next("string", "a string")
-        try:
-            found: str = json.loads(text)
-            found.encode()
-        except ValueError as error:
-            self.position -= 1
-            raise self.fail(f"the string is none of JSON: {error}", "escape what is no printable character") from None
-        return found
 
     # -- kernels --------------------------------------------------------------------------------------------
 
@@ -213,8 +128,7 @@ class _Parser:
     def scalar(self) -> Scalar:
         found = SCALARS.get(self.next("name", "a type"))
         if found is None:
-            self.position -= 1
-            raise self.fail("expected a scalar type")
+            raise self.fail("expected a scalar type", back=1)
         return found
 
     def task(self) -> Task:
@@ -260,8 +174,7 @@ class _Parser:
     def use(self) -> Value:
         number = self.number()
         if number not in self.values:
-            self.position -= 1
-            raise self.fail(f"%{number} is used before it is defined")
+            raise self.fail(f"%{number} is used before it is defined", back=1)
         return self.values[number]
 
     # -- statements -----------------------------------------------------------------------------------------
@@ -328,7 +241,7 @@ class _Parser:
             self.expect("false")
             return False
         if not dtype.is_real:
-            return normal_constant(self.integer(4 * _DIGITS), dtype)
+            return normal_constant(self.integer(4 * DIGITS), dtype)
         value = float(self.next("number", "a number"))
         return math.nan if value != value else normal_constant(value, dtype)
 

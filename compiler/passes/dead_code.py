@@ -22,7 +22,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ..analysis.marking import FLOW, JUMPS, Keep, Marking
+from ..analysis.marking import FLOW, JUMPS, Marking
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Value
@@ -73,37 +73,12 @@ def _alternate(kernel: Kernel, private: Collection[Place], foreign: set[Value], 
             return kernel
 
 
-def clean_block(
-    block: Block, live_values: Collection[Value] = (), keep: Keep | None = None, private: Collection[Place] = ()
-) -> Block:
-    """Return the body of a task, or a part of one, without dead statements, or the same object if there are none.
-
-    Args:
-        block: statements to clean.
-        live_values: values of the block that are read after it.
-        keep: predicate for statements that must stay (with what they need).
-        private: places declared elsewhere that only this block uses, e.g. ("array", "$t"). Every other place that the
-            block does not declare counts as read elsewhere.
-    """
-    block = _mark_block(block, live_values, keep, private)
-    while (swept := _Liveness(block, live_values, (), keep).run(block)) is not block:
-        block = _mark_block(swept, live_values, keep, private)
-    return block
-
-
 # ---- marking ------------------------------------------------------------------------------------------------
-
-
-def _mark_block(block: Block, live_values: Collection[Value], keep: Keep | None, private: Collection[Place]) -> Block:
-    marking = Marking(keep, private)
-    found = marking.enter(block)
-    marking.spread(live_values)
-    return marking.rebuild(found, block)
 
 
 def _mark_kernel(kernel: Kernel, private: Collection[Place]) -> tuple[Kernel, bool]:
     """Return the kernel with only the needed statements, and True if a statement of `FLOW` was removed."""
-    marking = Marking(None, private)
+    marking = Marking(private)
     found = [(marking.enter(task.bounds), marking.enter(task.body)) for task in kernel.tasks]
     marking.spread([v for task in kernel.tasks for v in (*task.begin, *task.end)])
     made = [
@@ -137,13 +112,9 @@ class _Liveness:
         block: statements to clean.
         live_values: values that are used after the block.
         shared: locals that other tasks use too; they, and locals declared elsewhere, are live at every exit.
-        keep: predicate for statements that must stay, or None.
     """
 
-    def __init__(
-        self, block: Block, live_values: Collection[Value], shared: Collection[str], keep: Keep | None
-    ) -> None:
-        self._keep = keep
+    def __init__(self, block: Block, live_values: Collection[Value], shared: Collection[str]) -> None:
         self._used = set(live_values)
         self._bits: dict[str, int] = {}
         self._outer = 0
@@ -190,10 +161,8 @@ class _Liveness:
     def _is_dead(self, stmt: Stmt, live: int) -> bool:
         """Return True for a `set` of a local that is not live, and for a statement whose results are not used."""
         if isinstance(stmt, n.Set):
-            dead = not live & self._bit(stmt.var)
-        else:
-            dead = self._used.isdisjoint(RESULTS[type(stmt)](stmt))
-        return dead and not (self._keep and self._keep(stmt))
+            return not live & self._bit(stmt.var)
+        return self._used.isdisjoint(RESULTS[type(stmt)](stmt))
 
     def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
         """Return the statement, rewritten if asked for, and the locals that are live before it."""
@@ -265,7 +234,7 @@ def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tu
         # Every value of a marked block is used, so only a `set` can be dead.
         if n.Set not in map(type, walk(block)):
             return block
-        liveness = _Liveness(block, foreign.union(ends), crossing, None)
+        liveness = _Liveness(block, foreign.union(ends), crossing)
         made = liveness.run(block)
         more |= liveness.dropped_get
         return made

@@ -8,10 +8,9 @@ $j and so on. The kernel gives the types of arguments and arrays.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from ..errors import ParseError
+from ..ir.lexer import DIGITS, NAME, Lexer, language
 from ..ir.nodes import Kernel
 from . import algebra as a
 from .expressions import KINDS, OVER, Expr, argument, const, node, read, shape, variable, variable_of
@@ -19,10 +18,11 @@ from .expressions import TRUE as YES
 
 NAMES = "ijklmnopqrstuvwxyz"
 _COMPARED = {"cmp_lt": "<", "cmp_le": "<=", "cmp_eq": "==", "cmp_ne": "!="}
-_LEXEME = re.compile(
-    r"\s*(?:(?P<real>-?(?:\d+\.(?!\.)\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b)|nan\b)|(?P<number>\d+)"
-    r"|(?P<name>[A-Za-z_$][\w.$]*)|(?P<mark>\.\.|<=|==|!=|//|.))"
+_LANGUAGE = language(
+    r"\.\.|<=|==|!=|//", real=r"-?(?:\d+\.(?!\.)\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b)|nan\b", number=r"\d+", name=NAME
 )
+UNNAMED = "<size expression>"
+"""This name stands for the file in errors about a size expression."""
 
 
 def print_size(x: Expr, names: dict[int, str] | None = None) -> str:
@@ -131,52 +131,18 @@ def parse_size(text: str, kernel: Kernel) -> Expr:
     """
     parser = _Parser(text, kernel)
     found = parser.condition()
-    if parser.peek() != ("end", ""):
-        raise parser.fail("expected the end")
+    parser.expect_end()
     return found
 
 
-class _Parser:
+class _Parser(Lexer):
     """Parse one text by recursive descent."""
 
     def __init__(self, text: str, kernel: Kernel) -> None:
-        self.text = text
+        super().__init__(text, UNNAMED, _LANGUAGE)
         self.scalars = kernel.scalar_types()
         self.arrays = kernel.array_types()
-        found = [(m.lastgroup or "", m.group(m.lastgroup or 0), m.end()) for m in _LEXEME.finditer(text.rstrip())]
-        self.lexemes = [(kind, word) for kind, word, _ in found]
-        self.ends = [0, *(end for _, _, end in found)]
-        self.at = 0
         self.names: dict[str, Expr] = {}
-
-    # -- lexemes --------------------------------------------------------------------------------------------
-
-    def peek(self) -> tuple[str, str]:
-        """Return the next lexeme without taking it."""
-        return self.lexemes[self.at] if self.at < len(self.lexemes) else ("end", "")
-
-    def fail(self, message: str) -> ParseError:
-        """Return the error at the present place."""
-        return ParseError(f"size expression, column {self.ends[self.at] + 1}: {message}, found {self.peek()[1]!r}")
-
-    def accept(self, word: str) -> bool:
-        """Take the next lexeme if it is this word, and return True if so."""
-        if self.peek()[1] == word and self.peek()[0] in ("name", "mark"):
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, word: str) -> None:
-        """Take the next lexeme, which must be this word."""
-        if not self.accept(word):
-            raise self.fail(f"expected {word!r}")
-
-    def next(self, kind: str, what: str) -> str:
-        """Take the next lexeme, which must be of this kind, and return its text."""
-        if self.peek()[0] != kind:
-            raise self.fail(f"expected {what}")
-        self.at += 1
-        return self.lexemes[self.at - 1][1]
 
     # -- levels ---------------------------------------------------------------------------------------------
 
@@ -186,7 +152,7 @@ class _Parser:
             return self.node("not", self.primary())
         found = self.compared()
         for word in ("and", "or"):
-            if self.peek()[1] == word:
+            if self.peek().text == word:
                 parts = [found]
                 while self.accept(word):
                     parts.append(self.compared())
@@ -207,34 +173,31 @@ class _Parser:
     def sum(self) -> Expr:
         """Parse terms with + and - between them."""
         found = a.scale(self.term(), -1) if self.accept("-") else self.term()
-        while self.peek()[1] in ("+", "-"):
-            sign = 1 if self.accept("+") else -1
-            self.at += sign < 0
+        while self.peek().text in ("+", "-"):
+            sign = 1 if self.next("mark", "a sign") == "+" else -1
             found = a.add(found, a.scale(self.term(), sign))
         return found
 
     def term(self) -> Expr:
         """Parse operands with *, // and % between them."""
         found = self.primary()
-        while self.peek()[1] in ("*", "//", "%"):
+        while self.peek().text in ("*", "//", "%"):
             make = {"*": a.mul, "//": a.floordiv, "%": a.mod}[self.next("mark", "an operation")]
             found = make(found, self.primary())
         return found
 
     def primary(self) -> Expr:
         """Parse a number, a name, or a condition in parentheses."""
-        kind, word = self.peek()
-        self.at += 1
-        if kind in ("number", "real"):
-            return const(int(word) if kind == "number" else float(word))
-        if word == "(":
+        kind = self.peek().kind
+        if kind == "number":
+            return const(self.integer(4 * DIGITS))
+        if kind == "real":
+            return const(float(self.next("real", "a number")))
+        if self.accept("("):
             found = self.condition()
             self.expect(")")
             return found
-        if kind == "name":
-            return self.named(word)
-        self.at -= 1
-        raise self.fail("expected an operand")
+        return self.named(self.next("name", "an operand"))
 
     def named(self, word: str) -> Expr:
         """Parse what begins with a name: an index, an element, a call, a constant or an argument."""
@@ -247,14 +210,13 @@ class _Parser:
         if word in ("true", "false") and word not in self.scalars:
             return YES if word == "true" else const(False)
         if word not in self.scalars:
-            self.at -= 1
-            raise self.fail("expected a name of an argument")
+            raise self.fail("expected a name of an argument", back=1)
         return argument(word, self.scalars[word])
 
     def read(self, array: str) -> Expr:
         """Parse the indices of an element."""
         if array not in self.arrays:
-            raise self.fail(f"the kernel has no array {array!r}")
+            raise self.fail(f"the kernel has no array {array!r}", back=2)
         indices: list[Expr] = []
         while not self.accept("]"):
             indices.append(self.condition())
@@ -268,10 +230,10 @@ class _Parser:
         if word == "shape":
             array = self.next("name", "an array")
             self.expect(",")
-            axis = int(self.next("number", "an axis"))
+            axis = self.integer(what="an axis")
             self.expect(")")
             return shape(array, axis)
-        if self.peek()[1].startswith("$") and self.lexemes[self.at + 1 : self.at + 2] == [("name", "in")]:
+        if self.peek().text.startswith("$") and self.peek(1).text == "in":
             return self.over("total" if word == "sum" else "largest")
         args = [self.condition()]
         while self.accept(","):

@@ -22,7 +22,7 @@ from ...compiler.errors import Unsupported as UnsupportedError
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import adjoint_type, from_dtype
 from ...compiler.passes.widen import widen
-from .compare import FAILURES, Comparison, Standard, Verdict, worst
+from .compare import Comparison, Standard, Verdict, worst
 from .cost import Cost, measure
 from .executors import Executor, LaunchExecutor, lower_plainly, reference, reordered, twin
 from .launch import GRAD, Captured, Setting, is_plain, with_gradient
@@ -339,8 +339,3 @@ def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float
             measured.append(executor.seconds)
     known = [s for s in measured if s is not None]
     return outcome, statistics.median(known) if known and isinstance(outcome, Ok) else None
-
-
-def is_failure(case: Case) -> bool:
-    """Return True if the case alone makes the check fail."""
-    return case.verdict in FAILURES

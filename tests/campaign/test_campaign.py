@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from dataclasses import replace
 from html import escape
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 from stackgrad.cli import main
 from stackgrad.harness.testing.executors import backend_named
 from stackgrad.harness.tools.campaign import spec as specs
 from stackgrad.harness.tools.campaign import unit
-from stackgrad.harness.tools.campaign.page import page
+from stackgrad.harness.tools.campaign.page import environment, page
 from stackgrad.harness.tools.campaign.plain import from_plain, to_plain, total
 from stackgrad.harness.tools.campaign.report import report
 from stackgrad.harness.tools.campaign.reproducers import reproducer
@@ -163,6 +165,21 @@ def test_page_is_whole_and_escapes(campaign):
     assert "<script" not in html and "http" not in html.replace("http-equiv", "")
     for name in ("Executors by feature", "Coverage of derivative rules of atomics", "Decided and undecided", "Rate"):
         assert name in html
+
+
+def test_without_jinja_the_cure_is_said_before_any_work(campaign, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    environment.cache_clear()
+    assert main(["report", str(campaign), "--reduce", "1", "--html", str(campaign / "other.html")]) == 1
+    said = capsys.readouterr().err
+    assert "Jinja2, which writes reports, is not installed; cure: pip install 'stackgrad[harness]'" in said
+    assert not (campaign / "other.html").exists()
+
+
+def test_a_template_that_asks_for_what_is_not_there_fails(campaign):
+    """An undefined name is an error and not an empty place in the page."""
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ nothing }}").render()
 
 
 def test_command_writes_page_and_twin(campaign, capsys):

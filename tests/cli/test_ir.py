@@ -82,6 +82,14 @@ def test_lowerings_differ(command: Any, path: str) -> None:
     assert "adjoint of" in classic and "adstack_acc_adj" in classic and "adstack_acc_adj" not in lean
 
 
+def test_shaders_are_printed_by_a_program_that_may_be_missing(
+    command: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    found = command("ir", f"{path}:power", "--stage", "spirv")
+    assert found.status and "spirv-dis, which prints shaders, is not installed; cure: apt-get" in found.err
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize(
     ("stage", "words"),

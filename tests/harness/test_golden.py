@@ -22,7 +22,7 @@ from stackgrad.harness.tools.golden import adapter, code
 from stackgrad.harness.tools.golden.__main__ import main
 from stackgrad.harness.tools.golden.difference import Difference, chosen, differences, shown, summary
 from stackgrad.harness.tools.golden.inputs import GoldenError, Selection, Source, input_files
-from stackgrad.harness.tools.golden.record import Record, Row, keep_text, read_record, row_of, write_record
+from stackgrad.harness.tools.golden.record import MAGIC, Record, Row, keep_text, read_record, row_of, write_record
 from stackgrad.harness.tools.golden.texts import OTHER_FILE, texts_of, without_places
 from stackgrad.harness.tools.mutants.planting import patched, patched_rule
 
@@ -180,7 +180,7 @@ def test_records_are_sorted_and_read(tmp_path: Path) -> None:
     assert path.read_text().splitlines()[2:] == [row.line for row in ROWS]
 
 
-@pytest.mark.parametrize("text", ["", "a 0.source 11\n", "# stackgrad golden 1\na\n"])
+@pytest.mark.parametrize("text", ["", "a 0.source 11\n", f"{MAGIC}\na\n", "# stackgrad golden 1\na b c\n"])
 def test_what_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(GoldenError, match="is no record"):

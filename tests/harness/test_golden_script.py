@@ -65,5 +65,14 @@ def test_a_move_is_no_change_and_a_change_is_shown(clone: Path) -> None:
     assert not list((clone / ".git/worktrees").glob("*"))
 
 
+def test_a_base_whose_net_writes_another_form_gets_ours(clone: Path) -> None:
+    git(clone, "checkout", "--quiet", "--", ".")
+    git(clone, "clean", "--quiet", "--force", "-d")
+    edit(clone / "harness/tools/golden/record.py", r"(?m)^MAGIC = .*$", 'MAGIC = "# stackgrad golden 99"')
+    edit(clone / "harness/tools/golden/record.py", r"text\.text\.encode\(\)", 'text.text.encode() + b"another form"')
+    status, said = golden(clone, "HEAD", *ONLY)
+    assert status == 0 and "identical: 1 kernels" in said
+
+
 def test_a_commit_must_be_named(clone: Path) -> None:
     assert golden(clone)[0] == 2

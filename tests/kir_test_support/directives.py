@@ -15,14 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stackgrad.compiler.ad.policies import POLICIES
+from stackgrad.compiler.errors import ParseError
+from stackgrad.compiler.ir.lexer import NAME, STRING, Lexer, language
 
 ABOVE = ("types", "ulps", "invalid")
 BELOW = ("run", "grad", "trap", "release")
 _DIRECTIVE = re.compile(r"//\s*(" + "|".join(ABOVE + BELOW) + r")(?:\[([^\]]*)\])?:\s*(.*)")
-_LEXEME = re.compile(
-    r"\s+|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<arrow>->)"
-    r"|(?P<number>[-+]?(?:0x[0-9a-fA-F.]+(?:p[-+]?\d+)?|\d+\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)|true\b|false\b)"
-    r"|(?P<name>[A-Za-z_$][\w.$]*)|(?P<mark>[\[\]=,*])"
+_LANGUAGE = language(
+    "->",
+    string=STRING,
+    number=r"[-+]?(?:0x[0-9a-fA-F.]+(?:p[-+]?\d+)?|\d+\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)|true\b|false\b",
+    name=NAME,
 )
 
 
@@ -167,9 +170,9 @@ def read_check(directive: Directive) -> Check:
     text, _, reason = directive.text.partition("// no-jax:")
     check = Check(no_jax=reason.strip())
     try:
-        _Content(text, check).parse(directive.kind)
-    except ValueError as error:
-        raise KirFileError(f"line {directive.line}: {error}") from None
+        _Content(directive, text, check).parse(directive.kind)
+    except ParseError as error:
+        raise KirFileError(str(error)) from None
     return check
 
 
@@ -178,74 +181,50 @@ def quoted(directive: Directive) -> str:
     return str(json.loads(directive.text))
 
 
-class _Content:
-    def __init__(self, text: str, check: Check) -> None:
-        self.lexemes: list[tuple[str, str]] = []
+class _Content(Lexer):
+    def __init__(self, directive: Directive, text: str, check: Check) -> None:
+        super().__init__(text, f"line {directive.line}, {directive.kind}", _LANGUAGE)
         self.check = check
-        at = 0
-        while at < len(text):
-            match = _LEXEME.match(text, at)
-            if not match:
-                raise ValueError(f"unexpected {text[at : at + 12]!r}")
-            if match.lastgroup:
-                self.lexemes.append((match.lastgroup, match.group(0)))
-            at = match.end()
-        self.lexemes.append(("end", "end of line"))
-        self.at = 0
-
-    def take(self, kind: str) -> str:
-        found, text = self.lexemes[self.at]
-        if found != kind:
-            raise ValueError(f"expected a {kind}, found {text!r}")
-        self.at += 1
-        return text
-
-    def accept(self, text: str) -> bool:
-        if self.lexemes[self.at][1] == text and self.lexemes[self.at][0] != "string":
-            self.at += 1
-            return True
-        return False
 
     def parse(self, kind: str) -> None:
         while not self.accept("->"):
             self._before()
             self.accept(",")
         if kind == "trap":
-            self.check.error = self.take("name")
-            self.check.fragment = json.loads(self.take("string"))
-        while self.lexemes[self.at][0] != "end":
+            self.check.error = self.next("name", "a name")
+            self.check.fragment = self.string()
+        while self.peek().kind != "end":
             self._after()
             self.accept(",")
 
     def _before(self) -> None:
-        name = self.take("name")
+        name = self.next("name", "a name")
         if name == "draws":
-            self.check.draws = (int(self.take("number")), int(self.take("number")))
-        elif name == "seed" and self.lexemes[self.at][0] == "name":
-            self._assign(self.take("name"), self.check.seeds)
+            self.check.draws = (self.integer(), self.integer())
+        elif name == "seed" and self.peek().kind == "name":
+            self._assign(self.next("name", "a name"), self.check.seeds)
         else:
             self._assign(name, self.check.values)
 
     def _after(self) -> None:
-        name = self.take("name")
+        name = self.next("name", "a name")
         if name == "prints":
-            self.check.prints = (self.check.prints or []) + [json.loads(self.take("string"))]
+            self.check.prints = (self.check.prints or []) + [self.string()]
         else:
             self._assign(name, self.check.expected)
 
     def _assign(self, name: str, into: dict[str, Any]) -> None:
-        if not self.accept("="):
-            raise ValueError(f"expected '=' after {name}")
         if name in into:
-            raise ValueError(f"{name} is given twice")
+            raise self.fail(f"{name} is given twice", back=1)
+        self.expect("=")
         into[name] = self._value()
 
     def _value(self) -> Any:
         if not self.accept("["):
-            return self.take("number")
+            return self.next("number", "a number")
         found: list[Any] = []
         while not self.accept("]"):
             value = self._value()
-            found += [value] * (int(self.take("number")) if self.accept("*") else 1)
+            found += [value] * (self.integer() if self.accept("*") else 1)
             self.accept(",")
         return found

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
+from typing import Any
 
 import link_tree
+import nox
 import pytest
 import run_matrix as matrix
-from run_matrix import FAILED, PASSED, SKIPPED, UNASKED, MatrixError, Presence, Result, Row
+from nox.command import CommandFailed
+from run_matrix import FAILED, PASSED, SKIPPED, UNASKED, MatrixError, Note, Presence, Result, Row
 
 ROW = Row("one", "3.11", ("dev",), ("reference", "cpu"), ("cuda",))
 HEAD = '[[row]]\nname = "a"\npython = "3.12"\nextras = []\n'
@@ -62,22 +68,35 @@ def test_unknown_rows_are_refused() -> None:
 
 @pytest.mark.parametrize(("may_skip", "outcome"), [(True, SKIPPED), (False, FAILED)])
 def test_a_missing_interpreter(may_skip: bool, outcome: str) -> None:
-    result = matrix.without_python(Row("one", "3.99", (), ("cpu",), may_skip=may_skip))
+    row = Row("one", "3.99", (), ("cpu",), may_skip=may_skip)
+    result = matrix.result_of(row, {"name": "one", "result": "skipped"}, Note())
     assert (result.outcome, result.reason) == (outcome, "python3.99 is not installed")
 
 
-def test_an_absent_interpreter_is_not_found() -> None:
-    assert matrix.find_python("3.99") is None
+@pytest.mark.parametrize(
+    ("session", "note", "wanted"),
+    [
+        ({"result": "success", "duration": 2.0}, Note(backends=(("cpu", HERE),)), (PASSED, "", 2.0)),
+        ({"result": "failed", "duration": 2.0}, Note("pytest: 1"), (FAILED, "pytest: 1", 2.0)),
+        ({"result": "aborted", "reason": "no report"}, Note(), (FAILED, "no report", 0.0)),
+        ({"result": "failed", "reason": None}, Note(), (FAILED, matrix.PREPARING_FAILED, 0.0)),
+        (None, Note(), (FAILED, "nox reports no session of this row", 0.0)),
+    ],
+)
+def test_what_nox_reports_is_the_result(
+    session: dict[str, Any] | None, note: Note, wanted: tuple[str, str, float]
+) -> None:
+    found = matrix.result_of(ROW, session, note)
+    assert (found.outcome, found.reason, found.seconds) == wanted
+    assert found.backends == note.backends
 
 
-@pytest.mark.parametrize(("status", "output", "works"), [(0, "{v}\n", True), (0, "2.7\n", False), (127, "", False)])
-def test_an_interpreter_must_answer(status: int, output: str, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix.shutil, "which", lambda name: f"/programs/{name}")
-
-    def answer(command: list[str], **_: object) -> SimpleNamespace:
-        return SimpleNamespace(returncode=status, stdout=output.format(v="3.11"))
-
-    assert matrix.find_python("3.11", answer) == ("/programs/python3.11" if works else None)
+def test_notes_come_back_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "NOTES", tmp_path / "notes")
+    assert matrix.read_note(ROW) == Note()
+    note = Note("why", (("cpu", HERE), ("cuda", GONE)), "folder")
+    matrix.write_note(ROW, note)
+    assert matrix.read_note(ROW) == note
 
 
 @pytest.mark.parametrize(
@@ -143,34 +162,111 @@ def test_table() -> None:
 def test_a_row_with_a_command_runs_it_with_a_folder_for_what_it_leaves(tmp_path: Path) -> None:
     row, kept = Row("night", "3.11", (), ("cpu",), command=("ci/night.py", "--seed", "1")), tmp_path / "kept"
     (kept / "old").mkdir(parents=True)
-    command = matrix.command_of(row, Path("python"), kept)
+    command = matrix.command_of(row, kept)
     assert command == ["python", "ci/night.py", str(kept), "--seed", "1"]
     assert kept.is_dir() and not list(kept.iterdir())
-    assert matrix.command_of(ROW, Path("python"), None)[1:3] == ["-m", "pytest"]
+    assert matrix.command_of(ROW, None)[1:3] == ["-m", "pytest"]
     assert matrix.render([Result("night", PASSED, artifacts="kept")]).splitlines()[-1].strip() == "artifacts: kept"
 
 
-@pytest.mark.parametrize(("program", "outcome"), [("pass", PASSED), ("raise SystemExit(1)", FAILED)])
-def test_a_command_decides_its_row(program: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "night.py"
-    script.write_text(f"import sys, pathlib\npathlib.Path(sys.argv[1], 'page').touch()\n{program}\n")
-    monkeypatch.setattr(matrix, "ENVIRONMENTS", tmp_path)
+# ---- sessions -----------------------------------------------------------------------------------------------
+
+
+class Here:
+    """A session of nox whose environment is that of this test."""
+
+    def __init__(self) -> None:
+        self.installed: list[tuple[str, ...]] = []
+
+    def install(self, *arguments: str) -> None:
+        self.installed.append(arguments)
+
+    @contextmanager
+    def chdir(self, folder: Path) -> Iterator[None]:
+        yield
+
+    def error(self, reason: str) -> None:
+        raise RuntimeError(reason)
+
+    def run(self, program: str, *arguments: str, silent: bool = False, env: Any = None, **_: object) -> str:
+        assert program == "python"
+        done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, env=env, timeout=120)
+        if done.returncode:
+            raise CommandFailed(return_code=done.returncode)
+        return done.stdout
+
+
+@pytest.fixture
+def noxfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The sessions, with a folder of their own for what they leave."""
     monkeypatch.setattr(matrix, "ARTIFACTS", tmp_path / "artifacts")
-    row = Row("night", "3.11", (), ("reference",), command=(str(script),))
-    result = matrix.run_installed(row, Path(sys.executable))
-    assert result.outcome == outcome
-    assert [p.name for p in Path(result.artifacts).iterdir()] == ["page"]
+    monkeypatch.setattr(matrix, "NOTES", tmp_path / "notes")
+    monkeypatch.setattr(nox, "session", lambda **options: lambda function: function)
+    spec = importlib.util.spec_from_file_location("noxfile", matrix.ROOT / "noxfile.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_an_error_in_one_row_is_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(row: Row, python: str) -> Path:
-        raise subprocess.CalledProcessError(1, ["pip"])
+@pytest.mark.parametrize(("program", "reason"), [("pass", ""), ("raise SystemExit(3)", "night.py ended with status 3")])
+def test_a_command_decides_its_row(program: str, reason: str, tmp_path: Path, noxfile: ModuleType) -> None:
+    script = tmp_path / "night.py"
+    script.write_text(
+        "import os, pathlib, sys\n"
+        f"pathlib.Path(sys.argv[1], os.environ['STACKGRAD_REQUIRED_BACKENDS']).touch()\n{program}\n"
+    )
+    row, session = Row("night", "3.11", ("dev",), ("reference",), command=(str(script),)), Here()
+    if reason:
+        with pytest.raises(CommandFailed):
+            noxfile.run_row(session, row)
+    else:
+        noxfile.run_row(session, row)
+    note = matrix.read_note(row)
+    assert session.installed == [("--quiet", "--editable", ".[dev]")]
+    assert note.reason.endswith(reason) and bool(note.reason) == bool(reason)
+    assert dict(note.backends)["reference"].available
+    assert [p.name for p in Path(note.artifacts).iterdir()] == ["reference"]
 
-    monkeypatch.setattr(matrix, "find_python", lambda version: "python")
-    monkeypatch.setattr(matrix, "install", fail)
-    result = matrix.run_row(ROW)
-    assert result.outcome == FAILED
-    assert "pip" in result.reason
+
+def test_a_row_whose_backend_is_absent_runs_nothing(tmp_path: Path, noxfile: ModuleType) -> None:
+    row = Row("odd", "3.11", (), ("reference", "abacus"), command=(str(tmp_path / "is_not_there.py"),))
+    with pytest.raises(RuntimeError, match="absent: abacus"):
+        noxfile.run_row(Here(), row)
+    assert matrix.read_note(row).reason == "required backends are absent: abacus (not in the registry)"
+
+
+def test_every_row_is_a_session() -> None:
+    command = [sys.executable, "-m", "nox", "--noxfile", str(matrix.ROOT / "noxfile.py"), "--list"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    rows = matrix.parse_matrix(matrix.MATRIX.read_text(encoding="utf-8"))
+    wanted = [f"{'-' if row.needs else '*'} {matrix.list_rows([row]).replace(': ', ' -> ', 1)}" for row in rows]
+    assert [line for line in listed.splitlines() if " -> " in line] == wanted
+
+
+def test_nox_runs_what_was_asked_and_its_report_is_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row of an interpreter that nobody has needs no environment, so all of nox can be run on it."""
+    monkeypatch.setattr(matrix, "ROOT", tmp_path)
+    monkeypatch.setattr(matrix, "MATRIX", tmp_path / "matrix.toml")
+    monkeypatch.setattr(matrix, "REPORT", tmp_path / "report.json")
+    matrix.MATRIX.write_text('[[row]]\nname = "odd"\npython = "3.99"\nextras = []\nrequired = ["cpu"]\n')
+    (tmp_path / "noxfile.py").write_text(
+        "import nox\nnox.options.error_on_missing_interpreters = False\nnox.options.download_python = 'never'\n"
+        "@nox.session(name='odd', python='3.99')\ndef odd(session): pass\n"
+    )
+    assert matrix.main(["--row", "odd"]) == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "odd  FAILED           0  -",
+        "     python3.99 is not installed",
+    ]
+
+
+def test_without_nox_the_cure_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(matrix, "find_spec", lambda name: None)
+    assert matrix.main(["--row", "oldest"]) == 2
+    assert "cure: pip install 'stackgrad[dev]'" in capsys.readouterr().err
 
 
 def test_requests_that_make_no_sense(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,12 +7,12 @@ import time
 import pytest
 from ir_test_support.goldens import check, check_meaning, check_unchanged, serial
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel, Stmt, Value
+from stackgrad.compiler.ir.nodes import Kernel, Param, Value
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
-from stackgrad.compiler.ir.types import f32, i32
+from stackgrad.compiler.ir.types import ArrayType, f32, i32
 from stackgrad.compiler.ir.verify import verify
-from stackgrad.compiler.passes.dead_code import clean_block, remove_dead_code
+from stackgrad.compiler.passes.dead_code import remove_dead_code
 
 USE = "store m[%0], %0; store a[%0], %1; store flags[%0], %2; "
 """Everything of the head of the task is used."""
@@ -243,57 +243,13 @@ kernel k(a: f32[0]) {
     assert remove_dead_code(kernel) is kernel
 
 
-# ---- blocks -------------------------------------------------------------------------------------------------
-
-BLOCK = (
-    serial(
-        """\
-%9: f32 = sin %1
-%10: f32 = cos %1
-local v: f32
-set v, %9
-set elsewhere, %10
-set elsewhere, %9
-store $t[], %10
-for %11: i32 in %0 .. %0 trips %12: i32 {
-  %13: f32 = sin %1
-}
-""".replace("set elsewhere", "set v")
-    )
-    .tasks[0]
-    .body
-)
-
-
-def texts(block: tuple[Stmt, ...]) -> list[str]:
-    return [type(s).__name__ for s in block]
-
-
-def test_values_that_live_on() -> None:
-    trips = Value(12, i32)
-    assert texts(clean_block(BLOCK, {trips}, private=[("array", "$t")])) == ["Arg", "For"]
-    assert texts(clean_block(BLOCK, {Value(9, f32)}, private=[("array", "$t")])) == ["Arg", "Op"]
-
-
-def test_places_declared_elsewhere_count_as_read() -> None:
-    outside = tuple(s for s in BLOCK if not isinstance(s, n.Local))
-    assert texts(clean_block(outside)) == ["Arg", "Op", "Op", "Set", "Store"]
-
-
-def test_statements_to_keep() -> None:
-    kept = clean_block(BLOCK, keep=lambda s: isinstance(s, n.Op) and s.result.id == 13, private=[("array", "$t")])
-    assert texts(kept) == ["Arg", "Arg", "For"]
-    sets = clean_block(BLOCK, keep=lambda s: isinstance(s, n.Set), private=[("array", "$t")])
-    assert texts(sets) == ["Arg", "Op", "Op", "Local", "Set", "Set", "Set"]
-
-
 def test_equal_statements_are_told_apart_by_position() -> None:
     """The same node, a set of v, stands in three places; the first two are dead."""
     node = n.Set("v", Value(1, f32))
     store = n.Store("a", (Value(0, i32),), Value(20, f32))
     block = (n.Local("v", f32), node, node, n.If(Value(2, i32), (node,)), node, n.Get(Value(20, f32), "v"), store)
-    made = clean_block(block)
-    assert texts(made) == ["Local", "Set", "Get", "Store"]
+    made = remove_dead_code(Kernel("k", (Param("a", ArrayType(f32, 1)),), (n.Task(block),)))
+    assert [type(s).__name__ for s in made.tasks[0].body] == ["Local", "Set", "Get", "Store"]
 
 
 # ---- meaning and time ---------------------------------------------------------------------------------------

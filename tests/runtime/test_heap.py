@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import stackgrad as sg
 from stackgrad.backends.heap import PAGE, Heap, HeapRefusal
@@ -84,8 +85,7 @@ def real_slab() -> dict[str, int]:
 
 def resident() -> int:
     """Bytes of memory that the process has backed."""
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * PAGE
+    return int(psutil.Process().memory_info().rss)
 
 
 # -- what is taken --------------------------------------------------------------------------------------------
@@ -316,6 +316,7 @@ def test_threads_are_given_up_before_the_launch() -> None:
 ADDRESSES = """
 import resource
 import numpy as np
+import psutil
 import stackgrad as sg
 sg.init(arch=sg.cpu, default_fp=sg.f32)
 x, y = (sg.field(sg.f32, 2, needs_grad=True) for _ in range(2))
@@ -338,8 +339,7 @@ def gradient(trips):
     return float(x.grad[0])
 
 first = gradient(3)
-with open("/proc/self/statm") as f:
-    used = int(f.read().split()[0]) * 4096
+used = psutil.Process().memory_info().vms
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), -1))
 try:
     gradient(60_000_000)

@@ -21,10 +21,11 @@ from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import Lowered
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.passes.promote_elements import RECORD
+from stackgrad.harness.testing.compare import FAILURES
 from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, reordered, twin
 from stackgrad.harness.testing.launch import Captured, Setting, widened
 from stackgrad.harness.testing.plugin_checks import OpenPanel, ThoroughReplay, explain, failures
-from stackgrad.harness.testing.replay import Case, Replay, is_failure
+from stackgrad.harness.testing.replay import Case, Replay
 from stackgrad.harness.testing.rounding import narrowest, signs
 
 Arrays = Mapping[str, np.ndarray]
@@ -200,7 +201,7 @@ def _judge_own_precision(machine: Machine, panel: OpenPanel, last: Captured) -> 
         machine.launch_grad(machine.shape.calls[-1])
     (launch,) = made.launches
     case = Replay(panel, Setting.of(launch), str(narrowest(launch.kernel)), launch.after).reverse_as_run()
-    assert not is_failure(case), explain([case], [])
+    assert case.verdict not in FAILURES, explain([case], [])
     if not any(c.executor == "program" and c.verdict == "ok" for c in case.comparisons):
         compare(machine, pulled_back(last, seeds), "in single precision", 64 * 2.0**-24)
 

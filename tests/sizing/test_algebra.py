@@ -164,11 +164,22 @@ def test_texts_are_stable(text: str) -> None:
         ("max(m", "expected"),
         ("sum($i in 0 .. m, 1)", "expected ':'"),
         ("m n", "expected the end"),
+        ("shape(c, 1.5)", "expected an axis"),
+        (f"shape(c, {1 << 70})", "expected an axis of 64 bits"),
+        ("9" * 5000, "expected an integer"),
     ],
 )
 def test_texts_that_are_none(text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         parse_size(text, HEAD)
+
+
+def test_errors_show_the_place() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_size("m + z[0]", HEAD)
+    assert str(caught.value) == (
+        "<size expression>:1:5: the kernel has no array 'z', found 'z'\n    m + z[0]\n        ^"
+    )
 
 
 def test_rows_that_are_none() -> None:

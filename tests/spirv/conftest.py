@@ -1,4 +1,4 @@
-"""What the tests of shaders share: the validator of SPIR-V."""
+"""What the tests of shaders share: the validator of SPIR-V and its disassembler."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from stackgrad.backends.spirv.shaders import Shaders
+from stackgrad.harness.spirv_text import MissingDisassembler, text_of
 
 
 @pytest.fixture(scope="session")
@@ -27,19 +28,14 @@ def validate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shaders], st
     return judge
 
 
-@pytest.fixture(scope="session")
-def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]:
-    """The module that `spirv-as` makes of a text."""
-    program = shutil.which("spirv-as")
-    if program is None:
-        pytest.skip("spirv-as is not installed; cure: apt-get install spirv-tools")
-    folder = tmp_path_factory.mktemp("text")
+@pytest.fixture
+def disassemble() -> Callable[[Shaders, str], str]:
+    """What `spirv-dis` prints of a module, with options."""
 
-    def make(text: str) -> bytes:
-        (folder / "text").write_text(text)
-        command = [str(program), "--target-env", "spv1.5", "--preserve-numeric-ids", str(folder / "text"), "-o"]
-        done = subprocess.run([*command, str(folder / "made")], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return (folder / "made").read_bytes()
+    def printed(shaders: Shaders, options: str = "") -> str:
+        try:
+            return text_of(shaders.code, *options.split())
+        except MissingDisassembler as missing:
+            pytest.skip(str(missing))
 
-    return make
+    return printed

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from stackgrad.backends.base import Options
-from stackgrad.backends.spirv.disassemble import disassemble
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.harness.spirv_text import MissingDisassembler, text_of
 
 FOLDER = Path(__file__).parent / "golden"
 FEATURES = Features(subgroups=True, wide_subgroups=True, lists=True)
@@ -49,7 +49,12 @@ CHECKED = {"checked"}
 
 def functions(name: str) -> str:
     """The functions of a kernel's module as text, in the order of the module."""
-    text = disassemble(generate(parse_kernel(KERNELS[name]), Options(bounds=name in CHECKED), FEATURES).words)
+    made = generate(parse_kernel(KERNELS[name]), Options(bounds=name in CHECKED), FEATURES)
+    text = text_of(made.code, "--raw-id", "--no-header", "--no-indent")
+    names = dict(re.findall(r'^OpName (%\d+) "(\S+)"$', text, re.M))
+    text = re.sub(
+        r"%\d+\b", lambda found: "%" + names[found[0]].replace(".", "_") if found[0] in names else found[0], text
+    )
     constants = dict(re.findall(r"^(%\d+) = OpConstant %\d+ (\S+)$", text, re.M))
     truths = re.findall(r"^(%\d+) = OpConstant(True|False) %\d+$", text, re.M)
     constants |= {found: kind.lower() for found, kind in truths}
@@ -80,7 +85,11 @@ def _numbered(body: str, spelled: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_code_is_as_it_was(name: str) -> None:
-    assert functions(name) == (FOLDER / f"{name}.txt").read_text()
+    try:
+        found = functions(name)
+    except MissingDisassembler as missing:
+        pytest.skip(str(missing))
+    assert found == (FOLDER / f"{name}.txt").read_text()
 
 
 def test_every_file_belongs_to_a_kernel() -> None:

@@ -11,7 +11,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.codegen.polynomials import lean as fused
 from stackgrad.backends.codegen.polynomials.coefficients import COEFFICIENTS, CONSTANTS
 from stackgrad.backends.codegen.polynomials.trigonometric import LIMITS
-from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.lean import LEAN, PARTS, shortest
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.ops import OPS

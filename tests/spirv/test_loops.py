@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from stackgrad.backends.base import Options
-from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.parser import parse_kernel
 

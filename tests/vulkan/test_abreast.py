@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Backend, Draws, Options, Sizes
-from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import host_code

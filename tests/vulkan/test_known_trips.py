@@ -14,7 +14,7 @@ import stackgrad as sg
 from known_support import Recorded, fields, recorded
 from quirks_support import with_quirks
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.shaders import generate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.parser import parse_kernel

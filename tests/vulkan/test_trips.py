@@ -17,7 +17,7 @@ from stack_loops import ADD, POP, READ, TAIL
 from stackgrad.backends.base import Backend, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.spirv import trips
-from stackgrad.backends.spirv.disassemble import instructions
+from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.pops import Pops
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend

@@ -13,7 +13,6 @@ from ....compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits
 from ....compiler.ir.types import f64
 from ...testing.compare import Verdict
 from ..fuzz.corpus import failed_key
-from ..fuzz.result import DECIDED
 from ..fuzz.statistics import Finding, Statistics
 from ..model.source import definitions
 from .plain import Plain, total
@@ -136,10 +135,3 @@ def finding(found: Finding) -> Plain:
         "differences": [f"{j.executor} against {j.reference}: {j.reason}" for j in wrong],
         "agreed": sorted({j.executor for j in found.judged if j.verdict == "ok" and j.direction == (key or ("",))[0]}),
     }
-
-
-def undecided_share(plain: Plain) -> float:
-    """Return the share of the cases of a report that decided nothing."""
-    cases = sum(plain["outcomes"].values())
-    decided = sum(count for outcome, count in plain["outcomes"].items() if outcome in DECIDED)
-    return 1 - decided / cases if cases else 0.0

@@ -25,7 +25,6 @@ from ....backends.llvm.module import generate as generate_llvm
 from ....backends.llvm.optimise import initialise, optimise, parse
 from ....backends.metal.program import program as metal_program
 from ....backends.metal.translate import PROGRAM as METAL_TRANSLATOR
-from ....backends.spirv.disassemble import disassemble
 from ....backends.spirv.emit import Features
 from ....backends.spirv.quirks import Quirks
 from ....backends.spirv.shaders import generate as generate_spirv
@@ -60,7 +59,6 @@ __all__ = [
     "Target",
     "cuda_host_code",
     "defines_check",
-    "disassemble",
     "generate_cuda",
     "generate_llvm",
     "generate_masked",

@@ -9,7 +9,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -99,7 +99,17 @@ def _cuda_host(kernel: at.Kernel) -> str:
 def _spirv(kernel: at.Kernel, features: at.Features, options: at.Options) -> str:
     made = at.generate_spirv(kernel, options, features)
     entries = "".join(f"; {name} {task}\n" for name, task in made.entries)
-    return f"{entries}; tail {made.tail.hex()}\n{at.disassemble(made.words)}"
+    return f"{entries}; tail {made.tail.hex()}\n{_instructions(made.words)}"
+
+
+def _instructions(words: Sequence[int]) -> str:
+    """Return a module as numbers, an instruction a line, so that no other program decides whether two are equal."""
+    lines, at_word = [" ".join(map(str, words[:5]))], 5
+    while at_word < len(words):
+        count = words[at_word] >> 16
+        lines.append(" ".join(map(str, (words[at_word] & 0xFFFF, *words[at_word + 1 : at_word + count]))))
+        at_word += count
+    return "\n".join(lines)
 
 
 def _vulkan_host(kernel: at.Kernel) -> str:

@@ -1,6 +1,6 @@
 """This module stores records: one line for each kernel and stage, sorted, and the texts themselves if wanted.
 
-    # stackgrad golden 1
+    # stackgrad golden 2
     # LLVM 22.1.0, llvmlite 0.50.0
     ops/sin.kir:01-f32 1.forward.02 9f86d081884c7d65 simplify
 
@@ -18,7 +18,9 @@ from urllib.parse import quote
 from .inputs import GoldenError
 from .texts import Text
 
-MAGIC = "# stackgrad golden 1"
+MAGIC = "# stackgrad golden 2"
+"""First line of a record; its number rises when the net writes equal code in another form (ci/golden.sh)."""
+
 _LENGTH = 16
 """Number of hexadecimal digits of a digest; 64 bits are enough for a hundred thousand texts."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..backends.folders import write_beside
 from ..backends.registry import UnknownBackend
 from ..harness.testing.executors import present_backends
-from ..harness.tools.campaign.page import page
+from ..harness.tools.campaign.page import environment, page
 from ..harness.tools.campaign.plain import total
 from ..harness.tools.campaign.report import report
 from ..harness.tools.campaign.reproducers import reproducers
@@ -79,6 +79,7 @@ def _pool(given: argparse.Namespace) -> Pool:
 def run_report(given: argparse.Namespace) -> int:
     """Run the command `report`. Return the exit status."""
     folder = Path(given.folder)
+    environment()  # to reduce findings takes long, so the templates must be there
     try:
         store = Store(folder)
         findings = total(part for _, part in store.results()).findings

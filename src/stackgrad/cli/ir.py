@@ -200,10 +200,10 @@ def _ptx(kernel: Kernel, arch: str) -> str:
 
 
 def _spirv(kernel: Kernel, arch: str) -> str:
-    from ..backends.spirv.disassemble import disassemble
     from ..backends.spirv.shaders import generate
+    from ..harness.spirv_text import text_of
 
-    return disassemble(generate(kernel, _options()).words)
+    return text_of(generate(kernel, _options()).code)
 
 
 def _metal(kernel: Kernel, arch: str) -> str:

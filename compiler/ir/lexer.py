@@ -1,0 +1,138 @@
+"""Cut texts into lexemes, and do what all parsers of texts do with them: look ahead, accept, expect, fail at a place.
+
+The text forms of kernels (`parser.py`), of size expressions (`compiler/sizing/text.py`) and of checks in `.kir` files
+differ in their lexemes and in their grammar, and in nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect
+from typing import NamedTuple
+
+from ..errors import ParseError, Span
+
+NAME = r"[A-Za-z_$][\w.$]*"
+STRING = r'"(?:[^"\\]|\\.)*"'
+COMMENT = r"//[^\n]*"
+
+DIGITS = 4000
+"""This limit bounds the number of digits of a number, because Python does not read integers that are much longer."""
+
+
+class Lexeme(NamedTuple):
+    """A lexeme is a word, number, string or mark of a text.
+
+    Attributes:
+        kind: A kind of the language, or `end`.
+        text: Characters of the lexeme.
+        offset: Position of its first character in the text.
+    """
+
+    kind: str
+    text: str
+    offset: int
+
+
+def language(marks: str, comment: str = "", **kinds: str) -> re.Pattern[str]:
+    """Return the pattern of the lexemes of a language.
+
+    Args:
+        marks: Pattern of the marks that have several characters. Any other character is a mark, too.
+        comment: Pattern of comments, which separate lexemes as spaces do.
+        **kinds: Pattern of each other kind of lexeme. Where several match, the first counts.
+    """
+    rows = {"space": rf"\s+|{comment}" if comment else r"\s+", **kinds, "mark": rf"{marks}|."}
+    return re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in rows.items()))
+
+
+class Lexer:
+    """A lexer stands before a lexeme of a text; a parser of the text is a class that adds the grammar.
+
+    Attributes:
+        file: Name of the text in messages.
+        lines: Lines of the text.
+        starts: Offset of the first character of each line, by which offsets become lines and columns.
+        lexemes: All lexemes, and one at the end of the text.
+        position: Number of the next lexeme.
+    """
+
+    def __init__(self, text: str, file: str, language: re.Pattern[str]) -> None:
+        self.file = file
+        self.lines = text.split("\n")
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line) + 1)
+        self.lexemes = [
+            Lexeme(m.lastgroup or "", m.group(0), m.start()) for m in language.finditer(text) if m.lastgroup != "space"
+        ]
+        self.lexemes.append(Lexeme("end", "end of text", len(text)))
+        self.position = 0
+
+    def peek(self, ahead: int = 0) -> Lexeme:
+        """Return a lexeme without taking it."""
+        return self.lexemes[min(self.position + ahead, len(self.lexemes) - 1)]
+
+    def span(self, lexeme: Lexeme) -> Span:
+        """Return the place of a lexeme."""
+        line = bisect(self.starts, lexeme.offset)
+        column = lexeme.offset - self.starts[line - 1]
+        width = 0 if lexeme.kind == "end" else len(lexeme.text)
+        return Span(self.file, line, column, column + width, self.lines[line - 1])
+
+    def fail(self, message: str, cure: str = "", back: int = 0) -> ParseError:
+        """Return the error that names the next lexeme as the unexpected text.
+
+        Args:
+            message: The reason, without its end.
+            cure: What the writer of the text can do.
+            back: Number of lexemes that were taken since the one to name.
+        """
+        self.position -= back
+        found = self.peek().text
+        shown = repr(found if len(found) <= 40 else found[:40] + "...")
+        return ParseError(f"{message}, found {shown}", cure, self.span(self.peek()))
+
+    def next(self, kind: str, what: str) -> str:
+        """Take the next lexeme, which must be of this kind, and return its text."""
+        if self.peek().kind != kind:
+            raise self.fail(f"expected {what}")
+        self.position += 1
+        return self.lexemes[self.position - 1].text
+
+    def accept(self, text: str) -> bool:
+        """Take the next lexeme if it is this name or mark, and return True if so."""
+        if self.peek().text == text and self.peek().kind in ("name", "mark"):
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        """Take the next lexeme, which must be this name or mark."""
+        if not self.accept(text):
+            raise self.fail(f"expected {text!r}")
+
+    def expect_end(self) -> None:
+        """Raise ParseError if a lexeme is left."""
+        if self.peek().kind != "end":
+            raise self.fail("expected the end of the text")
+
+    def integer(self, bits: int = 64, what: str = "an integer") -> int:
+        """Take and return a signed integer of at most `bits` bits."""
+        text = self.next("number", what)
+        found = int(text) if len(text) <= DIGITS and text.removeprefix("-").isdecimal() else None
+        if found is None or found.bit_length() >= bits:
+            raise self.fail(f"expected {what}" if found is None else f"expected {what} of {bits} bits", back=1)
+        return found
+
+    def string(self, what: str = "a string") -> str:
+        """Take a string and return what it stands for in JSON."""
+        text = self.next("string", what)
+        try:
+            found: str = json.loads(text)
+            found.encode()
+        except ValueError as error:
+            message, cure = f"the string is none of JSON: {error}", "escape what is no printable character"
+            raise self.fail(message, cure, back=1) from None
+        return found
