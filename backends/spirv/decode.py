@@ -1,6 +1,6 @@
 """Decode a module into its instructions.
 
-`harness/spirv_text.py` prints modules for people and tests.
+`harness/testing/spirv_text.py` prints modules for people and tests.
 """
 
 from __future__ import annotations

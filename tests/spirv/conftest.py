@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from stackgrad.backends.spirv.shaders import Shaders
-from stackgrad.harness.spirv_text import MissingDisassembler, text_of
+from stackgrad.harness.testing.spirv_text import MissingDisassembler, text_of
 
 
 @pytest.fixture(scope="session")

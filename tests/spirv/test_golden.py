@@ -15,7 +15,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.emit import Features
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.spirv_text import MissingDisassembler, text_of
+from stackgrad.harness.testing.spirv_text import MissingDisassembler, text_of
 
 FOLDER = Path(__file__).parent / "golden"
 FEATURES = Features(subgroups=True, wide_subgroups=True, lists=True)

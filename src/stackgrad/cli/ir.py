@@ -201,7 +201,7 @@ def _ptx(kernel: Kernel, arch: str) -> str:
 
 def _spirv(kernel: Kernel, arch: str) -> str:
     from ..backends.spirv.shaders import generate
-    from ..harness.spirv_text import text_of
+    from ..harness.testing.spirv_text import text_of
 
     return text_of(generate(kernel, _options()).code)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from ..compiler.errors import StackgradError
+from ...compiler.errors import StackgradError
 
 DISASSEMBLER = "spirv-dis"
 CURE = "apt-get install spirv-tools"
