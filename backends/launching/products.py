@@ -10,13 +10,15 @@ alone are not checked: each check would cost time, and few sums come so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...compiler.errors import KernelTypeError
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import normal_constant
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import RESULTS, walk, walk_kernel
 from ..base import Arrays, Scalars
@@ -25,17 +27,25 @@ Number = int | float | bool
 Compute = Callable[[Arrays, Scalars], tuple[int, int]]
 """The type of a function that returns a value in unbounded integers, and as the kernel has it."""
 
-_WHOLE: Mapping[str, Callable[..., int]] = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "neg": lambda x: -x,
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "floordiv": lambda x, y: x // y if y else 0,
-    "mod": lambda x, y: x % y if y else 0,
-}
+_WHOLE: Table[str, Callable[..., int]] = Table(
+    "products.whole",
+    OPS,
+    about="the unwrapped result on Python integers, to check bounds of loops",
+    optional="the bound is not checked",
+)
+_WHOLE.update(
+    {
+        "add": lambda x, y: x + y,
+        "sub": lambda x, y: x - y,
+        "mul": lambda x, y: x * y,
+        "neg": lambda x: -x,
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "floordiv": lambda x, y: x // y if y else 0,
+        "mod": lambda x, y: x % y if y else 0,
+    }
+)
 _PRODUCTS = ("mul",)
 MOST = 64
 """Greatest number of operations of a bound that is checked."""

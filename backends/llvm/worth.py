@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from ...compiler.analysis.affine import IndexForms
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Stmt, Task, Value
+from ...compiler.ir.nodes import STATEMENTS, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.table import Table
 from ...compiler.ir.walk import operands, walk_task
 from ..codegen.sharing import ADDITION, SPEEDUP, often_run
 
@@ -53,17 +54,25 @@ Measured on a processor with AVX-512 (AMD EPYC).
 """
 OTHERS = 0.75
 """Branching code is chosen if it takes less than this part of the time of masked code: both times are estimates."""
-_ORDINARY: dict[type[Stmt], float] = {
-    n.Cast: 0.6,
-    n.Random: 8.0,
-    n.StackPush: 1.0,
-    n.StackTop: 0.5,
-    n.StackTopAdjoint: 0.5,
-    n.StackAccumulate: 1.0,
-    n.GetElement: 0.5,
-    n.SetElement: 0.5,
-    n.LocalArray: 4.0,
-}
+_ORDINARY: Table[type[Stmt], float] = Table(
+    "worth.costs",
+    STATEMENTS.values(),
+    about="estimated nanoseconds, to choose between branching code and code for lanes",
+    optional="the statement takes no time",
+)
+_ORDINARY.update(
+    {
+        n.Cast: 0.6,
+        n.Random: 8.0,
+        n.StackPush: 1.0,
+        n.StackTop: 0.5,
+        n.StackTopAdjoint: 0.5,
+        n.StackAccumulate: 1.0,
+        n.GetElement: 0.5,
+        n.SetElement: 0.5,
+        n.LocalArray: 4.0,
+    }
+)
 
 
 _PURE = (n.Op, n.Cast, n.BitCast, n.Within, n.Load)

@@ -27,7 +27,9 @@ from .ops import apply, convert
 _EXITS: tuple[type[Stmt], ...] = (n.Scope, n.Break, n.Continue, n.Return)
 _HOLES = {cls: "lower_exits removes it" for cls in _EXITS}
 
-LOWER: Table[type[Stmt], Callable[..., None]] = Table("spirv.lower", STATEMENTS.values(), _HOLES)
+LOWER: Table[type[Stmt], Callable[..., None]] = Table(
+    "spirv.lower", STATEMENTS.values(), _HOLES, about="the instructions of shaders for the statement"
+)
 
 
 def lower_block(e: Emitter, block: Block) -> None:

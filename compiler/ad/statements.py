@@ -47,6 +47,7 @@ REVERSE: Table[type[Stmt], Handler] = Table(
         cls: "has no derivative"
         for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Assert, n.Print, n.LocalArray)
     },
+    about="the statements of reverse mode that carry its adjoint",
 )
 """For each class of statements, its handler, or the reason why there is none."""
 

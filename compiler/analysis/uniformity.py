@@ -26,6 +26,7 @@ RULES: Table[type[Stmt], Rule] = Table(
     STATEMENTS.values(),
     holes={cls: "removed before masks are made" for cls in (n.Scope, n.Break, n.Continue, n.Return)}
     | {n.Print: "a task that prints runs by branching"},
+    about="which results and places may differ by lane",
 )
 
 

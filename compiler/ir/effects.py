@@ -51,7 +51,9 @@ _STACK = (("stack", "stack"),)
 _ADJOINT = (("adjoint", "stack"),)
 _STOP = (("local", "stop"),)
 
-EFFECTS: Table[type[Stmt], Effect] = Table("effects", STATEMENTS.values())
+EFFECTS: Table[type[Stmt], Effect] = Table(
+    "effects", STATEMENTS.values(), about="what the execution reads and writes, and if it may trap"
+)
 EFFECTS.update({cls: Effect() for cls in (n.Const, n.Arg, n.Shape, n.Cast, n.BitCast, n.If, n.Scope)})
 EFFECTS.update({cls: Effect(jumps=True) for cls in (n.Break, n.Continue, n.Return)})
 EFFECTS.update(

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.nodes import STATEMENTS, Block, Kernel, Stmt, Task, Value
+from ..ir.table import Table
 from ..ir.types import Scalar
 from ..ir.walk import RESULTS, walk, walk_kernel
 from . import algebra as a
@@ -316,21 +317,32 @@ def _size(span: Span) -> int:
     return sum(e.size for e in (span.low, span.high) if e is not None)
 
 
-_VALUES: dict[type[Stmt], Callable[..., Span]] = {
-    n.Const: lambda r, t: constant(t),
-    n.Arg: Recogniser.argument,
-    n.Load: Recogniser.load,
-    n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
-    n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
-    n.Within: lambda r, t: r.span(t.index),
-    n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
-}
+_VALUES: Table[type[Stmt], Callable[..., Span]] = Table(
+    "sizing.values",
+    STATEMENTS.values(),
+    about="the size expression of the result of a statement",
+    optional="nothing is known of the result",
+)
 """The span of the result for statements whose result may be known."""
+_VALUES.update(
+    {
+        n.Const: lambda r, t: constant(t),
+        n.Arg: Recogniser.argument,
+        n.Load: Recogniser.load,
+        n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
+        n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
+        n.Within: lambda r, t: r.span(t.index),
+        n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
+    }
+)
 
-_NESTED: dict[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = {
-    n.If: Recogniser.branch,
-    n.For: Recogniser.loop,
-    n.While: Recogniser.repeat,
-    n.Scope: lambda r, t: r.block(t.body),
-}
+_NESTED: Table[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = Table(
+    "sizing.nested",
+    STATEMENTS.values(),
+    about="the walk over a statement with blocks, for adstack sizes",
+    optional="the statement has no blocks",
+)
 """The walk over each kind of statement with blocks."""
+_NESTED.update(
+    {n.If: Recogniser.branch, n.For: Recogniser.loop, n.While: Recogniser.repeat, n.Scope: lambda r, t: r.block(t.body)}
+)

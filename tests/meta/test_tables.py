@@ -128,7 +128,7 @@ def _shown(path: Path) -> frozenset[str]:
 
 def detached_table(holes: dict[str, str] | None = None) -> Table[str, int]:
     """A table that is not among TABLES."""
-    table: Table[str, int] = Table("test", ("sin", "cos", "tan"), holes)
+    table: Table[str, int] = Table("test", ("sin", "cos", "tan"), holes, about="a number")
     TABLES.remove(table)
     return table
 

@@ -28,7 +28,9 @@ from .stack_state import Cursor
 CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
 """The statements whose meaning is control flow: branching and masked code each have a row for each of them."""
 
-BRANCHING: Table[type[Stmt], Callable[..., None]] = Table("branching", CONTROL)
+BRANCHING: Table[type[Stmt], Callable[..., None]] = Table(
+    "branching", CONTROL, about="the blocks and branches of a statement of control flow"
+)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,11 @@ from ..polls import look
 from .control import CONTROL
 from .prints import record
 
-LOWER: Table[type[Stmt], Callable[..., None]] = Table("lower", [c for c in STATEMENTS.values() if c not in CONTROL])
+LOWER: Table[type[Stmt], Callable[..., None]] = Table(
+    "lower",
+    [c for c in STATEMENTS.values() if c not in CONTROL],
+    about="the instructions of branching code for the statement",
+)
 
 
 @LOWER.row(n.Const)

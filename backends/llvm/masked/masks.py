@@ -23,7 +23,9 @@ from .lanes import LaneEmitter
 
 Row = Callable[[LaneEmitter, Any], None]
 CONTROL = (n.If, n.For, n.While)
-MASKED_CONTROL: Table[type[Stmt], Row] = Table("masked control", CONTROL)
+MASKED_CONTROL: Table[type[Stmt], Row] = Table(
+    "masked control", CONTROL, about="the masks of a statement of control flow in code for lanes"
+)
 
 MERGED = 10
 """Most statements of an if without effects that runs without a branch around it, because a branch would cost more."""

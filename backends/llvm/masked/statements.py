@@ -28,7 +28,10 @@ HOLES: dict[type[Stmt], str] = {
 }
 
 MASKED: Table[type[Stmt], Callable[[LaneEmitter, Any], None]] = Table(
-    "masked", [c for c in STATEMENTS.values() if c not in CONTROL], HOLES
+    "masked",
+    [c for c in STATEMENTS.values() if c not in CONTROL],
+    HOLES,
+    about="the instructions of code for lanes for the statement",
 )
 
 

@@ -32,7 +32,9 @@ from .slots import Slots
 
 Handler = Callable[["BoundedMachine", Any, Frame], Frame | None]
 
-BOUNDED: Table[type[Stmt], Handler] = Table("bounds.run", STATEMENTS.values())
+BOUNDED: Table[type[Stmt], Handler] = Table(
+    "bounds.run", STATEMENTS.values(), about="how the statement runs when each value carries a bound of its error"
+)
 
 
 class BoundedProgram(Program):

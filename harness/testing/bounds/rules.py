@@ -84,7 +84,12 @@ class Rule:
     discrete: Callable[[Arguments, Arguments, Vector], Vector] | None = None
 
 
-BOUNDS: Table[str, Rule] = Table("bounds.ops", OPS)
+BOUNDS: Table[str, Rule] = Table(
+    "bounds.ops",
+    OPS,
+    about="how errors of the operands reach the result, as an upper bound",
+    blank='Rule({todo}, "rounded")',
+)
 
 
 def join(errors: Arguments) -> Vector:

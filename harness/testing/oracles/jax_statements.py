@@ -146,7 +146,9 @@ def _guard(arg: Pair, interval: tuple[float, float], mask: np.ndarray) -> Pair:
 
 
 _MAY_LEAVE = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
-TRANSLATE: Table[str, Callable[[Lanes, Any, np.ndarray], None]] = Table("TRANSLATE", n.STATEMENTS, HOLES)
+TRANSLATE: Table[str, Callable[[Lanes, Any, np.ndarray], None]] = Table(
+    "TRANSLATE", n.STATEMENTS, HOLES, about="how the JAX oracle runs the statement on all lanes"
+)
 
 
 # ---- values -------------------------------------------------------------------------------------------------
