@@ -27,6 +27,7 @@ class Table(Generic[K, V]):
         about: what a row says about its key, in one line.
         module: name of the module that makes the table.
         optional: what holds for a key without a row; empty if every key needs a row or a hole.
+        unwritten_at: file and line of each row that is still to be written.
         blank: Python text of a row that is to be written, where `{todo}` stands for `unwritten(key)` and `{arity}`
             for the number of operands.
     """
@@ -61,8 +62,8 @@ class Table(Generic[K, V]):
         self.optional = optional
         self.blank = blank
         self._derive = derive
+        self.unwritten_at: dict[K, str] = {}
         self._rows: dict[K, V] = {}
-        self._unwritten: set[K] = set()
         TABLES.append(self)
 
     def __setitem__(self, key: K, row: V) -> None:
@@ -112,8 +113,7 @@ class Table(Generic[K, V]):
         Calling the function raises NotImplementedError with the place of the row; `missing` counts the row as missing.
         """
         frame = sys._getframe(1)
-        self._unwritten.add(key)
-        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        place = self.unwritten_at[key] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
         def todo(*args: Any, **options: Any) -> NoReturn:
             raise NotImplementedError(f"table {self.name}: the row of {key!r} is not written yet: {place}")
@@ -122,6 +122,5 @@ class Table(Generic[K, V]):
 
     def missing(self) -> list[K]:
         """Return the keys that have neither a row that somebody wrote nor a declared hole."""
-        if self.optional:
-            return [k for k in self.keys if k in self._unwritten]
-        return [k for k in self.keys if (k not in self._rows and k not in self.holes) or k in self._unwritten]
+        complete = self._rows.keys() | self.holes.keys() if not self.optional else self.keys
+        return [k for k in self.keys if k not in complete or k in self.unwritten_at]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ....compiler.ir.ops import OPS
+from ....compiler.ir.ops import COMPARISONS, OPS
 from ....compiler.ir.table import Table
 from ....reference.frame import Vector
 
@@ -89,6 +89,7 @@ BOUNDS: Table[str, Rule] = Table(
     OPS,
     about="how errors of the operands reach the result, as an upper bound",
     blank='Rule({todo}, "rounded")',
+    derive=lambda name: "that of all comparisons" if name in COMPARISONS else "",
 )
 
 
