@@ -262,7 +262,6 @@ class _Analysis:
 
 
 # ---- statements ---------------------------------------------------------------------------------------------
-
 RANGES: Table[type[Stmt], Callable[..., State | None]] = Table(
     "ranges", STATEMENTS.values(), about="the interval of the result, and what locals and adstacks may hold afterwards"
 )

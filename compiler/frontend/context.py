@@ -394,9 +394,7 @@ def _element(operand: Static, index: int) -> Operand:
 
 
 Handler = Callable[[Tracer, Any], Operand]
-EXPRESSIONS: Table[type[ast.expr], Handler] = Table(
-    "frontend expressions", ast.expr.__subclasses__(), about="how an expression of Python becomes IR"
-)
+EXPRESSIONS: Table[type[ast.expr], Handler] = Table("expressions", ast.expr.__subclasses__(), about="how it becomes IR")
 STATEMENTS: Table[type[ast.stmt], Callable[[Tracer, Any], bool | None]] = Table(
-    "frontend statements", ast.stmt.__subclasses__(), about="how a statement of Python becomes IR"
+    "frontend statements", ast.stmt.__subclasses__(), about="how it becomes IR"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -83,6 +83,12 @@ class Table(Generic[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._rows)
+
+    @overload
+    def get(self, key: K) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: V) -> V: ...
 
     def get(self, key: K, default: V | None = None) -> V | None:
         """Return the row of a key, or the default if the key has no row."""

@@ -78,7 +78,6 @@ __version__ = "0.1.0"
 cpu, reference, vulkan = "cpu", "reference", "vulkan"
 gpu, x64, arm64 = "gpu", "x64", "arm64"
 
-_ARCHES = ("cpu", "reference", "cuda", "vulkan", "gpu", "x64", "arm64")
 _PRIVATE = {"Any", "ModuleType", "TYPE_CHECKING", "annotations"}
 
 _ERRORS = (
@@ -225,5 +224,6 @@ _Missing.__module__, _Missing.__qualname__ = "builtins", "AttributeError"
 
 def __dir__() -> list[str]:
     exports = importlib.import_module(_FUNCTIONS, __name__).EXPORTS
+    session = importlib.import_module(".runtime.session", __name__)
     own = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, ModuleType)]
-    return sorted({*own, *_ARCHES, *_HOMES, *_MODULES, *exports, "__version__"} - _PRIVATE)
+    return sorted({*own, *session.ARCHES, *session.ALIASES, *_HOMES, *_MODULES, *exports, "__version__"} - _PRIVATE)

@@ -30,7 +30,7 @@ ROWS = {
     ),
     f'DUAL.unwritten("{NAME}"), (DUAL.unwritten("{NAME}"),) * 1': "lambda t, x: x * x, (lambda x, r: 2 * x,)",
     f'JAX.unwritten("{NAME}"), JAX.unwritten("{NAME}")': "np.square, lax.square",
-    '"TODO: say in one sentence what happens in edge cases.", 0.5, (_POSITIVE,)': '"x*x, never -0.0.", 0.5, (_ANY,)',
+    '"UNWRITTEN: say in one sentence what happens in edge cases.", 0.5, (_POSITIVE,)': '"x*x.", 0.5, (_ANY,)',
     "SECONDS: dict[str, tuple[Function, Function]] = {": (
         f'SECONDS: dict[str, tuple[Function, Function]] = {{\n    "{NAME}": (lambda x: x * x, lambda x: 2 + 0 * x),'
     ),

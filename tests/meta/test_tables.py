@@ -19,7 +19,7 @@ from stackgrad.compiler.ir import form
 from stackgrad.compiler.ir.nodes import STATEMENTS, Stmt
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.table import TABLES, Table
-from stackgrad.harness.tools.recipes.steps import TODO
+from stackgrad.harness.tools.recipes.steps import UNWRITTEN
 
 LEAST_REASON = 10
 """Letters below which a reason says nothing."""
@@ -104,7 +104,9 @@ def test_row(table: Table[Any, Any], key: object) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_edge_cases_are_described(name: str) -> None:
-    assert not OPS[name].edges.startswith(TODO), f"the row of {name} in {result_type.__module__}:OPS is not written"
+    assert not OPS[name].edges.startswith(UNWRITTEN), (
+        f"the row of {name} in {result_type.__module__}:OPS is not written"
+    )
 
 
 def test_every_table_says_what_its_rows_mean() -> None:

@@ -15,7 +15,7 @@ from ....compiler.ir import ops
 from ....compiler.ir.ops import OPS, Op
 from ....compiler.ir.table import Table
 from .insertion import Insertion, operation_row, row_of_table
-from .steps import OPERATION_STEPS, TODO, Step
+from .steps import OPERATION_STEPS, UNWRITTEN, Step
 from .tables import of_kind, place, place_of, root
 from .text_test import kir_path, kir_text
 
@@ -136,7 +136,7 @@ def _described(name: str, model: Op, known: dict[Path, str]) -> Change:
     """Return the row of OPS."""
     where = place(ops, "_ROWS")
     text = where.path.read_text(encoding="utf-8")
-    edges = f"{TODO} say in one sentence what happens in edge cases."
+    edges = f"{UNWRITTEN} say in one sentence what happens in edge cases."
     insertion = operation_row(text, model.name, name, edges)
     about = f"name, arity, types, kind, edge cases, ulps, safe intervals; now those of {model.name}"
     return _change(where.path, insertion, "OPS", about, known)

@@ -10,12 +10,16 @@ import re
 from dataclasses import dataclass
 from types import ModuleType
 
+from ....backends import base, limits, registry
 from ....compiler.analysis import interval_rules
 from ....compiler.frontend import calls, functions
+from ....compiler.ir import nodes, stages
 from ....compiler.passes import simplify
+from ...testing import executors
+from ..golden import code
 from .tables import place, root
 
-TODO = "TODO:"
+UNWRITTEN = "UNWRITTEN:"
 """Beginning of each text that somebody has to replace."""
 
 
@@ -82,3 +86,45 @@ OPERATION_STEPS = (
     Step("CHANGELOG.md", "", "a line"),
 )
 """What an operation touches beside tables and text test."""
+
+STATEMENT_STEPS = (
+    Step(
+        nodes, "STATEMENTS", "a class with its `FORM`, decorated with `statement`; printing, parsing and walking follow"
+    ),
+    Step(stages, "STAGES", "the stages at which a kernel may contain it, if not all"),
+    Step("tests/statements/{name}.kir", "", "kernels that show it, traps included"),
+    Step("tests/ir/test_effects.py", "sample", "a statement of the class"),
+    Step("docs/ir.md", "", "its meaning"),
+    Step("docs/support.md", "", "is made anew by `python tests/docs/support_page.py`"),
+    Step("CHANGELOG.md", "", "a line"),
+)
+"""What a statement touches beside tables."""
+
+PASS_STEPS = (
+    Step(
+        "compiler/passes/{name}.py",
+        "",
+        "a function from kernel to kernel, with a sketch on top; it returns the same object if nothing changes",
+    ),
+    Step("tests/passes", "", "a file of tests: what it changes, what it leaves alone, and that results stay the same"),
+    Step("ci/golden.sh", "", "shows which generated code changes; explain each change"),
+    Step("CHANGELOG.md", "", "a line, if users see a difference"),
+)
+"""What a pass touches beside the pipelines of the driver."""
+
+BACKEND_STEPS = (
+    Step(base, "Backend", "a class with these methods"),
+    Step(registry, "BACKENDS", "its registration, from which executors, `init`, tests and the support page follow"),
+    Step(limits, "LIMITS", "what it cannot do, with reason, cure and example"),
+    Step("tests/backends/test_registry.py", "GENERATORS", "how its code is made, for the examples of its limits"),
+    Step("tests/docs/sizing_page.py", "COLUMNS", "a column, if it launches"),
+    Step("ci/matrix.toml", "", "a row for a machine that has the device"),
+    Step("pyproject.toml", "", "its packages, and an extra if it needs a library"),
+    Step("ci/contracts.toml", "", "its place in the layers"),
+    Step(executors, "EMULATED", "an executor, if an emulator stands in for the device"),
+    Step(code, "GENERATORS", "its generator, so that moves of files are proved to change none of its code"),
+    Step("docs/support.md", "", "is made anew by `python tests/docs/support_page.py`"),
+    Step("docs/index.md", "", "its page"),
+    Step("CHANGELOG.md", "", "a line"),
+)
+"""What a backend touches."""

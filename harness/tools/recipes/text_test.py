@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....compiler.ir.ops import Op
 from ....compiler.ir.types import SCALARS, Scalar
-from .steps import TODO
+from .steps import UNWRITTEN
 
 OPERANDS = ("x", "z")
 """Names of the arrays that the operands come from."""
@@ -27,17 +27,17 @@ def kir_text(name: str, model: Op) -> str:
     smooth = model.kind in ("smooth", "kinked")
     output = "T" if result == types[0] else str(result)
     parts = [
-        f"// {name}: {TODO} say what happens in edge cases, as in OPS.",
+        f"// {name}: {UNWRITTEN} say what happens in edge cases, as in OPS.",
         f"\n// types: {' '.join(t.name for t in types)}",
         _kernel(name, model.arity, output, smooth and types[0].is_real),
-        f"\n// {TODO} write the right results in place of these, then add edge values: zeros, infinities, NaN,",
+        f"\n// {UNWRITTEN} write the right results in place of these, then add edge values: zeros, infinities, NaN,",
         "// the largest and the least numbers of each type.",
         f"// run: {_arrays(model, types[0])} -> y=[{_wrong(result or types[0])}]",
     ]
     if smooth and types[0].is_real:
         parts += ["", *_adjoints(model, types[0])]
     if model.traps:
-        parts += [f"\n// {TODO} add a trap line and a release line for the operands that trap."]
+        parts += [f"\n// {UNWRITTEN} add a trap line and a release line for the operands that trap."]
     return "\n".join(parts) + "\n"
 
 
@@ -90,6 +90,6 @@ def _adjoints(model: Op, dtype: Scalar) -> list[str]:
     """Return a case with adjoints."""
     expected = ", ".join(f"{array}.grad=[nan]" for array in OPERANDS[: model.arity])
     return [
-        f"// {TODO} write the right adjoints in place of these, then add singular points.",
+        f"// {UNWRITTEN} write the right adjoints in place of these, then add singular points.",
         f"// grad[f32 f64]: {_arrays(model, dtype)}, seed y=[1.0] -> {expected}",
     ]
