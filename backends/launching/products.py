@@ -18,6 +18,7 @@ from ...compiler.ir import nodes as n
 from ...compiler.ir.build import normal_constant
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.roles import ARRAY_WRITES, EXITS
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import RESULTS, walk, walk_kernel
@@ -113,7 +114,7 @@ def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
     for task in kernel.tasks:
         for value in (*task.begin, *task.end):
             yield value, task.loc
-        exits = any(isinstance(s, _EXITS) for s in walk(task.body))
+        exits = any(isinstance(s, EXITS) for s in walk(task.body))
         if not exits:
             yield from _inside(task.body)
         # An exit of a serial task may end the kernel.
@@ -128,9 +129,6 @@ def _inside(block: Block) -> Iterator[tuple[Value, int]]:
             yield stmt.begin, stmt.loc
             yield stmt.end, stmt.loc
             yield from _inside(stmt.body)
-
-
-_EXITS = (n.Break, n.Continue, n.Return, n.Scope)
 
 
 class _Unknown(Exception):
@@ -227,4 +225,4 @@ def _target(stmt: Stmt, temps: set[str]) -> str:
     """Return the name of the local or temporary that a statement writes, or an empty string."""
     if isinstance(stmt, n.Set):
         return stmt.var
-    return f"${stmt.array}" if isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in temps else ""
+    return f"${stmt.array}" if isinstance(stmt, ARRAY_WRITES) and stmt.array in temps else ""

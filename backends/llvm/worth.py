@@ -15,6 +15,7 @@ from ...compiler.analysis.affine import IndexForms
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import STATEMENTS, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.roles import ACCESSES, CONSTANTS
 from ...compiler.ir.table import Table
 from ...compiler.ir.walk import operands, walk_task
 from ..codegen.sharing import ADDITION, SPEEDUP, often_run
@@ -84,7 +85,7 @@ def lanes_pay(task: Task) -> bool:
     accesses = _Accesses(task)
     alone = lanes = 0.0
     for stmt, often in often_run(task):
-        if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+        if isinstance(stmt, ACCESSES):
             kind = accesses.kind(stmt)
             alone += often * _ALONE[kind, type(stmt)]
             lanes += often * _LANES[kind, type(stmt)]
@@ -131,6 +132,6 @@ class _Accesses:
 
     def _decided(self, stmt: Stmt | None) -> bool:
         """Return True if the result of a statement may vary, given the same about its operands."""
-        if stmt is None or isinstance(stmt, (n.Const, n.Arg, n.Shape)):
+        if stmt is None or isinstance(stmt, CONSTANTS):
             return False
         return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from ..ir import nodes as n
 from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ..ir.roles import LOOPS
 from ..ir.table import Table
 from ..ir.walk import walk
 from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, after, converted, magnitude, of_type, union
@@ -73,7 +74,7 @@ def takes_back(loop: Stmt) -> bool:
 
 def is_innermost(loop: n.For | n.While) -> bool:
     """Return True if the loop contains no loop."""
-    return not any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+    return not any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
 def _joined(states: list[State]) -> State | None:

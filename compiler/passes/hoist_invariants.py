@@ -19,6 +19,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.effects import is_pure, may_trap
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.roles import LOOPS
 from ..ir.walk import map_blocks, operands, results, walk_kernel
 
 
@@ -41,7 +42,7 @@ def _block(block: Block, nonzero: set[Value]) -> Block:
     made: list[Stmt] = []
     for stmt in block:
         stmt = map_blocks(stmt, lambda inner: _block(inner, nonzero))
-        made.extend(_hoist(stmt, nonzero) if isinstance(stmt, (n.For, n.While)) else (stmt,))
+        made.extend(_hoist(stmt, nonzero) if isinstance(stmt, LOOPS) else (stmt,))
     return block if len(made) == len(block) and all(a is b for a, b in zip(made, block)) else tuple(made)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
 from ..ir.nodes import STATEMENTS, Block, Kernel, Stmt, Task, Value
+from ..ir.roles import ARRAY_WRITES
 from ..ir.table import Table
 from ..ir.types import Scalar
 from ..ir.walk import RESULTS, walk, walk_kernel
@@ -74,7 +75,7 @@ class Recogniser:
         self.arrays = kernel.array_types()
         self.scalars = kernel.scalar_types()
         self.temps = {t.name: f"load {t.name}" for t in kernel.temps}
-        self.written = {t.array for t in walk_kernel(kernel) if isinstance(t, (n.Store, n.Atomic))}
+        self.written = {t.array for t in walk_kernel(kernel) if isinstance(t, ARRAY_WRITES)}
         self.dtypes: dict[str, Scalar] = {t.var: t.dtype for t in walk_kernel(kernel) if isinstance(t, n.Local)}
         self.dtypes |= {self.temps[t.name]: t.dtype for t in kernel.temps}
         self.made: dict[Value, Stmt] = {v: t for t in walk_kernel(kernel) for v in RESULTS[type(t)](t)}
@@ -111,7 +112,7 @@ class Recogniser:
     def _forget_temps(self, task: Task) -> None:
         """Note that a temporary which a parallel task writes is unknown."""
         for stmt in walk(task.body):
-            if isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in self.temps:
+            if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
 
     def _range(self, begin: Span, end: Span, early: bool = False) -> Loop:
@@ -207,7 +208,7 @@ class Recogniser:
         for stmt in walk(block):
             if isinstance(stmt, n.Set):
                 found[stmt.var] = None
-            elif isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in self.temps:
+            elif isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 found[self.temps[stmt.array]] = None
         return found
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from ....backends import base, limits, registry
 from ....compiler.analysis import interval_rules
 from ....compiler.frontend import calls, functions
-from ....compiler.ir import nodes, stages
+from ....compiler.ir import nodes, roles, stages
 from ....compiler.passes import simplify
 from ...testing import executors
 from ..golden import code
@@ -93,6 +93,7 @@ STATEMENT_STEPS = (
     ),
     Step(stages, "STAGES", "the stages at which a kernel may contain it, if not all"),
     Step("tests/statements/{name}.kir", "", "kernels that show it, traps included"),
+    Step(roles, "ACCESSES", "its roles, here and below; a test compares them with its effects"),
     Step("tests/ir/test_effects.py", "sample", "a statement of the class"),
     Step("docs/ir.md", "", "its meaning"),
     Step("docs/support.md", "", "is made anew by `python tests/docs/support_page.py`"),
