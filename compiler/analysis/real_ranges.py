@@ -263,9 +263,8 @@ class _Analysis:
 
 
 # ---- statements ---------------------------------------------------------------------------------------------
-RANGES: Table[type[Stmt], Callable[..., State | None]] = Table(
-    "ranges", STATEMENTS.values(), about="the interval of the result, and what locals and adstacks may hold afterwards"
-)
+
+RANGES: Table[type[Stmt], Callable[..., State | None]] = Table("ranges", STATEMENTS.values(), about="range of a result")
 """A row of this table takes the analysis, a statement and the state before it, and returns the state after it."""
 
 
