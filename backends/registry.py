@@ -6,6 +6,7 @@ A backend's module is imported when it is first asked for, so that LLVM stays ou
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
@@ -13,14 +14,34 @@ from ..compiler.errors import StackgradError
 from .base import Backend, Probe
 from .forks import free_in_child
 
-BACKENDS: dict[str, tuple[str, str]] = {
-    "reference": ("stackgrad.reference.backend", "ReferenceBackend"),
-    "cpu": ("stackgrad.backends.cpu.backend", "CpuBackend"),
-    "cuda": ("stackgrad.backends.cuda.backend", "CudaBackend"),
-    "vulkan": ("stackgrad.backends.vulkan.backend", "VulkanBackend"),
-    "metal": ("stackgrad.backends.metal.backend", "MetalBackend"),
+
+@dataclass(frozen=True)
+class Registration:
+    """Describe a backend before it is imported.
+
+    Attributes:
+        module: name of the module of its class
+        cls: name of its class
+        code: the tables that its code is made of: "reference", "llvm" or "spirv"
+        limits: name of its rows in `limits.LIMITS`
+        launches: True if programs can launch kernels on it, so that `init` takes its name
+    """
+
+    module: str
+    cls: str
+    code: str
+    limits: str
+    launches: bool = True
+
+
+BACKENDS: dict[str, Registration] = {
+    "reference": Registration("stackgrad.reference.backend", "ReferenceBackend", "reference", "reference"),
+    "cpu": Registration("stackgrad.backends.cpu.backend", "CpuBackend", "llvm", "cpu"),
+    "cuda": Registration("stackgrad.backends.cuda.backend", "CudaBackend", "llvm", "nvptx"),
+    "vulkan": Registration("stackgrad.backends.vulkan.backend", "VulkanBackend", "spirv", "vulkan"),
+    "metal": Registration("stackgrad.backends.metal.backend", "MetalBackend", "spirv", "metal", launches=False),
 }
-"""Module and class of each backend, by name."""
+"""The registration of each backend, by name."""
 
 _instances: dict[str, Backend] = {}
 _lock = free_in_child(threading.Lock())
@@ -44,9 +65,14 @@ def get(name: str) -> Backend:
         raise UnknownBackend(f"no backend {name!r}; there are: {', '.join(BACKENDS)}")
     with _lock:
         if name not in _instances:
-            module, cls = BACKENDS[name]
-            _instances[name] = cast(Backend, getattr(import_module(module), cls)())
+            registered = BACKENDS[name]
+            _instances[name] = cast(Backend, getattr(import_module(registered.module), registered.cls)())
         return _instances[name]
+
+
+def launching() -> tuple[str, ...]:
+    """Return the names of the backends on which programs can launch kernels."""
+    return tuple(name for name, registered in BACKENDS.items() if registered.launches)
 
 
 def put(name: str, backend: Backend) -> None:

@@ -51,8 +51,7 @@ PROMISES = """
 """
 
 TAIL = """
-How to add an operation, a statement, a pass or a backend:
-[CONTRIBUTING.md](CONTRIBUTING.md#adding-something).
+How to add an operation, a statement, a pass or a backend: [docs/recipes.md](docs/recipes.md), made from the tables.
 """
 
 READING_ORDER: dict[str, str] = {

@@ -15,7 +15,8 @@ from .ad.policies import policy_of
 from .ad.products import serialise_products
 from .errors import NotDifferentiable, Unsupported
 from .ir.depth import deep
-from .ir.nodes import Atomic, Kernel, Load, Op, Shape, StackAlloca, Store
+from .ir.nodes import Kernel, Load, Op, StackAlloca
+from .ir.roles import ARRAY_READS, ARRAY_USES, ARRAY_WRITES
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
@@ -294,15 +295,15 @@ def _has_stacks(kernel: Kernel) -> bool:
 def _uses_adjoints(kernel: Kernel) -> bool:
     """Return True if a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
     named = {p.name for p in kernel.params}
-    used = _arrays(kernel, (Load, Store, Atomic, Shape)) - named
+    used = _arrays(kernel, ARRAY_USES) - named
     return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 
 def _finish(kernel: Kernel) -> Lowered:
     """Return the kernel together with what sizes its adstacks and with the arrays that it touches."""
     params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
-    reads = _arrays(kernel, (Load, Atomic)) & params
-    writes = _arrays(kernel, (Store, Atomic)) & params
+    reads = _arrays(kernel, ARRAY_READS) & params
+    writes = _arrays(kernel, ARRAY_WRITES) & params
     sliced = count_slice(kernel)
     counting = None if sliced is None else count_stacks(kernel, sliced)
     if sliced is None or counting is None:

@@ -25,7 +25,9 @@ from .traps import OutOfFuel, Place, trap
 
 Handler = Callable[["Machine", Any, Frame], Frame | None]
 
-RUN: Table[type[Stmt], Handler] = Table("reference.run", STATEMENTS.values())
+RUN: Table[type[Stmt], Handler] = Table(
+    "reference.run", STATEMENTS.values(), about="how the interpreter runs the statement"
+)
 
 
 @dataclass

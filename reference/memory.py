@@ -14,7 +14,8 @@ from ..backends.base import Arrays, Scalars
 from ..compiler.errors import KernelTypeError
 from ..compiler.ir.build import normal_constant
 from ..compiler.ir.extents import CURE, NARROW, narrow_axes, too_long
-from ..compiler.ir.nodes import Atomic, Kernel, Load, Shape, Store
+from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.roles import ARRAY_USES, ARRAY_WRITES
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
 from .frame import Vector
@@ -52,8 +53,8 @@ def _arrays_used(kernel: Kernel) -> dict[str, bool]:
     """Return the names of arrays that statements mention, and whether a statement writes there."""
     used: dict[str, bool] = {}
     for stmt in walk_kernel(kernel):
-        if isinstance(stmt, (Load, Store, Atomic, Shape)):
-            used[stmt.array] = used.get(stmt.array, False) or isinstance(stmt, (Store, Atomic))
+        if isinstance(stmt, ARRAY_USES):
+            used[stmt.array] = used.get(stmt.array, False) or isinstance(stmt, ARRAY_WRITES)
     return used
 
 

@@ -43,7 +43,12 @@ class Row:
             return self.meaning(*args)
 
 
-NUMPY: Table[str, Row] = Table("reference.scalar", OPS)
+NUMPY: Table[str, Row] = Table(
+    "reference.scalar",
+    OPS,
+    about="the meaning: a function of NumPy arrays, and the lanes that trap",
+    blank="Row({todo})",
+)
 
 
 def _row(*names: str) -> Callable[[Meaning], Meaning]:

@@ -13,7 +13,8 @@ from functools import cached_property
 
 from ...compiler.analysis.decisions import decisive_values
 from ...compiler.analysis.real_ranges import RealRanges
-from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Store, Value
+from ...compiler.ir.nodes import Kernel, Stmt, Value
+from ...compiler.ir.roles import ARRAY_WRITES
 from ...compiler.ir.walk import walk_task
 from ..base import Options
 from . import ir
@@ -103,7 +104,7 @@ class ModuleState:
         if task not in self._written:
             # Two names never stand for one memory, because launches refuse that.
             inside = walk_task(self.kernel.tasks[task])
-            self._written[task] = frozenset(s.array for s in inside if isinstance(s, (Store, Atomic)))
+            self._written[task] = frozenset(s.array for s in inside if isinstance(s, ARRAY_WRITES))
         return self._written[task]
 
     def is_atomic(self, task: int, array: str) -> bool:

@@ -16,9 +16,10 @@ from ...compiler.analysis.uniformity import Uniformity
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.roles import ARRAY_WRITES, LOOPS, SCALAR_ASSIGNMENTS, SCALAR_USES, VALUES
 from ...compiler.ir.walk import operands, results, walk
 
-LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load, n.Random, n.Local, n.Get, n.Set, n.If)
+LIGHT = (*VALUES, n.Load, n.Random, n.Local, n.Get, n.Set, n.If)
 """Statements without effects that a scan may run; an if only where it contains none but these."""
 
 _SILENT = (*LIGHT, n.StackAlloca, n.LocalArray)
@@ -154,7 +155,7 @@ def _is_silent(stmt: Stmt) -> bool:
 
 def _is_heavy(ifs: Sequence[Stmt]) -> bool:
     """Return True if the ifs of a gate cost enough to be worth a scan."""
-    loops = any(isinstance(s, (n.For, n.While)) for s in walk(tuple(ifs)))
+    loops = any(isinstance(s, LOOPS) for s in walk(tuple(ifs)))
     return loops or sum(map(_cost, ifs)) >= WORTH
 
 
@@ -178,7 +179,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
     Only loops whose bounds differ by data count.
     """
     u, body = Uniformity(task, linear), task.body
-    written = {s.array for s in walk(body) if isinstance(s, (n.Store, n.Atomic))}
+    written = {s.array for s in walk(body) if isinstance(s, ARRAY_WRITES)}
     loops: dict[tuple[Value, Value, int], n.For] = {}
     needed: set[int] = set()
     for at, stmt in enumerate(body):
@@ -213,14 +214,16 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
         # A draw is numbered by the draws before it, so all draws of the block are taken together.
         if any(isinstance(s, n.Random) for s in inside):
             wanted.update(s.result for s in walk(block) if isinstance(s, n.Random))
-        names.update(s.var for s in inside if isinstance(s, (n.Get, n.Set)))
+        names.update(s.var for s in inside if isinstance(s, SCALAR_USES))
     return tuple(taken)
 
 
 def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
     """Return True if a statement, or one inside it, makes one of the values or changes one of the locals."""
     inside = walk((stmt,))
-    return any(not wanted.isdisjoint(results(s)) or isinstance(s, (n.Local, n.Set)) and s.var in names for s in inside)
+    return any(
+        not wanted.isdisjoint(results(s)) or isinstance(s, SCALAR_ASSIGNMENTS) and s.var in names for s in inside
+    )
 
 
 def _depends_on_data(statements: Block, u: Uniformity) -> bool:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...compiler.ir.extents import narrow_axes
-from ...compiler.ir.nodes import Atomic, Kernel, Load, Return, StackAlloca, Store, Task
+from ...compiler.ir.nodes import Kernel, Return, StackAlloca, Task
+from ...compiler.ir.roles import ACCESSES, ARRAY_WRITES
 from ...compiler.ir.types import ArrayType, Scalar
 from ...compiler.ir.walk import walk, walk_task
 from ..base import SLABS, slab_of
@@ -308,9 +309,9 @@ def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
 
 def accessed(kernel: Kernel) -> set[str]:
     """Return the names of memory that some statement of the kernel reads or writes."""
-    return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Load, Store, Atomic))}
+    return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, ACCESSES)}
 
 
 def written(kernel: Kernel) -> set[str]:
     """Return the names of memory that some statement of the kernel writes."""
-    return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, (Store, Atomic))}
+    return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, ARRAY_WRITES)}

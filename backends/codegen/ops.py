@@ -21,7 +21,9 @@ from .types import I32, bits_type, like, mantissa_bits, suffix
 OpRow = Callable[..., ir.Value]
 """row(e, t, *args): emits the operation on operands of type t (of `select`: the type of the alternatives)."""
 
-LLVM: Table[str, OpRow] = Table("llvm", OPS)
+LLVM: Table[str, OpRow] = Table(
+    "llvm", OPS, about="the instructions of LLVM for the operation, for scalars and vectors"
+)
 
 
 def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir.Value:

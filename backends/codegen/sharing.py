@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from ...compiler.analysis.affine import Affine, IndexForms, is_own
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Stmt, Task, Value
+from ...compiler.ir.nodes import STATEMENTS, Block, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.table import Table
 from ...compiler.ir.walk import blocks, used_values, walk_task
 from .prints import prints
 
@@ -35,20 +36,28 @@ COMBINED = 16
 WORTH = 0.8
 """Several threads pay if they take at most this part of the time of one thread."""
 
-_COSTS: dict[type[Stmt], float] = {
-    n.Load: 0.5,
-    n.Store: 0.5,
-    n.Atomic: UPDATE,
-    n.Cast: 0.4,
-    n.Random: 8.0,
-    n.StackPush: 1.0,
-    n.StackTop: 0.5,
-    n.StackTopAdjoint: 0.5,
-    n.StackAccumulate: 1.0,
-    n.GetElement: 0.5,
-    n.SetElement: 0.5,
-    n.LocalArray: 4.0,
-}
+_COSTS: Table[type[Stmt], float] = Table(
+    "sharing.costs",
+    STATEMENTS.values(),
+    about="estimated nanoseconds, to choose the number of threads",
+    optional="the statement takes no time",
+)
+_COSTS.update(
+    {
+        n.Load: 0.5,
+        n.Store: 0.5,
+        n.Atomic: UPDATE,
+        n.Cast: 0.4,
+        n.Random: 8.0,
+        n.StackPush: 1.0,
+        n.StackTop: 0.5,
+        n.StackTopAdjoint: 0.5,
+        n.StackAccumulate: 1.0,
+        n.GetElement: 0.5,
+        n.SetElement: 0.5,
+        n.LocalArray: 4.0,
+    }
+)
 
 
 @dataclass(frozen=True)

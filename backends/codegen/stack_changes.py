@@ -6,6 +6,7 @@ from collections import Counter
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block
+from ...compiler.ir.roles import JUMPS
 from ...compiler.ir.walk import walk
 
 
@@ -15,7 +16,7 @@ def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPush))
     inside = list(walk(loop.body)) if direct else []
-    if any(isinstance(s, (n.Break, n.Continue, n.Return)) for s in inside):
+    if any(isinstance(s, JUMPS) for s in inside):
         return {}
     every = Counter(s.stack for s in inside if isinstance(s, n.StackPush))
     shrunk = {s.stack for s in inside if isinstance(s, (n.StackPop, n.StackAlloca))}
@@ -37,7 +38,7 @@ def pops_of_a_trip(loop: n.For) -> dict[str, int]:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))
     inside = list(walk(loop.body)) if direct else []
-    if any(isinstance(s, (n.Break, n.Continue, n.Return)) for s in inside):
+    if any(isinstance(s, JUMPS) for s in inside):
         return {}
     every = Counter(s.stack for s in inside if isinstance(s, n.StackPop))
     changed = {s.stack for s in inside if isinstance(s, (n.StackPush, n.StackAlloca))}

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.roles import ARRAY_WRITES
 from ...compiler.ir.walk import walk
 from ..base import Options
 from ..codegen import ir
@@ -120,7 +121,7 @@ def _writes_its_bounds(task: Task) -> bool:
     if any(isinstance(s, (n.Random, n.Atomic, n.Store)) for s in inside):
         return True
     read = {s.array for s in inside if isinstance(s, n.Load)}
-    return any(isinstance(s, (n.Store, n.Atomic)) and s.array in read for s in walk(task.body))
+    return any(isinstance(s, ARRAY_WRITES) and s.array in read for s in walk(task.body))
 
 
 # ---- one entry point ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
+from ...compiler.ir.roles import LOOPS, SCALAR_USES, STRAIGHT
 from ...compiler.ir.walk import used_values, walk
 from ..codegen.emit import ModuleState
 
@@ -22,25 +23,11 @@ SMALL = 24
 def copies(m: ModuleState, task: Task) -> int:
     """Return how many iterations of a task run together: several if each is short, and waits for memory."""
     inside = list(walk(task.body))
-    short = len(inside) <= SMALL and not any(isinstance(s, (n.For, n.While, n.StackPush, n.Print)) for s in inside)
+    short = len(inside) <= SMALL and not any(isinstance(s, (*LOOPS, n.StackPush, n.Print)) for s in inside)
     return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1
 
 
-_STRAIGHT = (
-    n.Const,
-    n.Arg,
-    n.Shape,
-    n.Op,
-    n.Cast,
-    n.BitCast,
-    n.Within,
-    n.Load,
-    n.Store,
-    n.Atomic,
-    n.Local,
-    n.Get,
-    n.Set,
-)
+_STRAIGHT = (*STRAIGHT, n.Local, *SCALAR_USES)
 
 
 def may_write_late(task: Task) -> bool:

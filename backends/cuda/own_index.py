@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Stmt, Task
+from ...compiler.ir.roles import ACCESSES, LOOPS
 from ...compiler.ir.walk import operands, walk
 
 MOST = 32
@@ -26,7 +27,7 @@ def own_arrays(task: Task) -> frozenset[str]:
     for stmt in inside:
         own = _is_own(stmt, task)
         used = operands(stmt)[len(task.indices) :] if own else operands(stmt)
-        if isinstance(stmt, (n.For, n.While, n.StackAlloca, n.Print)) or indices & set(used):
+        if isinstance(stmt, (*LOOPS, n.StackAlloca, n.Print)) or indices & set(used):
             return frozenset()
         if own:
             found.add(stmt.array)  # type: ignore[attr-defined]
@@ -35,4 +36,4 @@ def own_arrays(task: Task) -> frozenset[str]:
 
 def _is_own(stmt: Stmt, task: Task) -> bool:
     """Return True if a statement accesses an element by the indices of its iteration."""
-    return isinstance(stmt, (n.Load, n.Store, n.Atomic)) and tuple(stmt.indices) == tuple(task.indices)
+    return isinstance(stmt, ACCESSES) and tuple(stmt.indices) == tuple(task.indices)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.roles import LOOPS
 from ...compiler.ir.walk import blocks, walk
 from ..base import Options
 from ..codegen import ir
@@ -102,7 +103,7 @@ def _trips(stmt: Stmt, numbers: Mapping[Value, int]) -> int:
     """Return the number of times that the blocks of a statement run."""
     if isinstance(stmt, n.For) and stmt.begin in numbers and stmt.end in numbers and stmt.stop is None:
         return max((numbers[stmt.end] - numbers[stmt.begin]) // stmt.step, 0)
-    return DEAR if isinstance(stmt, (n.For, n.While)) else 1
+    return DEAR if isinstance(stmt, LOOPS) else 1
 
 
 def gate_function(m: ModuleState, index: int, gates: Gates) -> ir.Function:

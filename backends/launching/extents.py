@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import normal_constant
 from ...compiler.ir.nodes import Kernel, StackAlloca, Task, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.table import Table
 from ...compiler.ir.walk import walk_task
 from ..base import Scalars
 
@@ -17,17 +19,25 @@ Number = int | float | bool
 Element = Callable[[str, tuple[int, ...]], Number]
 """The type of a function that returns an element of an array by name and indices, which lie in the array."""
 
-_WHOLE: Mapping[str, Callable[..., int]] = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "neg": lambda x: -x,
-    "min": min,
-    "max": max,
-    "floordiv": lambda x, y: x // y if y else 0,
-    "mod": lambda x, y: x % y if y else 0,
-}
+_WHOLE: Table[str, Callable[..., int]] = Table(
+    "extents.whole",
+    OPS,
+    about="the unwrapped result on Python integers, to count the iterations of a task",
+    optional="the iterations are not counted",
+)
 """Meaning of operations on integers whose result is wrapped to the type afterwards."""
+_WHOLE.update(
+    {
+        "add": lambda x, y: x + y,
+        "sub": lambda x, y: x - y,
+        "mul": lambda x, y: x * y,
+        "neg": lambda x: -x,
+        "min": min,
+        "max": max,
+        "floordiv": lambda x, y: x // y if y else 0,
+        "mod": lambda x, y: x % y if y else 0,
+    }
+)
 
 
 def iterations(

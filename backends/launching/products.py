@@ -10,13 +10,16 @@ alone are not checked: each check would cost time, and few sums come so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...compiler.errors import KernelTypeError
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import normal_constant
 from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.roles import ARRAY_WRITES, EXITS
+from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import RESULTS, walk, walk_kernel
 from ..base import Arrays, Scalars
@@ -25,17 +28,25 @@ Number = int | float | bool
 Compute = Callable[[Arrays, Scalars], tuple[int, int]]
 """The type of a function that returns a value in unbounded integers, and as the kernel has it."""
 
-_WHOLE: Mapping[str, Callable[..., int]] = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "neg": lambda x: -x,
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "floordiv": lambda x, y: x // y if y else 0,
-    "mod": lambda x, y: x % y if y else 0,
-}
+_WHOLE: Table[str, Callable[..., int]] = Table(
+    "products.whole",
+    OPS,
+    about="the unwrapped result on Python integers, to check bounds of loops",
+    optional="the bound is not checked",
+)
+_WHOLE.update(
+    {
+        "add": lambda x, y: x + y,
+        "sub": lambda x, y: x - y,
+        "mul": lambda x, y: x * y,
+        "neg": lambda x: -x,
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "floordiv": lambda x, y: x // y if y else 0,
+        "mod": lambda x, y: x % y if y else 0,
+    }
+)
 _PRODUCTS = ("mul",)
 MOST = 64
 """Greatest number of operations of a bound that is checked."""
@@ -103,7 +114,7 @@ def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
     for task in kernel.tasks:
         for value in (*task.begin, *task.end):
             yield value, task.loc
-        exits = any(isinstance(s, _EXITS) for s in walk(task.body))
+        exits = any(isinstance(s, EXITS) for s in walk(task.body))
         if not exits:
             yield from _inside(task.body)
         # An exit of a serial task may end the kernel.
@@ -118,9 +129,6 @@ def _inside(block: Block) -> Iterator[tuple[Value, int]]:
             yield stmt.begin, stmt.loc
             yield stmt.end, stmt.loc
             yield from _inside(stmt.body)
-
-
-_EXITS = (n.Break, n.Continue, n.Return, n.Scope)
 
 
 class _Unknown(Exception):
@@ -217,4 +225,4 @@ def _target(stmt: Stmt, temps: set[str]) -> str:
     """Return the name of the local or temporary that a statement writes, or an empty string."""
     if isinstance(stmt, n.Set):
         return stmt.var
-    return f"${stmt.array}" if isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in temps else ""
+    return f"${stmt.array}" if isinstance(stmt, ARRAY_WRITES) and stmt.array in temps else ""

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from ...compiler.errors import DeviceError
-from ...compiler.ir.nodes import Arg, Atomic, Kernel, Load, Random, Shape, StackAlloca
+from ...compiler.ir.nodes import Arg, Kernel, Random, Shape, StackAlloca
+from ...compiler.ir.roles import ARRAY_READS
 from ...compiler.ir.walk import walk, walk_kernel
 from ...compiler.sizing.count import count_within
 from ...compiler.sizing.fuel import ROOM
@@ -64,7 +65,7 @@ class Slice:
         types = kernel.array_types()
         self.params = tuple(p.name for p in kernel.params if p.name in types and p.name not in own)
         statements = list(walk_kernel(kernel))
-        read = {s.array for s in statements if isinstance(s, (Load, Atomic))}
+        read = {s.array for s in statements if isinstance(s, ARRAY_READS)}
         self.loads = tuple(name for name in self.params if name in read)
         self.shapes = tuple(sorted({s.array for s in statements if isinstance(s, Shape)} - own))
         scalars = kernel.scalar_types()

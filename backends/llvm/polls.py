@@ -9,6 +9,7 @@ and every thread of the launch finds it there. Where there is no clock, no signa
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
+from ...compiler.ir.roles import LOOPS
 from ...compiler.ir.walk import walk
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
@@ -74,7 +75,7 @@ def is_long(loop: n.For | n.While) -> bool:
     """Return True unless the loop is a plain one of at most 2^32 iterations without loops inside."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
-    return any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+    return any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
 def tick(e: Emitter, loop: n.For | n.While) -> None:

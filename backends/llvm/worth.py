@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from ...compiler.analysis.affine import IndexForms
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Stmt, Task, Value
+from ...compiler.ir.nodes import STATEMENTS, Stmt, Task, Value
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.roles import ACCESSES, CONSTANTS
+from ...compiler.ir.table import Table
 from ...compiler.ir.walk import operands, walk_task
 from ..codegen.sharing import ADDITION, SPEEDUP, often_run
 
@@ -53,17 +55,25 @@ Measured on a processor with AVX-512 (AMD EPYC).
 """
 OTHERS = 0.75
 """Branching code is chosen if it takes less than this part of the time of masked code: both times are estimates."""
-_ORDINARY: dict[type[Stmt], float] = {
-    n.Cast: 0.6,
-    n.Random: 8.0,
-    n.StackPush: 1.0,
-    n.StackTop: 0.5,
-    n.StackTopAdjoint: 0.5,
-    n.StackAccumulate: 1.0,
-    n.GetElement: 0.5,
-    n.SetElement: 0.5,
-    n.LocalArray: 4.0,
-}
+_ORDINARY: Table[type[Stmt], float] = Table(
+    "worth.costs",
+    STATEMENTS.values(),
+    about="estimated nanoseconds, to choose between branching code and code for lanes",
+    optional="the statement takes no time",
+)
+_ORDINARY.update(
+    {
+        n.Cast: 0.6,
+        n.Random: 8.0,
+        n.StackPush: 1.0,
+        n.StackTop: 0.5,
+        n.StackTopAdjoint: 0.5,
+        n.StackAccumulate: 1.0,
+        n.GetElement: 0.5,
+        n.SetElement: 0.5,
+        n.LocalArray: 4.0,
+    }
+)
 
 
 _PURE = (n.Op, n.Cast, n.BitCast, n.Within, n.Load)
@@ -75,7 +85,7 @@ def lanes_pay(task: Task) -> bool:
     accesses = _Accesses(task)
     alone = lanes = 0.0
     for stmt, often in often_run(task):
-        if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+        if isinstance(stmt, ACCESSES):
             kind = accesses.kind(stmt)
             alone += often * _ALONE[kind, type(stmt)]
             lanes += often * _LANES[kind, type(stmt)]
@@ -122,6 +132,6 @@ class _Accesses:
 
     def _decided(self, stmt: Stmt | None) -> bool:
         """Return True if the result of a statement may vary, given the same about its operands."""
-        if stmt is None or isinstance(stmt, (n.Const, n.Arg, n.Shape)):
+        if stmt is None or isinstance(stmt, CONSTANTS):
             return False
         return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Block, Stmt
+from ...compiler.ir.roles import STRAIGHT
 from ..codegen import ir
 from ..codegen.checked import Deferred
 from ..codegen.index_checks import end_deferred
@@ -31,8 +32,6 @@ ABREAST = 4
 MOST = 16
 """Greatest number of statements of a body whose iterations are written side by side."""
 
-_STRAIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Within, n.Load, n.Store, n.Atomic)
-
 
 def fits(e: Emitter, body: Block) -> bool:
     """Return True if the iterations of this body are to be written side by side."""
@@ -44,7 +43,7 @@ def fits(e: Emitter, body: Block) -> bool:
 def _is_straight(stmt: Stmt) -> bool:
     """Return True if the statement lowers to code without control flow and without a call of a function."""
     called = isinstance(stmt, n.Op) and stmt.op in {*CALLED, *LEAN} and stmt.args[0].type.is_real
-    return isinstance(stmt, _STRAIGHT) and not called
+    return isinstance(stmt, STRAIGHT) and not called
 
 
 def lower_abreast(e: Emitter, body: Block, places: list[ir.Value], start: Callable[[ir.Value], None]) -> None:

@@ -19,7 +19,13 @@ from .code import Code
 from .emit import Arith
 from .functions import call, libcall
 
-SPIRV: Table[str, OpRow] = Table("spirv", OPS)
+
+def _shared(name: str) -> str:
+    """Return why an operation needs no row here, or an empty text if it has one of its own."""
+    return "" if name in _OWN else f"the row of table {LLVM.name}; a function of a library needs one in `_OWN`"
+
+
+SPIRV: Table[str, OpRow] = Table("spirv", OPS, about="the instructions of shaders for the operation", derive=_shared)
 
 
 def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir.Value:

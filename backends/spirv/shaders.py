@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ...compiler.ir import nodes as n
 from ...compiler.ir.depth import deep
 from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.roles import LOOPS
 from ...compiler.ir.walk import walk
 from ...compiler.passes.flatten_branches import flatten_branches
 from ...compiler.passes.lower_exits import lower_exits
@@ -174,7 +175,7 @@ def _close(e: Emitter, block: n.Block = ()) -> None:
 
 def _loops(stmt: n.Stmt) -> bool:
     """Return True if the statement is a loop."""
-    return isinstance(stmt, (n.For, n.While))
+    return isinstance(stmt, LOOPS)
 
 
 def _see_that_loops_run(e: Emitter) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import STATEMENTS, Block, Stmt
+from ...compiler.ir.roles import EXITS
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from ..codegen import ir, random
@@ -24,10 +25,11 @@ from .emit import Arith, Emitter
 from .functions import sine_and_cosine
 from .ops import apply, convert
 
-_EXITS: tuple[type[Stmt], ...] = (n.Scope, n.Break, n.Continue, n.Return)
-_HOLES = {cls: "lower_exits removes it" for cls in _EXITS}
+_HOLES: dict[type[Stmt], str] = dict.fromkeys(EXITS, "lower_exits removes it")
 
-LOWER: Table[type[Stmt], Callable[..., None]] = Table("spirv.lower", STATEMENTS.values(), _HOLES)
+LOWER: Table[type[Stmt], Callable[..., None]] = Table(
+    "spirv.lower", STATEMENTS.values(), _HOLES, about="the instructions of shaders for the statement"
+)
 
 
 def lower_block(e: Emitter, block: Block) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Value
+from ...compiler.ir.roles import LOOPS
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk
 from ..codegen import ir
@@ -92,7 +93,7 @@ def trips_at_once(e: Emitter, stmt: n.For) -> int:
 def _is_long(stmt: n.Stmt) -> bool:
     """Return True if one trip with this statement is long enough: a loop, or a function other than a sine or cosine."""
     called = isinstance(stmt, n.Op) and stmt.op in CALLED and stmt.op not in LEAN and stmt.args[0].type.is_real
-    return called or isinstance(stmt, (n.For, n.While))
+    return called or isinstance(stmt, LOOPS)
 
 
 class Trips:

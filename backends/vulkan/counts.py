@@ -10,20 +10,30 @@ from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task, Value
+from ...compiler.ir.ops import OPS
+from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ..base import Arrays, Scalars, Sizes
 from ..codegen.layout import Layout
 
-_OPS: dict[str, Callable[..., int]] = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "min": min,
-    "max": max,
-    "neg": lambda x: -x,
-    "floordiv": lambda x, y: x // y if y else 0,
-    "mod": lambda x, y: x % y if y else 0,
-}
+_OPS: Table[str, Callable[..., int]] = Table(
+    "vulkan.counts",
+    OPS,
+    about="the unwrapped result on Python integers, to count the groups of a dispatch",
+    optional="the device counts the groups",
+)
+_OPS.update(
+    {
+        "add": lambda x, y: x + y,
+        "sub": lambda x, y: x - y,
+        "mul": lambda x, y: x * y,
+        "min": min,
+        "max": max,
+        "neg": lambda x: -x,
+        "floordiv": lambda x, y: x // y if y else 0,
+        "mod": lambda x, y: x % y if y else 0,
+    }
+)
 
 
 def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Stmt, Value
+from ..ir.roles import LOCAL_READS, LOCAL_WRITES, STACK_READS
 from ..ir.types import Scalar
 from ..ir.walk import walk_kernel
 from .rules import VJP
@@ -115,9 +116,9 @@ def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
         return [(a, stmt.result) for a, rule in zip(stmt.args, rules) if rule and _real(a.type, stmt.result.type)]
     if isinstance(stmt, n.Cast):
         return [(stmt.arg, stmt.result)] if _real(stmt.arg.type, stmt.result.type) else []
-    if isinstance(stmt, (n.Get, n.GetElement)):
+    if isinstance(stmt, LOCAL_READS):
         return [(("local", stmt.var), stmt.result)] if _real(stmt.result.type) else []
-    if isinstance(stmt, (n.Set, n.SetElement)):
+    if isinstance(stmt, LOCAL_WRITES):
         return [(stmt.value, ("local", stmt.var))] if _real(stmt.value.type) else []
     if isinstance(stmt, n.Load):
         return [(("array", stmt.array), stmt.result)] if _real(stmt.result.type) else []
@@ -133,6 +134,6 @@ def _stack_flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
     """Return the pairs (from, to) of a statement that accesses an adstack."""
     if isinstance(stmt, (n.StackPush, n.StackAccumulate)) and _real(stmt.value.type):
         return [(stmt.value, ("stack" if isinstance(stmt, n.StackPush) else "adjoint", stmt.stack))]
-    if isinstance(stmt, (n.StackTop, n.StackTopAdjoint)) and _real(stmt.result.type):
+    if isinstance(stmt, STACK_READS) and _real(stmt.result.type):
         return [(("stack" if isinstance(stmt, n.StackTop) else "adjoint", stmt.stack), stmt.result)]
     return []

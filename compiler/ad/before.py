@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from ..ir import nodes as n
 from ..ir.effects import arrays_written
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.roles import ACCESSES, ARRAY_READS
 from ..ir.types import ArrayType
 from ..ir.walk import changed, map_blocks, walk_task
 from .disorder import unordered_arrays
@@ -93,7 +94,7 @@ def _unique(array: str, taken: set[str]) -> str:
 
 def _read(task: Task) -> set[str]:
     """Return the names of the arrays from which a task reads elements."""
-    return {s.array for s in walk_task(task) if isinstance(s, (n.Load, n.Atomic))}
+    return {s.array for s in walk_task(task) if isinstance(s, ARRAY_READS)}
 
 
 def params(kernel: Kernel, copies: Copies) -> tuple[Param, ...]:
@@ -110,7 +111,7 @@ def on_copies(block: Block, copies: Mapping[str, str]) -> Block:
 def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
     """Return the statement, with its nested blocks, turned to the copies."""
     stmt = map_blocks(stmt, lambda inner: on_copies(inner, copies))
-    if isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array in copies:
+    if isinstance(stmt, ACCESSES) and stmt.array in copies:
         return changed(stmt, array=copies[stmt.array])
     return stmt
 

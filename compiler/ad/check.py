@@ -11,6 +11,7 @@ from dataclasses import replace
 from ..errors import Diagnostic, NotDifferentiable
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Value
+from ..ir.roles import ARRAY_READS
 from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
@@ -69,7 +70,7 @@ def check_state(
     # A load that only decides what is stored to a copy counts too. An atomic counts if something uses its result.
     used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
-        if not isinstance(stmt, (n.Load, n.Atomic)) or isinstance(stmt, n.Atomic) and stmt.result not in used:
+        if not isinstance(stmt, ARRAY_READS) or isinstance(stmt, n.Atomic) and stmt.result not in used:
             continue
         risk = at_risk.get(stmt.result)
         if risk is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.roles import ACCESSES
 from ..ir.walk import map_blocks, results
 from .risk import Risk
 
@@ -80,7 +81,7 @@ class Copier:
         if isinstance(stmt, n.Atomic) and stmt.array not in self.stored:
             # The kernel itself did the update. A load takes the place of its result; it is at risk like that result.
             return n.Load(changes["result"], stmt.array, self.renamed(stmt.indices), loc=stmt.loc)
-        if isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+        if isinstance(stmt, ACCESSES):
             changes["array"] = self.stored.get(stmt.array, stmt.array)
         return self._operands(replace(map_blocks(stmt, self.block), **changes))
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Value
+from ..ir.roles import SCALAR_ASSIGNMENTS
 from ..ir.walk import walk
 from .structure import Path, Structure, inner_blocks
 
@@ -181,6 +182,6 @@ def _first_get_after(structure: Structure, path: Path, var: str) -> Value | None
     for stmt in rest:
         if isinstance(stmt, n.Get) and stmt.var == var:
             return stmt.result
-        if isinstance(stmt, (n.Set, n.Local)) and stmt.var == var or _writes(stmt, var):
+        if isinstance(stmt, SCALAR_ASSIGNMENTS) and stmt.var == var or _writes(stmt, var):
             return None
     return None

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Param, Stmt
+from ..ir.roles import ARRAY_READS, ARRAY_WRITES
 from ..ir.types import ArrayType
 from ..ir.walk import walk_kernel
 from ..passes.rewrite import Rewriter
@@ -44,7 +45,7 @@ def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
     """
     params = {p.name for p in kernel.params}
     real = {p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.dtype.is_real}
-    updates = [s for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))]
+    updates = [s for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)]
     found = {s.array for s in updates if isinstance(s, n.Store) or s.op not in ("add", "sub")}
     return frozenset(name for name in found & real if f"{name}.grad" not in params)
 
@@ -65,7 +66,7 @@ class _Detacher(Rewriter):
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
         """Return the read under a new name and the bit_cast of it, if the array is wanted."""
-        assert isinstance(stmt, (n.Load, n.Atomic))
+        assert isinstance(stmt, ARRAY_READS)
         if stmt.array not in self.wanted:
             return None
         read = self.fresh(stmt.result.type)

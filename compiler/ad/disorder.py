@@ -16,6 +16,7 @@ from collections.abc import Collection
 from ..analysis.affine import single_iteration
 from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.roles import ARRAY_WRITES, LOCAL_READS, LOCAL_WRITES, LOOPS
 from ..ir.walk import blocks, operands, results, walk
 from ..passes.promote_elements import RECORD
 
@@ -72,10 +73,10 @@ class _Taint:
         depends = under or self._reads(stmt)
         if depends:
             self.values.update(results(stmt))
-            if isinstance(stmt, (n.Set, n.SetElement)):
+            if isinstance(stmt, LOCAL_WRITES):
                 self.locals.add(stmt.var)
             # A record holds what this launch did, and a repetition reads it instead of the atomic.
-            elif isinstance(stmt, (n.Store, n.Atomic)) and not stmt.array.startswith(RECORD):
+            elif isinstance(stmt, ARRAY_WRITES) and not stmt.array.startswith(RECORD):
                 self.arrays.add(stmt.array)
         for inner in blocks(stmt):
             self._block(inner, depends)
@@ -84,9 +85,9 @@ class _Taint:
         """Return True if the statement reads something that depends on the order."""
         if not self.values.isdisjoint(operands(stmt)):
             return True
-        if isinstance(stmt, (n.Get, n.GetElement)):
+        if isinstance(stmt, LOCAL_READS):
             return stmt.var in self.locals
-        if isinstance(stmt, (n.For, n.While)):
+        if isinstance(stmt, LOOPS):
             inside = isinstance(stmt, n.While) and stmt.test in self.values
             return inside or stmt.stop is not None and stmt.stop in self.locals
         return isinstance(stmt, n.Load) and stmt.array in self.arrays

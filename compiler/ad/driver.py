@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..errors import NotDifferentiable, Span
-from ..ir import nodes as n
 from ..ir.effects import arrays_written
 from ..ir.nodes import Kernel, Param, Task, Temp, Value
+from ..ir.roles import LOCAL_DECLARATIONS
 from ..ir.types import ArrayType, adjoint_type
 from ..ir.walk import next_id, walk_kernel
 from .activity import Activity, find_activity
@@ -242,7 +242,7 @@ def writes_any(task: Task, arrays: Collection[str]) -> bool:
 
 def _prefix(kernel: Kernel, t: int) -> str:
     """Return the text that all names made for task t begin with. No local of the kernel begins with it."""
-    names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+    names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
     prefix = f"t{t}"
     while any(name.startswith(f"{prefix}.") for name in names):
         prefix += "_"

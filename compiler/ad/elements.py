@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 
 from ..ir import nodes as n
 from ..ir.nodes import Value
+from ..ir.roles import LOCAL_READS, LOCAL_WRITES
 from .structure import Occurrence, Path, Structure, comes_after, common_block
 
 Place = tuple[Path, int]
@@ -41,9 +42,9 @@ class Elements:
         self.reads: dict[Value, Occurrence] = {}
         self.writes: dict[str, list[Occurrence]] = {}
         for o in structure.occurrences():
-            if isinstance(o.stmt, (n.Get, n.GetElement)):
+            if isinstance(o.stmt, LOCAL_READS):
                 self.reads[o.stmt.result] = o
-            elif isinstance(o.stmt, (n.Set, n.SetElement)):
+            elif isinstance(o.stmt, LOCAL_WRITES):
                 self.writes.setdefault(o.stmt.var, []).append(o)
         at_root = {var for var, path in structure.declared.items() if path == ()}
         elements = {v: o for v, o in self.reads.items() if isinstance(o.stmt, n.GetElement) and o.stmt.var in at_root}
@@ -55,7 +56,7 @@ class Elements:
     def variable(self, value: Value) -> str:
         """Return the name of the local that a read reads."""
         stmt = self.reads[value].stmt
-        assert isinstance(stmt, (n.Get, n.GetElement))
+        assert isinstance(stmt, LOCAL_READS)
         return stmt.var
 
     def _overwritten(self, read: Occurrence) -> bool:

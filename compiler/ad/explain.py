@@ -9,6 +9,7 @@ from ..errors import Span
 from ..ir import nodes as n
 from ..ir.depth import deep
 from ..ir.nodes import Kernel, StackAlloca, Value
+from ..ir.roles import LOOPS
 from ..ir.walk import walk, walk_kernel
 from .driver import plan_tasks
 from .forward import stack_name
@@ -89,7 +90,7 @@ def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
 
 def _described(stmt: n.Stmt) -> str:
     """Return a description of a value that has no name in the program."""
-    if isinstance(stmt, (n.For, n.While)):
+    if isinstance(stmt, LOOPS):
         return "trip count"
     return f"result of '{stmt.op}'" if isinstance(stmt, n.Op) else "intermediate value"
 
@@ -131,7 +132,7 @@ class _Teller:
             return "what an atomic returned is gone"
         if isinstance(stmt, n.Random):
             return "a draw is made once"
-        if isinstance(stmt, (n.For, n.While)):
+        if isinstance(stmt, LOOPS):
             return "the number of trips is known only when the loop has ended"
         if value in self.structure.slopes.values():
             return f"it takes the place of '{variable}', of which it would be made again: as many bytes"
@@ -148,7 +149,7 @@ class _Teller:
 
     def _is_loop(self, home: tuple[tuple[int, str], ...]) -> bool:
         """Return True if the block is the body or the condition of a loop."""
-        return isinstance(self.structure.holder(home), (n.For, n.While))
+        return isinstance(self.structure.holder(home), LOOPS)
 
     @staticmethod
     def _writes(block: n.Block, var: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Stmt, Value
+from ..ir.roles import ACCESSES
 from ..ir.types import Scalar, adjoint_type
 from ..ir.walk import changed
 from .plan import Plan
@@ -94,7 +95,7 @@ class ForwardSweep:
 
     def _statement(self, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
         """Yield the statements that take the place of one statement."""
-        if isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array in self.copies:
+        if isinstance(stmt, ACCESSES) and stmt.array in self.copies:
             yield changed(stmt, array=self.copies[stmt.array])
             return
         if isinstance(stmt, (n.Store, n.Print, n.Assert)):

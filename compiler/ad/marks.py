@@ -19,10 +19,10 @@ from typing import Any
 
 from ..analysis.affine import IndexForms, is_own
 from ..errors import ClaimError, NotDifferentiable
-from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.names import added
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.roles import ARRAY_READS
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
@@ -190,7 +190,7 @@ class _Maker:
 
     def reads_at_risk(self, made: Kernel) -> bool:
         """Return True if a load of the marking kernel may not find what the kernel itself found."""
-        return any(isinstance(s, (n.Load, n.Atomic)) and s.result in self.at_risk for s in walk_kernel(made))
+        return any(isinstance(s, ARRAY_READS) and s.result in self.at_risk for s in walk_kernel(made))
 
 
 @dataclass

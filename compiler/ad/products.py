@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Task
+from ..ir.roles import ACCESSES
 from ..ir.walk import used_values, walk
 from .own_arrays import own_arrays
 from .serialise import serialise
@@ -46,7 +47,7 @@ def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
     if not task.is_parallel or not any(isinstance(s, n.Atomic) and s.op == "mul" for s in walk(task.body)):
         return None
     types, own = kernel.array_types(), own_arrays(task)
-    shared = [s for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array not in own]
+    shared = [s for s in walk(task.body) if isinstance(s, ACCESSES) and s.array not in own]
     products = [s for s in shared if isinstance(s, n.Atomic) and s.op == "mul" and types[s.array].grad]
     return products[0] if products and _any_order(task, shared) else None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
+from ..ir.roles import ACCESSES
 from ..ir.walk import NESTED
 from .activity import Activity
 from .needs import needs
@@ -121,7 +122,7 @@ class Requirements:
         """Yield what the reverse of one statement reads."""
         if isinstance(stmt, n.Op):
             yield from self._read_by_rule(stmt)
-        elif isinstance(stmt, (n.Load, n.Store, n.Atomic)):
+        elif isinstance(stmt, ACCESSES):
             yield from (Read(v, f"the index of '{stmt.array}'") for v in stmt.indices)
             if isinstance(stmt, n.Atomic) and stmt.op != "add":
                 yield Read(stmt.value, f"the value of the atomic {stmt.op}")

@@ -26,6 +26,7 @@ from ..analysis.affine import single_iteration
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.roles import ACCESSES, LOOPS
 from ..ir.types import ArrayType, i64
 from ..ir.walk import map_blocks, next_id, rename_block, used_values, walk, walk_kernel, walk_task
 from ..passes.number_draws import number_draws
@@ -122,7 +123,7 @@ class _Ordering:
 
     def _accesses(self, t: int) -> list[Access]:
         """Return the loads, stores and atomics of task t."""
-        return [s for s in walk_task(self.kernel.tasks[t]) if isinstance(s, (n.Load, n.Store, n.Atomic))]
+        return [s for s in walk_task(self.kernel.tasks[t]) if isinstance(s, ACCESSES)]
 
     def _atomics(self, t: int) -> list[n.Atomic]:
         """Return the atomics of task t."""
@@ -229,7 +230,7 @@ def _outside_loops(block: Block) -> Iterator[n.Atomic]:
     for stmt in block:
         if isinstance(stmt, n.Atomic):
             yield stmt
-        elif not isinstance(stmt, (n.For, n.While)):
+        elif not isinstance(stmt, LOOPS):
             for _, inner in _inner(stmt):
                 yield from _outside_loops(inner)
 

@@ -19,6 +19,7 @@ from math import gcd
 from ..analysis.affine import Affine, IndexForms, apart, is_own, single_iteration, subtract
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Task, Value
+from ..ir.roles import ARRAY_WRITES
 from ..ir.walk import walk
 from .ranges import Ranges, ranges_apart
 from .structure import Occurrence, Structure, comes_after, common_block
@@ -108,7 +109,7 @@ class RiskAnalysis:
         self.forms = [IndexForms(t) for t in kernel.tasks]
         self.ranges = [Ranges(t, f) for t, f in zip(kernel.tasks, self.forms)]
         sites = [s for t in range(len(kernel.tasks)) for s in self._sites(t)]
-        self.writes = [s for s in sites if isinstance(s.occurrence.stmt, (n.Store, n.Atomic))]
+        self.writes = [s for s in sites if isinstance(s.occurrence.stmt, ARRAY_WRITES)]
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
 
     def _sites(self, t: int) -> Iterator[_Site]:
@@ -180,7 +181,7 @@ class RiskAnalysis:
         """
         for site in self.writes:
             stmt = site.occurrence.stmt
-            assert isinstance(stmt, (n.Store, n.Atomic))
+            assert isinstance(stmt, ARRAY_WRITES)
             same = site.task == task and isinstance(stmt, n.Atomic) and stmt.op == atomic.op
             if stmt.array == atomic.array and site.task >= task and not same:
                 return stmt

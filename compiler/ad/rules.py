@@ -38,7 +38,18 @@ class Slope:
         return b.op("mul", g, self.slope(b, a, r))
 
 
-VJP: Table[str, tuple[Rule | None, ...]] = Table("vjp", OPS)
+def _zero(name: str) -> str:
+    """Return why an operation has no rules, or an empty text if somebody must write them."""
+    return "its kind says that it has no derivative" if OPS[name].kind in ("flat", "opaque") else ""
+
+
+VJP: Table[str, tuple[Rule | None, ...]] = Table(
+    "vjp",
+    OPS,
+    about="for each operand, its share of the adjoint of the result",
+    blank="({todo},) * {arity}",
+    derive=_zero,
+)
 """For each operation, the rule for each of its operands."""
 
 
@@ -158,4 +169,4 @@ VJP.update(
         "select": (None, _chosen(True), _chosen(False)),
     }
 )
-VJP.update({name: (None,) * op.arity for name, op in OPS.items() if op.kind in ("flat", "opaque")})
+VJP.update({name: (None,) * op.arity for name, op in OPS.items() if VJP.derived(name)})

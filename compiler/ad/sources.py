@@ -15,6 +15,7 @@ from collections.abc import Collection
 from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.ops import OPS
+from ..ir.roles import CONSTANTS
 from ..ir.types import Scalar
 from ..ir.walk import operands
 from .counters import find_counters
@@ -24,7 +25,7 @@ from .structure import Path, Structure
 
 RECOMPUTED = (n.Op, n.Cast, n.BitCast, n.Within)
 """Statements whose results follow from their operands."""
-FREE = (n.Const, n.Arg, n.Shape)
+FREE = CONSTANTS
 """Statements whose results can be had again at no cost."""
 LOAD = 4
 """Cost of a load, in additions."""

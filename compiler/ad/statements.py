@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
+from ..ir.roles import CONSTANTS, EXITS, STACKS
 from ..ir.table import Table
 from ..ir.types import adjoint_type, i64
 from .forward import overwritten_stack, stack_name
@@ -28,25 +29,11 @@ UNREACHED = "removed before reverse mode, or refused by it"
 REVERSE: Table[type[Stmt], Handler] = Table(
     "reverse",
     n.STATEMENTS.values(),
-    {
-        cls: UNREACHED
-        for cls in (
-            n.Scope,
-            n.Break,
-            n.Continue,
-            n.Return,
-            n.StackAlloca,
-            n.StackPush,
-            n.StackPop,
-            n.StackTop,
-            n.StackTopAdjoint,
-            n.StackAccumulate,
-        )
-    }
+    {cls: UNREACHED for cls in (*EXITS, *STACKS)}
     | {
-        cls: "has no derivative"
-        for cls in (n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Assert, n.Print, n.LocalArray)
+        cls: "has no derivative" for cls in (*CONSTANTS, n.BitCast, n.Within, n.Random, n.Assert, n.Print, n.LocalArray)
     },
+    about="the statements of reverse mode that carry its adjoint",
 )
 """For each class of statements, its handler, or the reason why there is none."""
 

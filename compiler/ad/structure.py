@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import ROLES, Block, Stmt, Task, Value
+from ..ir.roles import LOCAL_DECLARATIONS, LOOPS, SCALAR_USES
 from ..ir.walk import NESTED, RESULTS, walk
 
 Path = tuple[tuple[int, str], ...]
@@ -60,7 +61,7 @@ class Structure:
             for value in RESULTS[type(stmt)](stmt):
                 self.made[value] = stmt
                 self.homes[value] = path
-            if isinstance(stmt, (n.Local, n.LocalArray)):
+            if isinstance(stmt, LOCAL_DECLARATIONS):
                 self.declared[stmt.var] = path
             elif type(stmt) in NESTED:
                 if isinstance(stmt, n.For):
@@ -77,7 +78,7 @@ class Structure:
         found = []
         for length in range(1, len(path) + 1):
             holder = self.holder(path[:length])
-            if isinstance(holder, (n.For, n.While)):
+            if isinstance(holder, LOOPS):
                 found.append((path[:length], holder))
         return found
 
@@ -100,7 +101,7 @@ class Structure:
 def is_set_at_once(block: Block, position: int, var: str) -> bool:
     """Return True if a local declared at this position of a block is set in the block before anything reads it."""
     for stmt in block[position + 1 :]:
-        if isinstance(stmt, (n.Get, n.Set)) and stmt.var == var:
+        if isinstance(stmt, SCALAR_USES) and stmt.var == var:
             return isinstance(stmt, n.Set)
         if any(getattr(s, "var", None) == var or getattr(s, "stop", None) == var for s in walk((stmt,))):
             return False

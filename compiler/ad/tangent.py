@@ -27,6 +27,7 @@ from ..errors import NotDifferentiable
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Task, Temp, Value
+from ..ir.roles import LOCAL_DECLARATIONS
 from ..ir.types import ArrayType
 from ..ir.walk import next_id, used_values, walk_kernel, walk_task
 from .activity import reached_from
@@ -175,7 +176,7 @@ class TangentSweep:
 
 def _suffix(kernel: Kernel) -> str:
     """Return the text that names of twins end with. No local and no adstack of the kernel ends with it."""
-    names = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+    names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
     names |= {s.stack for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca)}
     suffix = DUAL
     while any(name.endswith(suffix) for name in names):

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 Handler = Callable[["TangentSweep", Any], None]
 """A handler is a function (sweep, statement)."""
 
-TANGENT: Table[type[Stmt], Handler] = Table("tangent", n.STATEMENTS.values())
+TANGENT: Table[type[Stmt], Handler] = Table(
+    "tangent", n.STATEMENTS.values(), about="the statements of forward mode that carry its tangent"
+)
 """For each class of statements, its handler."""
 
 

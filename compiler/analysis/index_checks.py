@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.roles import JUMPS
 from ..ir.types import i32, i64
 from ..ir.walk import RESULTS, blocks, walk
 from .affine import Affine, add
@@ -28,7 +29,6 @@ from .index_facts import IndexFacts, Path
 
 Access = n.Load | n.Store | n.Atomic
 Checked = Access | n.Within
-LEAVES = (n.Break, n.Continue, n.Return)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class _Analysis:
                         rest = form.without(frozenset({loop.index}))
                         checks.append(LoopCheck(stmt, axis, c, rest, extent))
                         self._looked_at(stmt, axis)
-            elif isinstance(stmt, LEAVES) or any(isinstance(s, LEAVES) for b in blocks(stmt) for s in walk(b)):
+            elif isinstance(stmt, JUMPS) or any(isinstance(s, JUMPS) for b in blocks(stmt) for s in walk(b)):
                 break
         if checks:
             self.found.loops.setdefault(id(loop), []).extend(checks)

@@ -23,7 +23,9 @@ TRUTH: Interval = (0.0, 1.0)
 Rule = Callable[..., Interval]
 """A rule returns the interval of a result before rounding, from the intervals of the operands."""
 
-INTERVALS: Table[str, Rule] = Table("intervals", OPS)
+INTERVALS: Table[str, Rule] = Table(
+    "intervals", OPS, about="the interval of the result from the intervals of the operands"
+)
 
 LARGEST = {16: 65504.0, 32: 3.4e38, 64: 1.7e308}
 """Largest magnitude that surely does not round to infinity, by the number of bits of a real."""

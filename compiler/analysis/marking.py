@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Stmt, Value
+from ..ir.roles import LOOP_JUMPS, LOOPS
 from ..ir.walk import NESTED, OPERANDS, RESULTS, blocks, changed, kept_block, map_blocks, operands
 
 FRAMES = frozenset({n.For, n.While, n.Scope})
@@ -105,7 +106,7 @@ class Marking:
         elif cls in NESTED:
             inside = (*frames, at) if cls in FRAMES else frames
             self._children[at] = [self.enter(inner, at, inside) for inner in blocks(stmt)]
-        elif isinstance(stmt, (n.Break, n.Continue)):
+        elif isinstance(stmt, LOOP_JUMPS):
             if stmt.depth <= len(frames):
                 self._jumps[frames[-stmt.depth]].append(at)
             else:
@@ -183,7 +184,7 @@ class Marking:
     def _rebuild_stmt(self, at: int, stmt: Stmt) -> Stmt:
         inner = iter(self._children[at])
         stmt = map_blocks(stmt, lambda block: self.rebuild(next(inner), block))
-        if isinstance(stmt, (n.For, n.While)) and stmt.trips and not self._is_used(stmt.trips):
+        if isinstance(stmt, LOOPS) and stmt.trips and not self._is_used(stmt.trips):
             return changed(stmt, trips=None)
         return stmt
 

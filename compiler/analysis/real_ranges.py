@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from ..ir import nodes as n
 from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ..ir.roles import LOOPS
 from ..ir.table import Table
 from ..ir.walk import walk
 from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, after, converted, magnitude, of_type, union
@@ -73,7 +74,7 @@ def takes_back(loop: Stmt) -> bool:
 
 def is_innermost(loop: n.For | n.While) -> bool:
     """Return True if the loop contains no loop."""
-    return not any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+    return not any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
 def _joined(states: list[State]) -> State | None:
@@ -263,7 +264,7 @@ class _Analysis:
 
 # ---- statements ---------------------------------------------------------------------------------------------
 
-RANGES: Table[type[Stmt], Callable[..., State | None]] = Table("ranges", STATEMENTS.values())
+RANGES: Table[type[Stmt], Callable[..., State | None]] = Table("ranges", STATEMENTS.values(), about="range of a result")
 """A row of this table takes the analysis, a statement and the state before it, and returns the state after it."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ..ir.roles import EXITS
 from ..ir.table import Table
 from ..ir.walk import operands, results, walk
 
@@ -24,8 +25,8 @@ Rule = Callable[["Uniformity", Any], None]
 RULES: Table[type[Stmt], Rule] = Table(
     "uniform",
     STATEMENTS.values(),
-    holes={cls: "removed before masks are made" for cls in (n.Scope, n.Break, n.Continue, n.Return)}
-    | {n.Print: "a task that prints runs by branching"},
+    holes={cls: "removed before masks are made" for cls in EXITS} | {n.Print: "a task that prints runs by branching"},
+    about="which results and places may differ by lane",
 )
 
 

@@ -37,7 +37,9 @@ _TYPES = f"{__name__.partition('.')[0]}.types"
 """Functions of this module make types; kernels call them when they are traced."""
 
 Lowering = Callable[[Tracer, ast.Call], Operand]
-LOWERINGS: Table[str, Lowering] = Table("frontend functions", FUNCTIONS)
+LOWERINGS: Table[str, Lowering] = Table(
+    "frontend functions", FUNCTIONS, about="how a call of a function of the language becomes IR"
+)
 
 
 @EXPRESSIONS.row(ast.Call)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.nodes import ROLES, Atomic, Block, Load, Param, Shape, Stmt, Store
+from ..ir.nodes import ROLES, Block, Param, Stmt
+from ..ir.roles import ARRAY_USES
 from ..ir.types import ArrayType
 from .protocols import FieldLike
 from .scope import Namer
@@ -114,6 +115,6 @@ def _rename(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
     for name, role in ROLES[type(stmt)]:
         if role == "block":
             new[name] = rename_arrays(getattr(stmt, name), names)
-    if isinstance(stmt, (Load, Store, Atomic, Shape)):
+    if isinstance(stmt, ARRAY_USES):
         new["array"] = names.get(stmt.array, stmt.array)
     return replace(stmt, **new) if new else stmt

@@ -394,7 +394,7 @@ def _element(operand: Static, index: int) -> Operand:
 
 
 Handler = Callable[[Tracer, Any], Operand]
-EXPRESSIONS: Table[type[ast.expr], Handler] = Table("frontend expressions", ast.expr.__subclasses__())
+EXPRESSIONS: Table[type[ast.expr], Handler] = Table("expressions", ast.expr.__subclasses__(), about="how it becomes IR")
 STATEMENTS: Table[type[ast.stmt], Callable[[Tracer, Any], bool | None]] = Table(
-    "frontend statements", ast.stmt.__subclasses__()
+    "frontend statements", ast.stmt.__subclasses__(), about="how it becomes IR"
 )

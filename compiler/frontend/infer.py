@@ -121,6 +121,7 @@ BINARY: Table[type[ast.operator], Binary] = Table(
     "frontend operators",
     ast.operator.__subclasses__(),
     holes={ast.MatMult: "no scalar operation: `matrices.multiply` makes scalar products of it"},
+    about="the operation, the types and the folding of a binary operator of Python",
 )
 BINARY.update(
     {
@@ -143,6 +144,7 @@ COMPARE: Table[type[ast.cmpop], Binary] = Table(
     "frontend comparisons",
     ast.cmpop.__subclasses__(),
     holes={c: "compares Python objects; allowed at compile time alone" for c in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
+    about="the operation, the types and the folding of a comparison of Python",
 )
 COMPARE.update(
     {
@@ -225,7 +227,9 @@ def fold(row: Binary, left: Any, right: Any) -> Any:
 
 # ---- unary operators ------------------------------------------------------------------------------------------
 
-UNARY: Table[type[ast.unaryop], Callable[[Any], Any]] = Table("frontend unary operators", ast.unaryop.__subclasses__())
+UNARY: Table[type[ast.unaryop], Callable[[Any], Any]] = Table(
+    "frontend unary operators", ast.unaryop.__subclasses__(), about="the folding of a unary operator of Python"
+)
 UNARY.update({ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_})
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from . import nodes as n
 from .nodes import STATEMENTS, Block, Stmt
 from .ops import OPS
+from .roles import JUMPS
 from .table import Table
 from .walk import blocks, walk
 
@@ -51,9 +52,11 @@ _STACK = (("stack", "stack"),)
 _ADJOINT = (("adjoint", "stack"),)
 _STOP = (("local", "stop"),)
 
-EFFECTS: Table[type[Stmt], Effect] = Table("effects", STATEMENTS.values())
+EFFECTS: Table[type[Stmt], Effect] = Table(
+    "effects", STATEMENTS.values(), about="what the execution reads and writes, and if it may trap"
+)
 EFFECTS.update({cls: Effect() for cls in (n.Const, n.Arg, n.Shape, n.Cast, n.BitCast, n.If, n.Scope)})
-EFFECTS.update({cls: Effect(jumps=True) for cls in (n.Break, n.Continue, n.Return)})
+EFFECTS.update({cls: Effect(jumps=True) for cls in JUMPS})
 EFFECTS.update(
     {
         n.Op: Effect(traps=True),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import nodes as n
 from .build import Builder
 from .nodes import Block, Kernel
+from .roles import LOCAL_DECLARATIONS
 from .walk import next_id, walk_kernel
 
 
@@ -20,7 +20,7 @@ class Fresh:
     def __init__(self, kernel: Kernel) -> None:
         self.next_id = next_id(kernel)
         self.names = 0
-        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
 
     def name(self, base: str) -> str:
         """Return a name that begins with `base` and that no variable of the kernel has."""

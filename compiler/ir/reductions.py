@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from . import nodes as n
 from .nodes import Block, Stmt, Value
+from .roles import SCALAR_USES
 from .walk import map_blocks, operands, results, walk
 
 REDUCTIONS = ("add", "min", "max")
@@ -31,7 +32,7 @@ def shared_locals(block: Block) -> set[str]:
 def carried(block: Block, names: set[str]) -> list[n.Get | n.Set]:
     """Return the accesses of these locals that are not part of a reduction."""
     left = reduce_block(block, names, lambda *_: ())
-    return [s for s in walk(left) if isinstance(s, (n.Get, n.Set)) and s.var in names]
+    return [s for s in walk(left) if isinstance(s, SCALAR_USES) and s.var in names]
 
 
 def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:

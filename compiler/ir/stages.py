@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import nodes as n
+from . import roles
 from .nodes import STATEMENTS, Stmt
 
-EXITS: frozenset[type[Stmt]] = frozenset({n.Scope, n.Break, n.Continue, n.Return})
-STACKS: frozenset[type[Stmt]] = frozenset(
-    {n.StackAlloca, n.StackPush, n.StackPop, n.StackTop, n.StackTopAdjoint, n.StackAccumulate}
-)
+EXITS: frozenset[type[Stmt]] = frozenset(roles.EXITS)
+STACKS: frozenset[type[Stmt]] = frozenset(roles.STACKS)
 ALL: frozenset[type[Stmt]] = frozenset(STATEMENTS.values())
 
 

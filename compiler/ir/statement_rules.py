@@ -49,7 +49,9 @@ class Context(Protocol):
         """Make the name that the statement declares visible for the rest of its block."""
 
 
-RULES: Table[type[Stmt], Callable[[Context, Any], None]] = Table("verify", STATEMENTS.values())
+RULES: Table[type[Stmt], Callable[[Context, Any], None]] = Table(
+    "verify", STATEMENTS.values(), about="what the verifier demands of the statement"
+)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "Scalar": (Scalar,)}

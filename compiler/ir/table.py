@@ -1,13 +1,15 @@
 """This module defines the closed table: a mapping with a fixed set of keys, in which a missing row fails a check.
 
 Every layer that gives a meaning to operations or statements keeps its rows in a closed table. A test walks all tables
-and compares their keys with those that exist.
+and compares their keys with those that exist; docs/recipes.md lists the tables, and `stackgrad new-op` writes a row in
+each table of operations.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -22,12 +24,45 @@ class Table(Generic[K, V]):
         name: name of the table in messages.
         keys: keys that a row may have.
         holes: reason for each row that is missing on purpose.
+        about: what a row says about its key, in one line.
+        module: name of the module that makes the table.
+        optional: what holds for a key without a row; empty if every key needs a row or a hole.
+        unwritten_at: file and line of each row that is still to be written.
+        blank: Python text of a row that is to be written, where `{todo}` stands for `unwritten(key)` and `{arity}`
+            for the number of operands.
     """
 
-    def __init__(self, name: str, keys: Iterable[K], holes: dict[K, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        keys: Iterable[K],
+        holes: dict[K, str] | None = None,
+        *,
+        about: str,
+        optional: str = "",
+        blank: str = "{todo}",
+        derive: Callable[[K], str] | None = None,
+    ) -> None:
+        """Register the table.
+
+        Args:
+            name: name of the table in messages.
+            keys: keys that a row may have.
+            holes: reason for each row that is missing on purpose.
+            about: what a row says about its key, in one line.
+            optional: what holds for a key without a row.
+            blank: text of a row that is still to be written.
+            derive: function that says from what the row of a key follows by itself, or "" if somebody must write it.
+        """
         self.name = name
         self.keys = tuple(keys)
         self.holes = dict(holes or {})
+        self.about = about
+        self.module: str = sys._getframe(1).f_globals["__name__"]
+        self.optional = optional
+        self.blank = blank
+        self._derive = derive
+        self.unwritten_at: dict[K, str] = {}
         self._rows: dict[K, V] = {}
         TABLES.append(self)
 
@@ -49,9 +84,15 @@ class Table(Generic[K, V]):
     def __iter__(self) -> Iterator[K]:
         return iter(self._rows)
 
-    def get(self, key: K) -> V | None:
-        """Return the row of a key, or None if the key has no row."""
-        return self._rows.get(key)
+    @overload
+    def get(self, key: K) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: V) -> V: ...
+
+    def get(self, key: K, default: V | None = None) -> V | None:
+        """Return the row of a key, or the default if the key has no row."""
+        return self._rows.get(key, default)
 
     def update(self, rows: dict[K, V]) -> None:
         """Add rows; raise KeyError if a key is unknown, has a row already, or is declared a hole."""
@@ -68,6 +109,24 @@ class Table(Generic[K, V]):
 
         return add
 
+    def derived(self, key: K) -> str:
+        """Return from what the row of a key follows by itself; an empty text if somebody must write the row."""
+        return self._derive(key) if self._derive else ""
+
+    def unwritten(self, key: K) -> Callable[..., NoReturn]:
+        """Return a function that stands in a row until somebody writes it.
+
+        Calling the function raises NotImplementedError with the place of the row; `missing` counts the row as missing.
+        """
+        frame = sys._getframe(1)
+        place = self.unwritten_at[key] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+        def todo(*args: Any, **options: Any) -> NoReturn:
+            raise NotImplementedError(f"table {self.name}: the row of {key!r} is not written yet: {place}")
+
+        return todo
+
     def missing(self) -> list[K]:
-        """Return the keys that have neither a row nor a declared hole."""
-        return [k for k in self.keys if k not in self._rows and k not in self.holes]
+        """Return the keys that have neither a row that somebody wrote nor a declared hole."""
+        complete = self._rows.keys() | self.holes.keys() if not self.optional else self.keys
+        return [k for k in self.keys if k not in complete or k in self.unwritten_at]

@@ -25,6 +25,7 @@ from typing import Any
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, all_writes, reads, writes
 from ..ir.nodes import ROLES, STATEMENTS, Block, Kernel, Stmt, Value
+from ..ir.roles import LOOPS
 from ..ir.walk import NESTED
 from .rewrite import Rewriter
 from .simplify import COMMUTATIVE
@@ -64,7 +65,7 @@ def common_subexpressions(kernel: Kernel) -> Kernel:
 class _Merger(Rewriter):
     """This rewriter renames each repeated value to its first occurrence."""
 
-    ENTERED = frozenset({n.For, n.While})
+    ENTERED = frozenset(LOOPS)
     LEFT = frozenset(_CONTENT) | _WRITING
 
     def __init__(self, kernel: Kernel) -> None:

@@ -26,6 +26,7 @@ from ..analysis.marking import FLOW, JUMPS, Marking
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, Place, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Value
+from ..ir.roles import ACCESSES, LOOP_JUMPS, SCALAR_ASSIGNMENTS
 from ..ir.walk import NESTED, OPERANDS, RESULTS, changed, kept_block, walk, walk_kernel, walk_task
 
 Exits = tuple[tuple[int, int], ...]
@@ -166,14 +167,14 @@ class _Liveness:
 
     def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
         """Return the statement, rewritten if asked for, and the locals that are live before it."""
-        if isinstance(stmt, (n.Set, n.Local)):
+        if isinstance(stmt, SCALAR_ASSIGNMENTS):
             return stmt, live & ~self._bit(stmt.var)
         if isinstance(stmt, n.Get):
             return stmt, live | self._bit(stmt.var)
         # A return leaves all frames, so only locals that are visible outside the block stay live.
         if isinstance(stmt, n.Return):
             return stmt, self._outer
-        if isinstance(stmt, (n.Break, n.Continue)):
+        if isinstance(stmt, LOOP_JUMPS):
             inside = stmt.depth <= len(frames)
             return stmt, frames[-stmt.depth][isinstance(stmt, n.Continue)] if inside else self._outer
         if isinstance(stmt, n.If):
@@ -277,6 +278,6 @@ def _drop_temps(kernel: Kernel, private: Collection[Place]) -> Kernel:
     """Return the kernel without the private temporaries that no statement names."""
     if not kernel.temps:
         return kernel
-    used = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Load, n.Store, n.Atomic))}
+    used = {s.array for s in walk_kernel(kernel) if isinstance(s, ACCESSES)}
     temps = tuple(t for t in kernel.temps if t.name in used or ("array", t.name) not in private)
     return kernel if len(temps) == len(kernel.temps) else replace(kernel, temps=temps)

@@ -24,13 +24,13 @@ from ..ir import nodes as n
 from ..ir.depth import check_depth
 from ..ir.fresh import Fresh
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
+from ..ir.roles import ARRAY_WRITES, EXITS, JUMPS, LOCAL_DECLARATIONS, LOCAL_WRITES, LOOP_JUMPS, LOOPS
 from ..ir.types import i32, u1
 from ..ir.walk import NESTED, blocks, map_blocks, walk, walk_kernel
 
-EXITS = (n.Break, n.Continue, n.Return)
-_LOWERED = frozenset({*EXITS, n.Scope})
-_MAY_EXIT = NESTED | frozenset(EXITS)
-_DEEPER = frozenset({n.For, n.While, n.Scope})
+_LOWERED = frozenset(EXITS)
+_MAY_EXIT = NESTED | frozenset(JUMPS)
+_DEEPER = frozenset({*LOOPS, n.Scope})
 
 
 def lower_exits(kernel: Kernel) -> Kernel:
@@ -127,7 +127,7 @@ class _Lowering(Fresh):
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
             rest = block[position + 1 :]
-            if isinstance(stmt, EXITS):
+            if isinstance(stmt, JUMPS):
                 return (*out, *self._exit(stmt, frames))
             if isinstance(stmt, n.If) and (_leaves(stmt.then) or _leaves(stmt.orelse)):
                 return (*out, self._absorb(stmt, rest, frames))
@@ -160,7 +160,7 @@ class _Lowering(Fresh):
             return (stmt,)
         if isinstance(stmt, n.Scope):
             return self._scope(stmt, frames)
-        if isinstance(stmt, (n.For, n.While)):
+        if isinstance(stmt, LOOPS):
             return self._loop(stmt, frames)
         return (map_blocks(stmt, lambda inner: self._block(inner, frames)),)
 
@@ -226,11 +226,11 @@ def _acts_in_condition(stmt: Stmt) -> bool:
     """Return True if the condition of a while changes reals that are visible outside the condition."""
     if not isinstance(stmt, n.While):
         return False
-    own = {s.var for s in walk(stmt.condition) if isinstance(s, (n.Local, n.LocalArray))}
+    own = {s.var for s in walk(stmt.condition) if isinstance(s, LOCAL_DECLARATIONS)}
     for inner in walk(stmt.condition):
-        if isinstance(inner, (n.Store, n.Atomic)) and inner.value.type.is_real:
+        if isinstance(inner, ARRAY_WRITES) and inner.value.type.is_real:
             return True
-        if isinstance(inner, (n.Set, n.SetElement)) and inner.value.type.is_real and inner.var not in own:
+        if isinstance(inner, LOCAL_WRITES) and inner.value.type.is_real and inner.var not in own:
             return True
     return False
 
@@ -246,7 +246,7 @@ def _leaves(block: Block) -> bool:
     if not block:
         return False
     last = block[-1]
-    if isinstance(last, EXITS):
+    if isinstance(last, JUMPS):
         return True
     return isinstance(last, n.If) and _leaves(last.then) and _leaves(last.orelse)
 
@@ -256,7 +256,7 @@ def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
     cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1
-    elif isinstance(stmt, (n.Break, n.Continue)):
+    elif isinstance(stmt, LOOP_JUMPS):
         yield stmt.depth - depth
     elif cls in NESTED:
         for inner in blocks(stmt):

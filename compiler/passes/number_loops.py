@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Kernel, Stmt, Value
+from ..ir.roles import LOOPS
 from ..ir.types import i32, i64
 from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk, walk_kernel
 
@@ -26,7 +27,7 @@ def number_loops(kernel: Kernel) -> Kernel:
 
     def number(stmt: Stmt) -> Stmt:
         nonlocal fresh
-        if isinstance(stmt, (n.For, n.While)) and stmt.trips is None and (isinstance(stmt, n.While) or stmt.stop):
+        if isinstance(stmt, LOOPS) and stmt.trips is None and (isinstance(stmt, n.While) or stmt.stop):
             fresh += 1
             return replace(stmt, trips=Value(fresh - 1, i64 if _is_wide(stmt) else i32))
         return stmt

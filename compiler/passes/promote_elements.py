@@ -20,6 +20,7 @@ from ..analysis.affine import Affine, IndexForms, Symbol, is_own, same_indices, 
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.roles import ACCESSES, ARRAY_READS, ARRAY_WRITES, LOOPS
 from ..ir.types import ArrayType, Scalar
 from ..ir.walk import NESTED, blocks, kept_block, map_blocks, next_id, results, used_values, walk
 
@@ -55,14 +56,14 @@ def _may_be_local(array: ArrayType) -> bool:
 
 
 def _written(task: Task) -> set[str]:
-    return {s.array for s in walk(task.body) if isinstance(s, (n.Store, n.Atomic))}
+    return {s.array for s in walk(task.body) if isinstance(s, ARRAY_WRITES)}
 
 
 def _touches(stmt: Stmt, array: str) -> bool:
     """Return True if the statement, or a statement nested in it, accesses the array."""
     if type(stmt) not in NESTED:
-        return isinstance(stmt, (n.Load, n.Store, n.Atomic)) and stmt.array == array
-    return any(isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array for s in walk((stmt,)))
+        return isinstance(stmt, ACCESSES) and stmt.array == array
+    return any(isinstance(s, ACCESSES) and s.array == array for s in walk((stmt,)))
 
 
 def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> tuple[Task, int]:
@@ -86,7 +87,7 @@ def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> 
 
 
 def _accesses(task: Task, array: str) -> list[Access]:
-    return [s for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic)) and s.array == array]
+    return [s for s in walk(task.body) if isinstance(s, ACCESSES) and s.array == array]
 
 
 def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | None:
@@ -131,7 +132,7 @@ class _Promotion:
     def block(self, block: Block) -> Block:
         """Return the block with the lowest block that holds all accesses rewritten."""
         touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
-        direct = [k for k in touching if isinstance(block[k], (n.Load, n.Store, n.Atomic))]
+        direct = [k for k in touching if isinstance(block[k], ACCESSES)]
         # An access that stands directly in the block makes this the lowest block that holds all accesses.
         if direct:
             # In a task of one iteration, only an element that is overwritten first gains from a local.
@@ -153,10 +154,10 @@ class _Promotion:
         """
         if isinstance(holder, n.While) and any(_touches(s, self.array) for s in holder.condition):
             return ()
-        if isinstance(holder, (n.For, n.While)):
+        if isinstance(holder, LOOPS):
             # The index changes from trip to trip if one of its symbols is defined inside the loop.
             varying = self.symbols & {v for s in walk((holder,)) for v in results(s)}
-            writes = [s for s in walk((holder,)) if isinstance(s, (n.Store, n.Atomic)) and s.array == self.array]
+            writes = [s for s in walk((holder,)) if isinstance(s, ARRAY_WRITES) and s.array == self.array]
             return () if varying and len(writes) < 2 else (holder.body,)
         return blocks(holder)
 
@@ -178,8 +179,8 @@ class _Promotion:
         if not all(isinstance(s, n.Const) for s in late):
             return block
         accesses = [s for s in walk(block[first : last + 1]) if getattr(s, "array", None) == self.array]
-        reads = [s for s in accesses if isinstance(s, (n.Load, n.Atomic))]
-        writes = [s for s in accesses if isinstance(s, (n.Store, n.Atomic))]
+        reads = [s for s in accesses if isinstance(s, ARRAY_READS)]
+        writes = [s for s in accesses if isinstance(s, ARRAY_WRITES)]
         head = Builder(self.next_id)
         head.loc = reads[0].loc if reads else sample.loc
         loaded = head.load(self.array, indices, self.dtype)

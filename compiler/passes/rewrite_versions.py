@@ -16,6 +16,7 @@ from typing import Any
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.roles import LOOPS
 from ..ir.types import Scalar
 from ..ir.walk import NESTED, blocks, changed, next_id, rename_operands, walk_kernel
 
@@ -97,7 +98,7 @@ class _Rewriting:
         """Return an if, for or while with rewritten blocks, and after it a `get` of each variable written inside."""
         # A variable that is declared inside the statement is not visible after it.
         written = [v for v in sorted(self.written(stmt)) if v in known]
-        loops = isinstance(stmt, (n.For, n.While))
+        loops = isinstance(stmt, LOOPS)
         changes: dict[str, Any] = {}
         operand_changes: dict[str, Any] = {k: self.names.get(v, v) for k, v in self._direct(stmt).items()}
         for name in ("condition", "then", "orelse", "body"):

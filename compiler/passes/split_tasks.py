@@ -18,10 +18,11 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp, Value
 from ..ir.reductions import reduce_block
+from ..ir.roles import LOCAL_DECLARATIONS, SCALAR_USES, VALUES
 from ..ir.types import Scalar
 from ..ir.walk import next_id, operands, rename_block, rename_locals, results, used_values, walk, walk_kernel, walk_task
 
-PORTABLE = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast)
+PORTABLE = VALUES
 
 
 def split_tasks(kernel: Kernel) -> Kernel:
@@ -59,7 +60,7 @@ class _Splitter:
                 if isinstance(stmt, n.Local):
                     self.local_home[stmt.var] = (t, stmt.dtype)
         self.temps: list[Temp] = list(kernel.temps)
-        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, (n.Local, n.LocalArray))}
+        self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
         self.value_temp: dict[Value, str] = {}
         self.latest: dict[str, str] = {}
 
@@ -83,7 +84,7 @@ class _Splitter:
             return set(), set()
         used = used_values(walk_task(task)).union(task.begin, task.end)
         values = {v for v in used if v in self.home and self.home[v][0] < t}
-        names = {s.var for s in walk_task(task) if isinstance(s, (n.Get, n.Set))}
+        names = {s.var for s in walk_task(task) if isinstance(s, SCALAR_USES)}
         return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
 
     def _wanted(self, crossing: dict[int, tuple[set[Value], set[str]]]) -> set[Value]:
@@ -101,7 +102,7 @@ class _Splitter:
 
     def _used_later(self, var: str, t: int) -> bool:
         later = (s for task in self.kernel.tasks[t + 1 :] for s in walk_task(task))
-        return any(isinstance(s, (n.Get, n.Set)) and s.var == var for s in later)
+        return any(isinstance(s, SCALAR_USES) and s.var == var for s in later)
 
     def _temp(self, name: str, dtype: Scalar) -> str:
         """Add a temporary with a name that is not in use, and return the name."""
@@ -155,7 +156,7 @@ class _Splitter:
             The block, the new names of the values, and the new names of the locals.
         """
         used = used_values(walk(block)).union(extra)
-        touched = {s.var for s in walk(block) if isinstance(s, (n.Get, n.Set))}
+        touched = {s.var for s in walk(block) if isinstance(s, SCALAR_USES)}
         b = Builder(self.next_id)
         mapping: dict[Value, Value] = {}
         renamed: dict[str, str] = {}
@@ -240,7 +241,7 @@ class _Splitter:
         if not reduced:
             return task
         body = reduce_block(task.body, reduced, self._atomic)
-        left = [s for s in walk(body) if isinstance(s, (n.Get, n.Set)) and s.var in reduced]
+        left = [s for s in walk(body) if isinstance(s, SCALAR_USES) and s.var in reduced]
         if left:
             raise Unsupported(
                 [

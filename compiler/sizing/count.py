@@ -21,6 +21,7 @@ from ..errors import Diagnostic, Unsupported
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.roles import ARRAY_WRITES, LOOPS, STACK_READS
 from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
@@ -100,7 +101,7 @@ def count_slice(kernel: Kernel) -> Kernel | None:
     outputs = tuple(Param(name, ArrayType(i64, 1)) for name in OUTPUTS)
     counting = replace(kernel, name=f"{kernel.name}.count", params=kernel.params + outputs, tasks=tasks)
     sliced = _slice(counting)
-    left = [s for s in walk_kernel(sliced) if isinstance(s, (n.StackTop, n.StackTopAdjoint))]
+    left = [s for s in walk_kernel(sliced) if isinstance(s, STACK_READS)]
     if left and any(s.capacity is None for s in declared):
         raise Unsupported(
             [
@@ -125,7 +126,7 @@ def counters(kernel: Kernel) -> dict[str, tuple[str, str]]:
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
     """Return the array parameters of the kernel that the counting kernel stores to."""
-    written = {s.array for s in walk_kernel(counting) if isinstance(s, (n.Store, n.Atomic))}
+    written = {s.array for s in walk_kernel(counting) if isinstance(s, ARRAY_WRITES)}
     return frozenset(written & params)
 
 
@@ -221,7 +222,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
         inside = set(map(type, walk((stmt,)))) if nest else {type(stmt)}
         drops = n.StackPop in inside or nest and n.StackAlloca in inside
         if n.StackPush in inside:
-            loops = isinstance(stmt, (n.For, n.While))
+            loops = isinstance(stmt, LOOPS)
             if popped or loops and drops or any(_pushes_after_pops(inner) for inner in blocks(stmt)):
                 return True
         popped = popped or drops
@@ -231,7 +232,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 def _slice(kernel: Kernel) -> Kernel:
     """Return only what the counters need. Stores to an array go, unless the slice loads from the array."""
     kept = frozenset({*OUTPUTS} | {t.name for t in kernel.temps})
-    written = {s.array for s in walk_kernel(kernel) if isinstance(s, (n.Store, n.Atomic))}
+    written = {s.array for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)}
     while True:
         sliced = remove_dead_code(_without_stores(kernel, kept))
         left = list(walk_kernel(sliced))

@@ -21,6 +21,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.roles import LOOPS
 from ..ir.types import ArrayType, i64
 from ..ir.walk import map_blocks, next_id, walk
 from ..passes.lower_exits import lower_exits
@@ -49,7 +50,7 @@ def _is_long(loop: n.For | n.While) -> bool:
     """Return True if 32 bits do not bound the number of trips of a loop, or if another loop stands inside it."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
-    return any(isinstance(s, (n.For, n.While)) for s in walk(loop.body))
+    return any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
 class _Ender:
@@ -64,7 +65,7 @@ class _Ender:
     def task(self, task: Task) -> Task:
         """Return the task with checks; the same task if nothing is to be checked."""
         mine = [name for name in self._counted(task.body)]
-        if not any(isinstance(s, (n.For, n.While)) and _is_long(s) and self._counted((s,)) for s in walk(task.body)):
+        if not any(isinstance(s, LOOPS) and _is_long(s) and self._counted((s,)) for s in walk(task.body)):
             return task
         b = Builder(self.next_id)
         room = b.load(ROOM, (b.const(0, i64),), i64)
@@ -91,7 +92,7 @@ class _Ender:
         """
         out: list[Stmt] = []
         for stmt in block:
-            if isinstance(stmt, (n.For, n.While)):
+            if isinstance(stmt, LOOPS):
                 is_long = _is_long(stmt)
                 out.append(map_blocks(stmt, self._looking if is_long else self._plain))
                 for name in self._counted((stmt,)) if looks and not is_long else ():

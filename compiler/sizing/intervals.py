@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
+from ..ir.ops import OPS
+from ..ir.table import Table
 from ..ir.walk import operands, results, walk_task
 
 Number = int | float
@@ -88,22 +90,30 @@ def _right(a: Interval, b: Interval) -> Interval:
     return _shift(a, b, lambda x, y: x >> y)
 
 
-OPERATIONS: dict[str, Callable[[Interval, Interval], Interval]] = {
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "mul": lambda a, b: _products(a, b, lambda x, y: x * y),
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "mod": _mod,
-    "floordiv": _floordiv,
-    "bit_and": _bit_and,
-    "bit_or": _bit_or,
-    "bit_xor": _bit_xor,
-    "bit_shl": lambda a, b: _shift(a, b, lambda x, y: x << y),
-    "bit_shr": _right,
-    "bit_sar": _right,
-}
+OPERATIONS: Table[str, Callable[[Interval, Interval], Interval]] = Table(
+    "sizing.intervals",
+    OPS,
+    about="the interval of the result in one launch, for adstack sizes",
+    optional="the interval is that of the type",
+)
 """The interval of the result for operations of two operands; every other operation gives ALL."""
+OPERATIONS.update(
+    {
+        "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+        "mul": lambda a, b: _products(a, b, lambda x, y: x * y),
+        "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+        "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+        "mod": _mod,
+        "floordiv": _floordiv,
+        "bit_and": _bit_and,
+        "bit_or": _bit_or,
+        "bit_xor": _bit_xor,
+        "bit_shl": lambda a, b: _shift(a, b, lambda x, y: x << y),
+        "bit_shr": _right,
+        "bit_sar": _right,
+    }
+)
 
 
 class Intervals:

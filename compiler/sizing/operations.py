@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir import nodes as n
+from ..ir.ops import COMPARISONS, OPS
+from ..ir.table import Table
 from ..ir.types import Scalar
 from . import algebra as a
 from . import spans as s
@@ -35,26 +37,42 @@ def _magnitude(x: Span) -> Span:
     return s.apply((x,), lambda e: a.maximum(e, a.scale(e, -1)))
 
 
-WRAPPING: dict[str, Rule] = {
-    "add": s.add,
-    "sub": s.sub,
-    "mul": s.mul,
-    "neg": lambda x: s.sub(s.NOTHING, x),
-    "abs": _magnitude,
-    "bit_shl": _shifted_left,
-    "floordiv": s.floordiv,
-}
+WRAPPING: Table[str, Rule] = Table(
+    "sizing.wrapping",
+    OPS,
+    about="the size expression of an integer operation whose result may leave its type",
+    optional="nothing is known of the result",
+)
 """Integer operations whose result may leave its type."""
+WRAPPING.update(
+    {
+        "add": s.add,
+        "sub": s.sub,
+        "mul": s.mul,
+        "neg": lambda x: s.sub(s.NOTHING, x),
+        "abs": _magnitude,
+        "bit_shl": _shifted_left,
+        "floordiv": s.floordiv,
+    }
+)
 
-WITHIN: dict[str, Rule] = {
-    "min": s.minimum,
-    "max": s.maximum,
-    "mod": s.mod,
-    "bit_shr": _shifted_right,
-    "bit_sar": _shifted_right,
-    "unique": lambda x, _: x,
-}
+WITHIN: Table[str, Rule] = Table(
+    "sizing.within",
+    OPS,
+    about="the size expression of an integer operation whose result cannot leave its type",
+    optional="nothing is known of the result",
+)
 """Integer operations whose result cannot leave its type."""
+WITHIN.update(
+    {
+        "min": s.minimum,
+        "max": s.maximum,
+        "mod": s.mod,
+        "bit_shr": _shifted_right,
+        "bit_sar": _shifted_right,
+        "unique": lambda x, _: x,
+    }
+)
 
 
 def _less(x: Expr, y: Expr) -> Expr:
@@ -67,38 +85,56 @@ def _at_most(x: Expr, y: Expr) -> Expr:
     return a.positive(a.add(a.sub(y, x), ONE))
 
 
-COMPARED: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "cmp_lt": _less,
-    "cmp_le": _at_most,
-    "cmp_gt": lambda x, y: _less(y, x),
-    "cmp_ge": lambda x, y: _at_most(y, x),
-    "cmp_eq": lambda x, y: a.zero(a.sub(x, y)),
-    "cmp_ne": lambda x, y: a.negate(a.zero(a.sub(x, y))),
-}
+COMPARED: Table[str, Callable[[Expr, Expr], Expr]] = Table(
+    "sizing.compared", COMPARISONS, about="the size expression of a comparison of integers"
+)
 """Comparisons of integers."""
+COMPARED.update(
+    {
+        "cmp_lt": _less,
+        "cmp_le": _at_most,
+        "cmp_gt": lambda x, y: _less(y, x),
+        "cmp_ge": lambda x, y: _at_most(y, x),
+        "cmp_eq": lambda x, y: a.zero(a.sub(x, y)),
+        "cmp_ne": lambda x, y: a.negate(a.zero(a.sub(x, y))),
+    }
+)
 
-REAL: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "cmp_lt": lambda x, y: a.compare("cmp_lt", x, y),
-    "cmp_le": lambda x, y: a.compare("cmp_le", x, y),
-    "cmp_gt": lambda x, y: a.compare("cmp_lt", y, x),
-    "cmp_ge": lambda x, y: a.compare("cmp_le", y, x),
-    "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y),
-    "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
-}
+REAL: Table[str, Callable[[Expr, Expr], Expr]] = Table(
+    "sizing.real", COMPARISONS, about="the size expression of a comparison of reals"
+)
 """Comparisons of reals. A comparison with a NaN is false, except for cmp_ne."""
+REAL.update(
+    {
+        "cmp_lt": lambda x, y: a.compare("cmp_lt", x, y),
+        "cmp_le": lambda x, y: a.compare("cmp_le", x, y),
+        "cmp_gt": lambda x, y: a.compare("cmp_lt", y, x),
+        "cmp_ge": lambda x, y: a.compare("cmp_le", y, x),
+        "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y),
+        "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
+    }
+)
 
-BOOLEAN: dict[str, Callable[..., Expr]] = {
-    "logical_and": a.both,
-    "bit_and": a.both,
-    "logical_or": a.either,
-    "bit_or": a.either,
-    "logic_not": a.negate,
-    "bit_not": a.negate,
-    "cmp_eq": lambda x, y: a.choose(x, y, a.negate(y)),
-    "cmp_ne": lambda x, y: a.choose(x, a.negate(y), y),
-    "bit_xor": lambda x, y: a.choose(x, a.negate(y), y),
-}
+BOOLEAN: Table[str, Callable[..., Expr]] = Table(
+    "sizing.boolean",
+    OPS,
+    about="the size expression of an operation on booleans",
+    optional="nothing is known of the result",
+)
 """Operations on booleans."""
+BOOLEAN.update(
+    {
+        "logical_and": a.both,
+        "bit_and": a.both,
+        "logical_or": a.either,
+        "bit_or": a.either,
+        "logic_not": a.negate,
+        "bit_not": a.negate,
+        "cmp_eq": lambda x, y: a.choose(x, y, a.negate(y)),
+        "cmp_ne": lambda x, y: a.choose(x, a.negate(y), y),
+        "bit_xor": lambda x, y: a.choose(x, a.negate(y), y),
+    }
+)
 
 
 def operation(stmt: n.Op, args: tuple[Span, ...], around: Around | None) -> Span:

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.nodes import STATEMENTS, Block, Kernel, Stmt, Task, Value
+from ..ir.roles import ARRAY_WRITES
+from ..ir.table import Table
 from ..ir.types import Scalar
 from ..ir.walk import RESULTS, walk, walk_kernel
 from . import algebra as a
@@ -73,7 +75,7 @@ class Recogniser:
         self.arrays = kernel.array_types()
         self.scalars = kernel.scalar_types()
         self.temps = {t.name: f"load {t.name}" for t in kernel.temps}
-        self.written = {t.array for t in walk_kernel(kernel) if isinstance(t, (n.Store, n.Atomic))}
+        self.written = {t.array for t in walk_kernel(kernel) if isinstance(t, ARRAY_WRITES)}
         self.dtypes: dict[str, Scalar] = {t.var: t.dtype for t in walk_kernel(kernel) if isinstance(t, n.Local)}
         self.dtypes |= {self.temps[t.name]: t.dtype for t in kernel.temps}
         self.made: dict[Value, Stmt] = {v: t for t in walk_kernel(kernel) for v in RESULTS[type(t)](t)}
@@ -110,7 +112,7 @@ class Recogniser:
     def _forget_temps(self, task: Task) -> None:
         """Note that a temporary which a parallel task writes is unknown."""
         for stmt in walk(task.body):
-            if isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in self.temps:
+            if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
 
     def _range(self, begin: Span, end: Span, early: bool = False) -> Loop:
@@ -206,7 +208,7 @@ class Recogniser:
         for stmt in walk(block):
             if isinstance(stmt, n.Set):
                 found[stmt.var] = None
-            elif isinstance(stmt, (n.Store, n.Atomic)) and stmt.array in self.temps:
+            elif isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 found[self.temps[stmt.array]] = None
         return found
 
@@ -316,21 +318,32 @@ def _size(span: Span) -> int:
     return sum(e.size for e in (span.low, span.high) if e is not None)
 
 
-_VALUES: dict[type[Stmt], Callable[..., Span]] = {
-    n.Const: lambda r, t: constant(t),
-    n.Arg: Recogniser.argument,
-    n.Load: Recogniser.load,
-    n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
-    n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
-    n.Within: lambda r, t: r.span(t.index),
-    n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
-}
+_VALUES: Table[type[Stmt], Callable[..., Span]] = Table(
+    "sizing.values",
+    STATEMENTS.values(),
+    about="the size expression of the result of a statement",
+    optional="nothing is known of the result",
+)
 """The span of the result for statements whose result may be known."""
+_VALUES.update(
+    {
+        n.Const: lambda r, t: constant(t),
+        n.Arg: Recogniser.argument,
+        n.Load: Recogniser.load,
+        n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
+        n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
+        n.Within: lambda r, t: r.span(t.index),
+        n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
+    }
+)
 
-_NESTED: dict[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = {
-    n.If: Recogniser.branch,
-    n.For: Recogniser.loop,
-    n.While: Recogniser.repeat,
-    n.Scope: lambda r, t: r.block(t.body),
-}
+_NESTED: Table[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = Table(
+    "sizing.nested",
+    STATEMENTS.values(),
+    about="the walk over a statement with blocks, for adstack sizes",
+    optional="the statement has no blocks",
+)
 """The walk over each kind of statement with blocks."""
+_NESTED.update(
+    {n.If: Recogniser.branch, n.For: Recogniser.loop, n.While: Recogniser.repeat, n.Scope: lambda r, t: r.block(t.body)}
+)

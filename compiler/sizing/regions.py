@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Value
+from ..ir.roles import ARRAY_WRITES
 from ..ir.walk import walk_task
 from .intervals import Intervals, Number, is_empty
 
@@ -42,7 +43,7 @@ class Regions:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.reads = self._accesses((n.Load,))
-        self.writes = self._accesses((n.Store, n.Atomic))
+        self.writes = self._accesses(ARRAY_WRITES)
         self._found: dict[object, dict[str, list[Box]]] = {}
 
     def _accesses(self, kinds: tuple[type, ...]) -> list[Access]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.roles import ARRAY_WRITES
 from ..ir.types import i64
 from ..ir.walk import changed, next_id, operands, rename_operands, results, walk
 
@@ -47,7 +48,7 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
         return False
     indices = set(task.indices)
     for stmt in walk(task.body):
-        stores = isinstance(stmt, (n.Store, n.Atomic)) and stmt.array not in outputs
+        stores = isinstance(stmt, ARRAY_WRITES) and stmt.array not in outputs
         if stores or isinstance(stmt, n.Random) or not indices.isdisjoint(operands(stmt)):
             return False
     return bool(task.body)

@@ -13,7 +13,8 @@ from itertools import combinations_with_replacement
 
 from ...backends.base import Draws, Scalars
 from ...compiler.analysis.affine import Affine, IndexForms, is_own
-from ...compiler.ir.nodes import Atomic, Kernel, Load, Store, Task, Value
+from ...compiler.ir.nodes import Atomic, Kernel, Task, Value
+from ...compiler.ir.roles import ACCESSES
 from ...compiler.ir.walk import used_values, walk_task
 from ...reference.launch import WIDTH, run
 from ...reference.order import Order
@@ -93,7 +94,7 @@ def may_serialise(task: Task) -> bool:
     forms, used = IndexForms(task), used_values(walk_task(task))
     accesses: dict[str, list[_Access]] = {}
     for stmt in walk_task(task):
-        if isinstance(stmt, (Load, Store, Atomic)):
+        if isinstance(stmt, ACCESSES):
             indices = tuple(forms.form(v) for v in stmt.indices)
             kind = stmt.op if isinstance(stmt, Atomic) and stmt.result not in used else type(stmt).__name__
             accesses.setdefault(stmt.array, []).append((kind, indices))

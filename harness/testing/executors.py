@@ -32,8 +32,6 @@ from .settled import settled
 
 PRECISE = Options(debug=False, precise=True)
 CHECKED = Options(debug=True, precise=True)
-LIMITED_AS = {"cuda": "nvptx"}
-"""Backends that have the limits of another backend, because they run its code."""
 
 _CHUNKS = 16
 
@@ -107,7 +105,8 @@ class LaunchExecutor:
     def supports(self, kernel: Kernel) -> str | None:
         """Return the limit in backends/limits.py that the kernel exceeds, or None."""
         try:
-            check(kernel, LIMITED_AS.get(self.backend.name, self.backend.name))
+            registered = registry.BACKENDS.get(self.backend.name)
+            check(kernel, registered.limits if registered else self.backend.name)
         except Unsupported as error:
             return one_line(error)
         return None

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from ...backends.base import Draws, Scalars
-from ...compiler.ir.nodes import Atomic, Kernel, Load, Shape, StackAlloca, Store
+from ...compiler.ir.nodes import Kernel, StackAlloca
+from ...compiler.ir.roles import ARRAY_USES
 from ...compiler.ir.types import ArrayType
 from ...compiler.ir.walk import walk_kernel
 from ...compiler.passes.widen import widen
@@ -98,7 +99,7 @@ def primals(kernel: Kernel) -> tuple[str, ...]:
 def used_arrays(kernel: Kernel) -> tuple[str, ...]:
     """Return the array parameters, and the adjoint arrays that statements use by the name `x.grad` only."""
     temps = {t.name for t in kernel.temps}
-    kinds = (Load, Store, Atomic, Shape)
+    kinds = ARRAY_USES
     mentioned = {s.array for s in walk_kernel(kernel) if isinstance(s, kinds)} - temps
     return tuple(dict.fromkeys((*primals(kernel), *sorted(mentioned))))
 

@@ -30,7 +30,6 @@ x64 = "x64"
 arm64 = "arm64"
 """Name the CPU as programs of the dialect do for ARM processors; it means `sg.cpu`."""
 
-_ARCHES = ("cpu", "reference", "cuda", "vulkan", "gpu", "x64", "arm64")
 _PRIVATE = {"Any", "ModuleType", "TYPE_CHECKING", "annotations"}
 
 _HOMES: dict[str, str] = {
@@ -125,5 +124,6 @@ _Missing.__module__, _Missing.__qualname__ = "builtins", "AttributeError"
 
 def __dir__() -> list[str]:
     exports = importlib.import_module(_FUNCTIONS, __name__).EXPORTS
+    session = importlib.import_module(".runtime.session", __name__)
     own = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, ModuleType)]
-    return sorted({*own, *_ARCHES, *_HOMES, *_MODULES, *exports, "__version__"} - _PRIVATE)
+    return sorted({*own, *session.ARCHES, *session.ALIASES, *_HOMES, *_MODULES, *exports, "__version__"} - _PRIVATE)

@@ -43,7 +43,9 @@ def test_probes_give_versions_or_reasons() -> None:
 
 
 def test_a_backend_that_cannot_be_imported_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BACKENDS, "other", ("no_such_library.backend", "Backend"))
+    monkeypatch.setitem(
+        registry.BACKENDS, "other", registry.Registration("no_such_library.backend", "Backend", "llvm", "other")
+    )
     probe = registry.probe_all()["other"]
     assert not probe.available and "no_such_library" in probe.reason and probe.cure == "pip install no_such_library"
 

@@ -82,13 +82,13 @@ def _in_spirv(key: object) -> bool:
     return key in SPIRV or key in SPIRV_LOWER or removed
 
 
-COLUMNS = (
-    Column("reference", "reference", lambda key: key not in NUMPY and key not in RUN),
-    Column("cpu", "cpu", lambda key: not _in_llvm(key)),
-    Column("cuda", "nvptx", lambda key: not _in_llvm(key)),
-    Column("vulkan", "vulkan", lambda key: not _in_spirv(key)),
-    Column("metal", "metal", lambda key: not _in_spirv(key)),
-)
+LACKS: dict[str, Callable[[object], bool]] = {
+    "reference": lambda key: key not in NUMPY and key not in RUN,
+    "llvm": lambda key: not _in_llvm(key),
+    "spirv": lambda key: not _in_spirv(key),
+}
+"""By the tables that a backend's code is made of: whether they have no row for a key."""
+COLUMNS = tuple(Column(name, found.limits, LACKS[found.code]) for name, found in registry.BACKENDS.items())
 
 # ---- cells --------------------------------------------------------------------------------------------------------
 
@@ -234,11 +234,6 @@ def text() -> str:
     parts += [f"* {column}: {why}" for column, why in [*sorted(reasons), *ABSENT.items()]]
     parts += ["", NEEDS.format(rows="\n".join(f"| {', '.join(ts)} | `{f}` |" for f, ts in capabilities().items()))]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def missing_columns() -> set[str]:
-    """Backends without a column."""
-    return set(registry.BACKENDS) - {c.name for c in COLUMNS}
 
 
 if __name__ == "__main__":

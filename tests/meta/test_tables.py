@@ -17,8 +17,9 @@ import project_tree as tree
 import pytest
 from stackgrad.compiler.ir import form
 from stackgrad.compiler.ir.nodes import STATEMENTS, Stmt
-from stackgrad.compiler.ir.ops import OPS
+from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.table import TABLES, Table
+from stackgrad.harness.tools.recipes.steps import UNWRITTEN
 
 LEAST_REASON = 10
 """Letters below which a reason says nothing."""
@@ -97,7 +98,29 @@ def test_every_module_can_be_imported() -> None:
 
 @pytest.mark.parametrize(("table", "key"), list(cells()))
 def test_row(table: Table[Any, Any], key: object) -> None:
-    assert key not in table.missing(), f"table {table.name} has no row for {key_text(key)} and declares no hole"
+    where = f"{table.unwritten_at.get(key, table.module)}: {table.about}"
+    assert key not in table.missing(), f"table {table.name} has no row for {key_text(key)} or a hole; {where}"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_edge_cases_are_described(name: str) -> None:
+    assert not OPS[name].edges.startswith(UNWRITTEN), (
+        f"the row of {name} in {result_type.__module__}:OPS is not written"
+    )
+
+
+def test_every_table_says_what_its_rows_mean() -> None:
+    assert not [table.name for table in tables() if len(table.about) < LEAST_REASON]
+
+
+def test_unwritten_rows_are_missing_and_say_where_they_are() -> None:
+    table = detached_table()
+    table.update({"sin": 1, "tan": 3})
+    row = table.unwritten("cos")
+    table["cos"] = row  # type: ignore[assignment]
+    assert table.missing() == ["cos"]
+    with pytest.raises(NotImplementedError, match=r"table test: the row of 'cos' .*test_tables.py:"):
+        row(1.0)
 
 
 def test_there_are_tables() -> None:
@@ -128,7 +151,7 @@ def _shown(path: Path) -> frozenset[str]:
 
 def detached_table(holes: dict[str, str] | None = None) -> Table[str, int]:
     """A table that is not among TABLES."""
-    table: Table[str, int] = Table("test", ("sin", "cos", "tan"), holes)
+    table: Table[str, int] = Table("test", ("sin", "cos", "tan"), holes, about="a number")
     TABLES.remove(table)
     return table
 

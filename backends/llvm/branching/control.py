@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt, Value
+from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
@@ -25,10 +26,9 @@ from .capacity import filled_for, room_for
 from .pop_groups import PopGroups, trips_at_once
 from .stack_state import Cursor
 
-CONTROL = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
-"""The statements whose meaning is control flow: branching and masked code each have a row for each of them."""
-
-BRANCHING: Table[type[Stmt], Callable[..., None]] = Table("branching", CONTROL)
+BRANCHING: Table[type[Stmt], Callable[..., None]] = Table(
+    "branching", CONTROL, about="the blocks and branches of a statement of control flow"
+)
 
 
 @dataclass(frozen=True)

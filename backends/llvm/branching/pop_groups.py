@@ -12,6 +12,7 @@ no shorter code for small arguments (reach.py), nothing is compared. `k` of the 
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
+from ....compiler.ir.roles import JUMPS, LOOPS
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
 from ...codegen.reach import needs_library, ranges_of, shortens
@@ -29,7 +30,7 @@ def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:
     if not e.m.target.entries or e.m.options.debug or isinstance(stmt, n.While):
         return 1
     body = list(walk(stmt.body))
-    if any(isinstance(inner, (n.For, n.While, n.Break, n.Continue, n.Return)) for inner in body):
+    if any(isinstance(inner, (*LOOPS, *JUMPS)) for inner in body):
         return 1
     reads = any(isinstance(inner, n.StackTop) for inner in stmt.body)
     if not reads and (not _saves(e, stmt) or needs_library(e, stmt)):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import STATEMENTS, Stmt
+from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import u1, u8
 from ...codegen import casts, ir, random
@@ -20,10 +21,13 @@ from ...codegen.reach import reach_of
 from ...codegen.types import I32, I64, PTR, VOID, const, memory_type, value_type
 from ..emit import Emitter
 from ..polls import look
-from .control import CONTROL
 from .prints import record
 
-LOWER: Table[type[Stmt], Callable[..., None]] = Table("lower", [c for c in STATEMENTS.values() if c not in CONTROL])
+LOWER: Table[type[Stmt], Callable[..., None]] = Table(
+    "lower",
+    [c for c in STATEMENTS.values() if c not in CONTROL],
+    about="the instructions of branching code for the statement",
+)
 
 
 @LOWER.row(n.Const)

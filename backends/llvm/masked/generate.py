@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....compiler.ir import nodes as n
 from ....compiler.ir.depth import deep
 from ....compiler.ir.nodes import Block, Kernel
+from ....compiler.ir.roles import LOOPS
 from ....compiler.ir.walk import blocks, walk
 from ...base import Options
 from ...codegen.emit import MASKED_SITES, ModuleState
@@ -79,7 +80,7 @@ def _carried_bytes(body: Block) -> int:
             elif isinstance(stmt, n.Set) and depths[stmt.var][0] < depth:
                 carried[stmt.var] = depths[stmt.var][1]
             for inner in blocks(stmt):
-                visit(inner, depth + isinstance(stmt, (n.For, n.While)))
+                visit(inner, depth + isinstance(stmt, LOOPS))
 
     visit(body, 0)
     return sum(carried.values())

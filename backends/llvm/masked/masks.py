@@ -15,6 +15,7 @@ from typing import Any
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt
+from ....compiler.ir.roles import SCALAR_USES, STRUCTURED, VALUES
 from ....compiler.ir.table import Table
 from ...codegen import ir
 from ...codegen.libcall import LIBRARY
@@ -22,12 +23,14 @@ from ..branching.control import trap_with
 from .lanes import LaneEmitter
 
 Row = Callable[[LaneEmitter, Any], None]
-CONTROL = (n.If, n.For, n.While)
-MASKED_CONTROL: Table[type[Stmt], Row] = Table("masked control", CONTROL)
+CONTROL = STRUCTURED
+MASKED_CONTROL: Table[type[Stmt], Row] = Table(
+    "masked control", CONTROL, about="the masks of a statement of control flow in code for lanes"
+)
 
 MERGED = 10
 """Most statements of an if without effects that runs without a branch around it, because a branch would cost more."""
-_LIGHT = (n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Get, n.Set, n.Local)
+_LIGHT = (*VALUES, *SCALAR_USES, n.Local)
 _HEAVY = frozenset({*LIBRARY, "div", "sqrt", "rsqrt", "inv", "rcp", "floordiv", "mod"})
 
 

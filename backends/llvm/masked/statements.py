@@ -11,6 +11,7 @@ from typing import Any
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import STATEMENTS, Stmt
+from ....compiler.ir.roles import EXITS
 from ....compiler.ir.table import Table
 from ...codegen import casts, ir, random
 from ...codegen.ops import apply
@@ -20,15 +21,15 @@ from .lanes import LaneEmitter
 from .masks import CONTROL
 
 HOLES: dict[type[Stmt], str] = {
-    n.Scope: "lower_exits",
-    n.Break: "lower_exits",
-    n.Continue: "lower_exits",
-    n.Return: "lower_exits",
+    **dict.fromkeys(EXITS, "lower_exits"),
     n.Print: "a task that prints runs by branching, which keeps its lines in order",
 }
 
 MASKED: Table[type[Stmt], Callable[[LaneEmitter, Any], None]] = Table(
-    "masked", [c for c in STATEMENTS.values() if c not in CONTROL], HOLES
+    "masked",
+    [c for c in STATEMENTS.values() if c not in CONTROL],
+    HOLES,
+    about="the instructions of code for lanes for the statement",
 )
 
 

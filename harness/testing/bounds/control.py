@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
+from ....compiler.ir.roles import EXITS
 from ....reference.frame import Frame
 from ....reference.machine import RUN
 from .machine import BOUNDED, BoundedMachine
 
-BOUNDED.update({kind: RUN[kind] for kind in (n.While, n.Scope, n.Break, n.Continue, n.Return)})
+BOUNDED.update({kind: RUN[kind] for kind in (n.While, *EXITS)})
 
 
 @BOUNDED.row(n.If)

@@ -21,6 +21,7 @@ from enum import IntFlag
 import numpy as np
 
 from ....compiler.ir.nodes import Atomic, Kernel, Load, Stmt, Store, Task, Value
+from ....compiler.ir.roles import ACCESSES
 from ....compiler.ir.walk import walk
 from ....reference.frame import Vector
 from ..launch import GRAD
@@ -118,7 +119,7 @@ def _commutes(op: str, real: bool) -> bool:
 def _uses(statements: Iterable[Stmt]) -> Mapping[str, _Uses]:
     found: dict[str, _Uses] = {}
     for stmt in statements:
-        if isinstance(stmt, (Load, Store, Atomic)):
+        if isinstance(stmt, ACCESSES):
             use = found.setdefault(stmt.array, _Uses())
             if isinstance(stmt, Atomic):
                 use.ops.add(stmt.op)

@@ -19,6 +19,7 @@ import numpy as np
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import STATEMENTS, Block, Kernel, Stmt, Value
 from ....compiler.ir.printer import print_statement
+from ....compiler.ir.roles import LOOPS
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
 from ....compiler.ir.walk import walk_kernel
@@ -32,7 +33,9 @@ from .slots import Slots
 
 Handler = Callable[["BoundedMachine", Any, Frame], Frame | None]
 
-BOUNDED: Table[type[Stmt], Handler] = Table("bounds.run", STATEMENTS.values())
+BOUNDED: Table[type[Stmt], Handler] = Table(
+    "bounds.run", STATEMENTS.values(), about="how the statement runs when each value carries a bound of its error"
+)
 
 
 class BoundedProgram(Program):
@@ -46,7 +49,7 @@ class BoundedProgram(Program):
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        loops = [s for s in walk_kernel(kernel) if isinstance(s, (n.For, n.While))]
+        loops = [s for s in walk_kernel(kernel) if isinstance(s, LOOPS)]
         self.decisive = {s.test.id for s in loops if isinstance(s, n.While)}
         self.stops = {s.stop for s in loops if s.stop is not None}
         self.plans: list[Plan] = [plan_task(kernel, task, self.used) for task in kernel.tasks]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ....compiler.ir.ops import OPS
+from ....compiler.ir.ops import COMPARISONS, OPS
 from ....compiler.ir.table import Table
 from ....reference.frame import Vector
 
@@ -84,7 +84,13 @@ class Rule:
     discrete: Callable[[Arguments, Arguments, Vector], Vector] | None = None
 
 
-BOUNDS: Table[str, Rule] = Table("bounds.ops", OPS)
+BOUNDS: Table[str, Rule] = Table(
+    "bounds.ops",
+    OPS,
+    about="how errors of the operands reach the result, as an upper bound",
+    blank='Rule({todo}, "rounded")',
+    derive=lambda name: "that of all comparisons" if name in COMPARISONS else "",
+)
 
 
 def join(errors: Arguments) -> Vector:

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ....compiler.errors import Unsupported
-from ....compiler.ir.nodes import Atomic, Kernel, Load, Store
+from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.roles import ACCESSES, STACKS
 from ....compiler.ir.types import ArrayType, Scalar
 from ....compiler.ir.walk import walk_kernel
 
-HOLES = {
-    name: "an oracle runs the forward kernel; adstacks exist in adjoint kernels only"
-    for name in ("StackAlloca", "StackPush", "StackPop", "StackTop", "StackTopAdjoint", "StackAccumulate")
-}
+HOLES = {cls.__name__: "an oracle runs the forward kernel; adstacks exist in adjoint kernels only" for cls in STACKS}
 """Statements that neither oracle has a row for, with the reason."""
 
 
@@ -32,7 +30,7 @@ def admit(kernel: Kernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str
     """
     known = kernel.array_types()
     for stmt in walk_kernel(kernel):
-        adjoint = isinstance(stmt, (Load, Store, Atomic)) and stmt.array not in known
+        adjoint = isinstance(stmt, ACCESSES) and stmt.array not in known
         if adjoint or type(stmt).__name__ in HOLES:
             raise Unsupported(
                 f"kernel {kernel.name} is not a forward kernel: it contains {type(stmt).__name__} of an adjoint",

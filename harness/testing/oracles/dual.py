@@ -184,7 +184,9 @@ def _task(run: Iteration, task: n.Task) -> bool:
     return False
 
 
-EXECUTE: Table[str, Callable[[Iteration, Any], Exit | None]] = Table("EXECUTE", n.STATEMENTS, HOLES)
+EXECUTE: Table[str, Callable[[Iteration, Any], Exit | None]] = Table(
+    "EXECUTE", n.STATEMENTS, HOLES, about="how the oracle of dual numbers runs the statement"
+)
 
 
 # ---- values -------------------------------------------------------------------------------------------------

@@ -35,7 +35,12 @@ class Row:
     partials: tuple[Callable[..., Any], ...] = ()
 
 
-DUAL: Table[str, Row] = Table("DUAL", OPS)
+DUAL: Table[str, Row] = Table(
+    "DUAL",
+    OPS,
+    about="value and partial derivatives on one scalar, for the oracle of dual numbers",
+    blank="Row({todo}, ({todo},) * {arity})",
+)
 
 
 def fit(value: Any, dtype: Scalar) -> Any:

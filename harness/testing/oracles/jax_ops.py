@@ -38,7 +38,9 @@ class Row:
     linear: bool = False
 
 
-JAX: Table[str, Row] = Table("JAX", OPS)
+JAX: Table[str, Row] = Table(
+    "JAX", OPS, about="the operation in NumPy, and in JAX if it has a derivative", blank="Row({todo}, {todo})"
+)
 
 
 # ---- what NumPy lacks ---------------------------------------------------------------------------------------

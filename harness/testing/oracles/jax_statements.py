@@ -16,6 +16,7 @@ import numpy as np
 from ....compiler.errors import DivisionByZero, KernelAssertionError, OutOfBounds, StackgradError
 from ....compiler.ir import nodes as n
 from ....compiler.ir.ops import OPS
+from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
 from .common import HOLES, uniform
@@ -84,7 +85,7 @@ class Lanes:
             if not mask.any():
                 return
             TRANSLATE[type(stmt).__name__](self, stmt, mask)
-            if isinstance(stmt, _MAY_LEAVE):
+            if isinstance(stmt, CONTROL):
                 mask = mask & ~self.frames[-1].broken & ~self.frames[-1].continued
 
     def apply(self, name: str, args: Sequence[Pair], dtype: Scalar, mask: np.ndarray) -> Pair:
@@ -145,8 +146,9 @@ def _guard(arg: Pair, interval: tuple[float, float], mask: np.ndarray) -> Pair:
     return blend(harmful, Pair(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
 
 
-_MAY_LEAVE = (n.If, n.For, n.While, n.Scope, n.Break, n.Continue, n.Return)
-TRANSLATE: Table[str, Callable[[Lanes, Any, np.ndarray], None]] = Table("TRANSLATE", n.STATEMENTS, HOLES)
+TRANSLATE: Table[str, Callable[[Lanes, Any, np.ndarray], None]] = Table(
+    "TRANSLATE", n.STATEMENTS, HOLES, about="how the JAX oracle runs the statement on all lanes"
+)
 
 
 # ---- values -------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from ....backends import registry
 from . import cache_works, index_works
 from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
@@ -47,10 +48,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+DEVICES = tuple(name for name in registry.launching() if name != "reference")
+"""Backends that are measured."""
+
+
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stackgrad.harness.tools.bench", description=__doc__)
     parser.add_argument("works", nargs="*", metavar="WORK", help=f"of {', '.join(WORKS)}; all if none is given")
-    parser.add_argument("--arch", default="cpu", choices=("cpu", "cuda", "vulkan"), help="what the works run on")
+    parser.add_argument("--arch", default="cpu", choices=DEVICES, help="what the works run on")
     parser.add_argument(
         "--shrink",
         type=int,

@@ -265,8 +265,14 @@ class Lowerer:
 
 Evaluation = Callable[[Lowerer, Any], Operand]
 Execution = Callable[[Lowerer, Any], None]
-EXPRESSIONS: Table[type[m.Expr], Evaluation] = Table("model lowering of expressions", m.EXPRESSIONS)
-STATEMENTS: Table[type[m.Stmt], Execution] = Table("model lowering of statements", m.STATEMENTS)
+EXPRESSIONS: Table[type[m.Expr], Evaluation] = Table(
+    "model lowering of expressions",
+    m.EXPRESSIONS,
+    about="how the lowering of the harness emits an expression of the model",
+)
+STATEMENTS: Table[type[m.Stmt], Execution] = Table(
+    "model lowering of statements", m.STATEMENTS, about="how the lowering of the harness emits a statement of the model"
+)
 
 
 def index_type(dtype: Scalar) -> Scalar:

@@ -14,9 +14,15 @@ from .dialects import Dialect
 
 Expression = Callable[["Writer", Any], str]
 Lines = Callable[["Writer", Any], Iterator[str]]
-TEXT: Table[type[m.Expr], Expression] = Table("model text of expressions", m.EXPRESSIONS)
-DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table("model text of domains", m.DOMAINS)
-LINES: Table[type[m.Stmt], Lines] = Table("model text of statements", m.STATEMENTS)
+TEXT: Table[type[m.Expr], Expression] = Table(
+    "model text of expressions", m.EXPRESSIONS, about="the Python text of an expression of the model"
+)
+DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table(
+    "model text of domains", m.DOMAINS, about="the Python text of the domain of a loop of the model"
+)
+LINES: Table[type[m.Stmt], Lines] = Table(
+    "model text of statements", m.STATEMENTS, about="the Python lines of a statement of the model"
+)
 _ATOMS = (
     m.Name,
     m.Element,

@@ -13,6 +13,7 @@ from ....compiler.ad.statements import Handler
 from ....compiler.ad.structure import Path
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt, Task, Value
+from ....compiler.ir.roles import ACCESSES, LOOPS
 from ....compiler.ir.types import Scalar, adjoint_type, f16, f32
 from ....compiler.ir.walk import map_blocks, operands, walk
 from .planting import Mutant, Plant, last_statement, patched, patched_handler, rewritten_tasks
@@ -23,7 +24,7 @@ def _lose_outer_adjoints() -> Plant:
 
     def wrong(self: TaskReverser, path: Path) -> None:
         zero(self, path)
-        if not path or not isinstance(self.structure.holder(path), (n.For, n.While)):
+        if not path or not isinstance(self.structure.holder(path), LOOPS):
             return
         used = {v for s in walk(self.structure.blocks[path]) for v in operands(s)}
         for value in sorted(used & self.activity.values & self.nested, key=lambda v: v.id):
@@ -76,7 +77,7 @@ def _adjoints_outlive_iterations(concerned: Callable[[str], bool] = lambda thing
                 if inside and isinstance(stmt, n.Local) and is_concerned(self, stmt.var):
                     found.append(stmt)
                 else:
-                    deeper = inside or isinstance(stmt, (n.For, n.While))
+                    deeper = inside or isinstance(stmt, LOOPS)
                     kept.append(map_blocks(stmt, lambda b, deeper=deeper: visit(b, deeper)))  # type: ignore[misc]
             return tuple(kept)
 
@@ -125,7 +126,7 @@ def _dirty_slots() -> Plant:
 
 def _all_elements_own() -> Plant:
     def wrong(task: Task) -> set[str]:
-        return {s.array for s in walk(task.body) if isinstance(s, (n.Load, n.Store, n.Atomic))}
+        return {s.array for s in walk(task.body) if isinstance(s, ACCESSES)}
 
     return patched(driver, "own_arrays", wrong)
 

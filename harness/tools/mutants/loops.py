@@ -13,8 +13,9 @@ from ....compiler.ad.statements import REVERSE, Handler
 from ....compiler.ad.structure import Path
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Kernel, Stmt
+from ....compiler.ir.roles import JUMPS
 from ....compiler.ir.walk import map_blocks
-from ....compiler.passes.lower_exits import EXITS, _Frame, _Lowering
+from ....compiler.passes.lower_exits import _Frame, _Lowering
 from .planting import Mutant, Plant, patched, patched_handler
 
 
@@ -126,7 +127,7 @@ def _conditions_fall_through() -> Plant:
         for stmt in block:
             if isinstance(stmt, n.Scope):
                 kept += straight(stmt.body)
-            elif not isinstance(stmt, EXITS):
+            elif not isinstance(stmt, JUMPS):
                 kept.append(map_blocks(stmt, straight))
         return tuple(kept)
 

@@ -21,6 +21,7 @@ from ....compiler.ad.structure import Path, Structure
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
 from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
+from ....compiler.ir.roles import SCALAR_USES
 from ....compiler.ir.types import i64
 from ....compiler.ir.walk import map_blocks, operands, rename, walk
 from ....compiler.sizing import count
@@ -62,7 +63,7 @@ def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
         return known
     holders: dict[Value, str] = {}
     for stmt in walk(r.structure.task.body):
-        if isinstance(stmt, (n.Get, n.Set)) and r.structure.declared.get(stmt.var) == ():
+        if isinstance(stmt, SCALAR_USES) and r.structure.declared.get(stmt.var) == ():
             holders.setdefault(stmt.result if isinstance(stmt, n.Get) else stmt.value, stmt.var)
     read = [v for v in operands(test) if v in holders and holders[v] not in r.stack_locals]
     if not read:

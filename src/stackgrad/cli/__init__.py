@@ -1,9 +1,9 @@
 """Run the command line of stackgrad.
 
 The commands are `stackgrad check`, `explain`, `doctor`, `ir` and `cache`; those of the fuzzer are `fuzz`, `replay`,
-`reduce`, `bisect`, `campaign` and `report`. Every command imports what it needs when it runs, so that `doctor` works
-where almost nothing is installed. Exit status: 0 if all is well, 1 if something is wrong with the user's program, 2 if
-the command was not understood, 130 if it was interrupted.
+`reduce`, `bisect`, `campaign` and `report`; that for those who extend the compiler is `new-op`. Every command imports
+what it needs when it runs, so that `doctor` works where almost nothing is installed. Exit status: 0 if all is well, 1
+if something is wrong with the user's program, 2 if the command was not understood, 130 if it was interrupted.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _COMMANDS = {
     "campaign": (".campaign", "run_campaign"),
     "report": (".campaign", "run_report"),
     "cache": (".cache", "run"),
+    "new-op": (".new_op", "run"),
 }
 """The module and the function of each command."""
 
@@ -129,6 +130,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser("doctor", help="what is installed, which backends can run here, and how to get the others")
     _ir(commands.add_parser("ir", help="print a kernel after each pass, or the code made of it"))
     _cache(commands.add_parser("cache", help="the compiled kernels that are kept on disk, and --clear"))
+    _new_op(commands.add_parser("new-op", help="write the rows of a new operation of the IR into a checkout"))
     _fuzz(commands.add_parser("fuzz", help="random programs on every executor; what is found is reduced and kept"))
     replay = commands.add_parser("replay", help="run what the fuzzer found before, again")
     replay.add_argument("folders", nargs="+", metavar="DIR", help="an entry, or a folder of entries")
@@ -215,6 +217,19 @@ def _cache(parser: argparse.ArgumentParser) -> None:
         "and size."
     )
     parser.add_argument("--clear", action="store_true", help="remove all entries")
+
+
+def _new_op(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a row for a new operation into each table of the compiler, the backends, the reference and the harness, "
+        "and a file of tests; every row fails, with its place, until it is written. Print what is left to do."
+    )
+    parser.add_argument("name", metavar="NAME", help="of the operation in IR text")
+    parser.add_argument("--arity", type=int, choices=(1, 2), help="number of operands (default: that of --like, or 1)")
+    parser.add_argument(
+        "--like", metavar="OTHER", help="an operation of the same types and kind (default: sqrt, atan2)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..compiler.ir.nodes import Atomic, Kernel, Load, Store
+from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.roles import ACCESSES
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
 from ..compiler.sizing.regions import Box, Regions
@@ -163,7 +164,7 @@ def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
     """Return the names `x.grad` of adjoint arrays that a kernel of stage adjoint uses without declaring them."""
     named = {p.name for p in kernel.params}
     adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
-    used = {s.array for s in walk_kernel(kernel) if isinstance(s, (Load, Store, Atomic))}
+    used = {s.array for s in walk_kernel(kernel) if isinstance(s, ACCESSES)}
     return frozenset(used & adjoints)
 
 

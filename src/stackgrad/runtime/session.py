@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..backends import disk_cache
+from ..backends import disk_cache, registry
 from ..backends.forks import free_in_child
 from ..backends.words import GENERATION, WATCHED, words
 from ..compiler.errors import DeviceError
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ..backends.launching.launcher import Launcher
     from .protocols import Array, Capture
 
-ARCHES = ("cpu", "reference", "cuda", "vulkan")
+ARCHES = tuple(sorted(registry.launching(), key=lambda name: name != "cpu"))
+"""What `init` takes as `arch`, the default first."""
 ALIASES = {"x64": "cpu", "arm64": "cpu", "gpu": "cuda"}
 
 stamp = itertools.count(1, 2).__next__

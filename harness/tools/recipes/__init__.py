@@ -1,0 +1,5 @@
+"""This package computes what adding an operation, a statement, a pass or a backend touches, from the tables themselves.
+
+`tables` finds all tables and where they are; `steps` lists what no table holds; `insertion` and `scaffold` write rows
+of a new operation (`stackgrad new-op`); `page` makes docs/recipes.md.
+"""
