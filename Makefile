@@ -29,11 +29,13 @@ help:
 	@sed -n '/^#   /s/^#   //p' Makefile
 
 # The suite runs even if a linter complains, so that one run shows everything; either fails the target. A test that
-# hangs fails after ten minutes, with what each thread was doing.
+# hangs fails after ten minutes, with what each thread was doing. Tests that stand together run in one process, which
+# makes what they share once; a process that is done takes some from another. Of bytecode: hundreds of processes import
+# the package, and would compile it again each time.
 test: $(DEV)
 	@status=0; \
 	BIN=$(BIN) ci/check.sh || status=1; \
-	$(BIN)/python -m pytest -n auto --timeout 600 --timeout-method thread || status=1; \
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist worksteal --timeout 600 --timeout-method thread || status=1; \
 	exit $$status
 
 lint: $(DEV)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
     sys.path.append(_HERE)  # at the end: the folders of tests shadow nothing
 
+import effort  # noqa: E402
+import processor_time  # noqa: E402
 import rotation  # noqa: E402
 import stand_in  # noqa: E402
 
@@ -24,6 +27,8 @@ _FOLDERS = ("ops", "statements", "invalid", "ad")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", default="", metavar="K/N", help="run every N-th test from number K on")
+    text = "write the processor seconds of each test to this file, and show the most expensive folders and families"
+    parser.addoption("--cost", default="", metavar="FILE", help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -39,11 +44,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: runs on an NVIDIA GPU; skipped, with the reason, where there is none")
     config.addinivalue_line("markers", "rotating: one in four of a large family runs, see tests/rotation.py")
+    config.addinivalue_line("markers", "optimized: LLVM optimizes its code in every run, see tests/effort.py")
     rotation.settle()
+    config.pluginmanager.register(effort)
+    if config.getoption("--cost"):
+        config.pluginmanager.register(processor_time.Meter(Path(config.getoption("--cost"))))
     if stand_in.NAME:
         emulator = stand_in.install()
         if emulator is not None:
             config.pluginmanager.register(stand_in.Awaited(emulator))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how this run is repeated on another day."""
+    terminalreporter.write_line(f"{rotation.VARIABLE}={os.environ[rotation.VARIABLE]} executes these tests again")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

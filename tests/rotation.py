@@ -2,7 +2,8 @@
 
 A test marked `rotating` belongs to a family in which many tests show the same thing on other inputs. A run executes one
 in four of them; the day decides which, so four days execute all. STACKGRAD_TESTS=all executes all in one run, as every
-row of ci/matrix.toml does, and STACKGRAD_TESTS=0 (to 3) executes the part of that number.
+row of ci/matrix.toml does, and STACKGRAD_TESTS=0 (to 3) executes the part of that number. Days are counted modulo 16,
+for effort.py, which moves on by one more step after each four days; STACKGRAD_TESTS takes these numbers too.
 """
 
 from __future__ import annotations
@@ -10,41 +11,64 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from collections import Counter
 
 import pytest
 
 PARTS = 4
+TURNS = PARTS * PARTS
 VARIABLE = "STACKGRAD_TESTS"
 DAY = 86_400
 """Seconds of a day."""
 
 
 def turn_of(wanted: str, seconds: float) -> int | None:
-    """Return the part that a run executes, or None for all. wanted: content of the variable. seconds: since 1970."""
+    """Return the turn of a run, or None if it executes all. wanted: content of the variable. seconds: since 1970."""
     if wanted == "all":
         return None
-    if wanted not in ("", *map(str, range(PARTS))):
-        raise pytest.UsageError(f"{VARIABLE} is {wanted!r}; cure: all, or a number below {PARTS}")
-    return int(wanted) if wanted else int(seconds // DAY) % PARTS
+    if wanted not in ("", *map(str, range(TURNS))):
+        raise pytest.UsageError(f"{VARIABLE} is {wanted!r}; cure: all, or a number below {TURNS}")
+    return int(wanted) if wanted else int(seconds // DAY) % TURNS
 
 
-def part_of(name: str) -> int:
-    """Return the part to which a test belongs, by its name alone."""
-    return zlib.crc32(name.encode()) % PARTS
+def turn() -> int | None:
+    """Return the turn of this run, or None if it executes all."""
+    return turn_of(os.environ.get(VARIABLE, ""), time.time())
+
+
+def family_of(name: str) -> str:
+    """Return the name of a test without its parameters and without the number of a line of a .kir file."""
+    return name.partition("[")[0].rstrip("0123456789")
+
+
+def parts_of(names: list[str]) -> list[int]:
+    """Return the part of each rotating test: each four neighbors of a family run on four days.
+
+    So days are alike, which parts by a random number would not be: families are small and some members expensive.
+    """
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        family = family_of(name)
+        found.append((zlib.crc32(family.encode()) + seen[family]) % PARTS)
+        seen[family] += 1
+    return found
 
 
 def settle() -> None:
-    """Fix the part for this process and for the processes that it starts, so that midnight divides no run."""
-    turn = turn_of(os.environ.get(VARIABLE, ""), time.time())
-    os.environ[VARIABLE] = "all" if turn is None else str(turn)
+    """Fix the turn for this process and for the processes that it starts, so that midnight divides no run."""
+    now = turn()
+    os.environ[VARIABLE] = "all" if now is None else str(now)
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the rotating tests of other parts; a test that is named on the command line stays."""
-    turn = turn_of(os.environ.get(VARIABLE, ""), time.time())
-    if turn is None or any("::" in argument for argument in config.args):
+    now = turn()
+    if now is None or any("::" in argument for argument in config.args):
         return
-    others = [i for i in items if i.get_closest_marker("rotating") and part_of(i.nodeid) != turn]
+    rotating = [item for item in items if item.get_closest_marker("rotating")]
+    parts = parts_of([item.nodeid for item in rotating])
+    others = [item for item, part in zip(rotating, parts) if part != now % PARTS]
     if others:
         left_out = set(others)
         items[:] = [i for i in items if i not in left_out]

@@ -22,7 +22,8 @@ the expected value, zeros of either sign being equal. An array that is not given
 the one expected.
 
 Each directive makes one test per type and executor: `sin.kir::run3[cpu-f32]`; see running.py for the builds in which
-it must hold. Each kernel is also verified and must survive printing and parsing: `sin.kir::text1[f32]`.
+it must hold. Those on other backends than the strict ones, and under policies that are no lowering, rotate
+(rotation.py). Each kernel is also verified and must survive printing and parsing: `sin.kir::text1[f32]`.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class KirFile(pytest.File):
                     kind = GradItem if lowering else CheckItem
                     made = self._item(kind, f"{name}[{label}]", case, directive, dtype)
                     made.check, made.backend, made.lowering = check, backend, lowering
+                    if backend not in STRICT or lowering not in ("", *LOWERINGS):
+                        made.add_marker("rotating")
                     yield made
 
     def _item(

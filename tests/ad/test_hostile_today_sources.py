@@ -113,6 +113,7 @@ def test_counter_beside_a_flag_that_is_taken_back():
         }}""")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("counter", ["i32", "i8", "u8", "i64", "u64"])
 @pytest.mark.parametrize("begin, end, step", [(-128, 127, 1), (127, -128, -1), (-128, 127, 3)])
 def test_counter_wider_than_the_index_of_its_loop(counter, begin, end, step):

@@ -97,6 +97,7 @@ def test_random_programs() -> None:
     assert judged > 45 and deep > 20
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("number", ARRAYS)
 def test_local_arrays(number: int) -> None:
     source, arrays = parse_kernel(random_arrays.make_text(number)), random_arrays.make_arrays(number)

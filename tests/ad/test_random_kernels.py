@@ -41,6 +41,7 @@ def adjoints(kernel, arrays, seeds, lowering, backend):
     return {k: state[f"{k}.grad"] for k in seeds}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gradient_of_a_random_kernel(seed):
     kernel, arrays = random_kernels.make_kernel(seed), random_kernels.make_arrays(seed)

@@ -48,6 +48,7 @@ def by_jax(name: str, case: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return BY_JAX[name]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name: str, lowering: str) -> None:
     """Three directions in a batch, and <u, H v> = <v, H u>; the rest is as a plain tape leaves it."""
@@ -68,6 +69,7 @@ def test_against_jax(name: str, lowering: str) -> None:
     np.testing.assert_allclose(case.loss.to_numpy(), left[1], 1e-13)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_single_precision(name: str) -> None:
     case = PROGRAMS[name](sg.f32)

@@ -126,6 +126,7 @@ def check(body: str, f: Function, x: np.ndarray, y: np.ndarray, dtype: str, arch
     return at, direction, w["z"], along
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("name", SECONDS)
 def test_of_one_operand(name: str, dtype: str, arch: str) -> None:
@@ -137,6 +138,7 @@ def test_of_one_operand(name: str, dtype: str, arch: str) -> None:
     np.testing.assert_allclose(along["x"], want, RTOL[dtype], RTOL[dtype] * (1 + np.abs(want).max()))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_of_two_operands(name: str, dtype: str, arch: str) -> None:

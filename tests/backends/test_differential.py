@@ -157,6 +157,7 @@ def inputs(n: int) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("options", [Options(lanes=0), Options(debug=True)], ids=["release", "debug"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_agrees(name: str, options: Options, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,6 +210,7 @@ def _atomic(op: str, t: Scalar) -> Kernel:
 CASES = [(op, t) for op in ATOMIC_OPS for t in SCALARS.values() if atomic_fits(op, t)]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("concurrent", [False, True], ids=["plain", "atomic"])
 @pytest.mark.parametrize("op", ATOMIC_OPS)
 def test_atomics(op: str, concurrent: bool) -> None:

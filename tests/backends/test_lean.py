@@ -61,6 +61,7 @@ def test_errors_are_within_those_of_the_table(name, most):
 ALL_FORMS = [(name, form) for name in sorted(FORMS) for form in FORMS[name]]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name, form", ALL_FORMS, ids=[f"{name} {form.name}" for name, form in ALL_FORMS])
 def test_forms_are_right_up_to_their_limits(name, form):
     """Every 11th number of the upper octaves, all near the limit, and the small ones."""

@@ -164,6 +164,7 @@ def run(text: str, lanes: int, n: int, masks: bool = True) -> dict[str, np.ndarr
     return arrays
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("masks", [True, False], ids=["masks", "loops"])
 @pytest.mark.parametrize("lanes", [4, 8, 64])
 @pytest.mark.parametrize("name", KERNELS)

@@ -150,6 +150,7 @@ def _exact(name: str, x: int, y: int, t: Scalar) -> int:
     return _wrapped(exact, t)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("t", [i8, u8], ids=str)
 @pytest.mark.parametrize("name", BYTE_OPS)
 def test_all_pairs_of_bytes(name: str, t: Scalar) -> None:
@@ -175,6 +176,7 @@ def test_power_of_constant_exponent(exponent: int) -> None:
     np.testing.assert_array_equal(apply(backend, kernel, [x], i8), want)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("source", SCALARS.values(), ids=str)
 def test_casts(source: Scalar) -> None:
     """From each type to every other, saturation and NaN included."""

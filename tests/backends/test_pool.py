@@ -82,6 +82,7 @@ def test_a_launch_ends_when_its_workers_have_ended(work: Any, seconds: float) ->
         ended.clear()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("total", [1, 2, 63, 64, 65, 1000])
 @pytest.mark.parametrize("grain", [1, 7, 64, 5000])
 @pytest.mark.parametrize("threads", [2, 3, 8])

@@ -134,6 +134,7 @@ def test_sums_are_exact_and_each_old_value_comes_once(options: Options, t: Scala
             assert sorted(old[k::bins].tolist()) == list(range(120))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("op", ["min", "max", "bit_and", "bit_or", "bit_xor"])
 def test_updates_that_commute(options: Options, op: str) -> None:
     combine = {

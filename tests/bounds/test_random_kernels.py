@@ -147,6 +147,7 @@ def test_a_wrong_constant_is_found(seed):
     assert states.pop("z") == "disagree" and "disagree" not in states.values()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(300, 312))
 def test_both_lowerings_agree_within_the_sum_of_their_bounds(seed):
     """Twins compute the same gradient by other operations: each within its bound of the exact one."""

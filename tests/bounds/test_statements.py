@@ -39,6 +39,7 @@ def attempt(launch):
         return None, type(error)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_values_are_those_of_the_reference(path, capsys):
     count = 0

@@ -46,6 +46,7 @@ def test_there_are_files() -> None:
     assert len(FILES) > 20
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_kernel_comes_back(path: Path) -> None:
     for kernel in kernels(path):

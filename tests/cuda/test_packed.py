@@ -265,6 +265,7 @@ def launched(form: Callable[[Data], sg.Kernel]) -> Bounded:
 MODES = ({}, {"deterministic": True}, {"precise": True}, {"debug": True})
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", [name for name in DRIVERS if name != "blocks"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode), "default"))
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

@@ -76,6 +76,7 @@ TRIPS = {"f32": (0, 1, 2, 3, 4, 5, 7, 8, 9, 13), "f16": (0, 3, 4, 5, 6, 7, 8, 9,
 """In one or two trips sums of halves cancel, so that bounds of what their roundings do would say nothing."""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8", "i32", "i64"])
 @pytest.mark.parametrize("name", [*GROUPED, *SINGLE])
 def test_any_number_of_trips(name: str, dtype: str) -> None:

@@ -18,7 +18,7 @@ ROWS, COLUMNS = 2**16 + 1, 2**15
 """Of a box that has more than 2^31 elements, though no axis has."""
 
 
-@pytest.fixture(params=["reference", "cpu", "vulkan"])
+@pytest.fixture(params=["reference", "cpu", pytest.param("vulkan", marks=pytest.mark.rotating)])
 def arch(request: pytest.FixtureRequest) -> str:
     """An executor, started."""
     if request.param == "vulkan" and not registry.probe_all()["vulkan"].available:
@@ -374,6 +374,7 @@ def test_a_product_that_leaves_32_bits_is_no_bound_of_a_gradient() -> None:
     assert x.grad.to_numpy().tolist() == [4.0] * 3
 
 
+@pytest.mark.optimized
 def test_a_while_of_more_rounds_than_32_bits_count() -> None:
     """It saves nothing for a round, so its gradient is the loop the other way round, as often."""
     sg.init(arch=sg.cpu, default_fp=sg.f64)

@@ -105,6 +105,7 @@ def step(path: Path, source: str, code: str, space: dict[str, Any], before: str 
     exec(compile("\n" * before.count("\n") + code, str(path), "exec"), space)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arch", ["cpu", "reference"])
 @pytest.mark.parametrize("topic", SECTIONS)
 def test_section(topic: str, arch: str, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def column(request: pytest.FixtureRequest) -> page.Column:
     return found
 
 
+@pytest.mark.rotating
 def test_the_page_is_current(column: page.Column) -> None:
     """Cell by cell. A launch like the one before, on arrays of the device alone, copies and waits for nothing."""
     found = page.measured(column)

@@ -44,6 +44,7 @@ def refused(attempt: object) -> bool:
     return False
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", OPS)
 def test_shaders_of_every_operation(name: str) -> None:
     """The generator takes each type for which the page says so."""

@@ -34,6 +34,7 @@ def name_of(example: ModuleType) -> str:
     return example.__name__.removeprefix("stackgrad_example_")
 
 
+@pytest.mark.rotating
 @each
 def test_the_interpreter_descends_like_the_cpu(example):
     """The loss falls; and both executors go the same way down."""
@@ -43,6 +44,7 @@ def test_the_interpreter_descends_like_the_cpu(example):
     np.testing.assert_allclose(example.main(**arguments, arch=sg.cpu, report=False), losses, rtol=1e-6)
 
 
+@pytest.mark.rotating
 @each
 def test_check_passes(example, folder):
     report = check_program(folder / f"{name_of(example)}.py", 1)

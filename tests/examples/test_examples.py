@@ -74,6 +74,7 @@ def test_sizes_are_arguments(example):
     assert "iterations" in example.CHECK and example.__doc__
 
 
+@pytest.mark.rotating
 def test_loss_falls(example, capsys):
     arguments, fell = size_of(FALLS, example)
     losses = example.main(**arguments, report=False)
@@ -82,6 +83,7 @@ def test_loss_falls(example, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.rotating
 def test_report_prints(example, capsys):
     """`report=True`, at the size that `stackgrad check` runs."""
     losses = example.main(**example.CHECK)
@@ -104,6 +106,7 @@ def program(example: ModuleType, backend: object) -> tuple[np.ndarray, Run]:
     return np.concatenate([f.to_numpy().ravel() for f in unknowns]), run
 
 
+@pytest.mark.rotating
 def test_gradient_of_the_whole_program(example):
     """Order 2 with the gradients of all backends here; a slope that is wrong by 1 % shows as order 1."""
     rng = np.random.default_rng(1)
@@ -134,6 +137,7 @@ OPEN = {"pendulum_chain": "swing"}
 """A kernel that ends where `left - h` is 0 because h is left: bounds, which take errors as independent, cannot know."""
 
 
+@pytest.mark.rotating
 def test_launches_on_a_gpu_are_within_their_bounds(example, vulkan):
     """The first launches of each kernel in the whole program, forward and reverse, each on the memory that it found."""
     x, run = program(example, vulkan)

@@ -40,6 +40,7 @@ def wrong_on(trait: str) -> Callable[[Job], Result]:
     return execute
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("trait", PLANTED)
 def test_a_planted_trait_is_made_small(trait: str) -> None:
     drawn = (sample_for_peers(seed, PEERS) for seed in range(400))

@@ -37,6 +37,7 @@ def test_factor_is_theirs_by_ours():
     assert "stackgrad 2 µs [1]" in line and "other 10 µs [10] (5.0x)" in line
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", sorted(set(WORKS) - FRESH - {"sweep", "varied_sweep", "skewed_sweep", "gated"}))
 def test_works_run_here(name):
     """Works check their own gradients while they are set up."""

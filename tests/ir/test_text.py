@@ -67,12 +67,14 @@ def test_every_kind_of_statement_prints_as_it_reads() -> None:
     verify(kernel, "adjoint")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", SEEDS)
 def test_parse_inverts_print(seed: int) -> None:
     kernel = random_kernel(seed)
     assert parse_kernel(print_kernel(kernel)) == kernel
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", SEEDS)
 def test_renumber_is_stable_and_forgets_ids(seed: int) -> None:
     kernel = random_kernel(seed)

@@ -102,6 +102,7 @@ def test_every_file_is_imported_and_measures_something() -> None:
     assert measured == set(MODULES) and len(measured) >= 7
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("name", "method"), BENCHMARKS, ids=[f"{n}.{m}" for n, m in BENCHMARKS])
 def test_benchmark_runs(name: str, method: str) -> None:
     cls = classes()[name]
@@ -173,6 +174,7 @@ def gradients(workload: str, arch: str) -> list[np.ndarray]:
     return [f.grad.to_numpy() for f in program.inputs] + [f.to_numpy() for f in program.outputs]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("workload", [name for name in WORKLOADS if name != "empty"])
 def test_workloads_compute_the_same_on_cpu_and_reference(workload: str) -> None:
     for ours, reference in itertools.zip_longest(gradients(workload, "cpu"), gradients(workload, "reference")):

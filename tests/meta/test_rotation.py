@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from types import SimpleNamespace
 from typing import Any
 
+import effort
 import project_tree as tree
 import pytest
 import rotation
-from rotation import DAY, PARTS, VARIABLE, deselect, part_of, turn_of
+import run_kir
+from rotation import DAY, PARTS, TURNS, VARIABLE, deselect, parts_of, turn_of
 
 NAMES = [f"tests/a.py::test_b[{k}]" for k in range(400)]
+
+FIXTURES = r"\w+\((example|column)\b"
+"""Heads of tests that take a fixture with several values."""
 
 
 class Item:
@@ -38,18 +44,67 @@ def run(monkeypatch: pytest.MonkeyPatch, wanted: str, marked: bool = True, args:
 
 
 def test_the_day_decides_unless_the_environment_does() -> None:
-    assert [turn_of("", day * DAY + 5.0) for day in range(5)] == [0, 1, 2, 3, 0]
+    assert [turn_of("", day * DAY + 5.0) for day in range(TURNS + 2)] == [*range(TURNS), 0, 1]
     assert turn_of("all", 0.0) is None and turn_of("3", 0.0) == 3
-    for wrong in ("4", "-1", "some"):
+    for wrong in (str(TURNS), "-1", "some"):
         with pytest.raises(pytest.UsageError, match=VARIABLE):
             turn_of(wrong, 0.0)
 
 
 def test_four_days_execute_every_test_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [run(monkeypatch, str(k)) for k in range(PARTS)]
-    assert sorted(name for part in parts for name in part) == sorted(NAMES)
-    assert all(60 <= len(part) <= 140 for part in parts)
-    assert parts[1] == [name for name in NAMES if part_of(name) == 1]
+    for first in range(TURNS):
+        parts = [run(monkeypatch, str((first + k) % TURNS)) for k in range(PARTS)]
+        assert sorted(name for part in parts for name in part) == sorted(NAMES)
+        assert [len(part) for part in parts] == [len(NAMES) // PARTS] * PARTS
+
+
+def test_families_take_turns_by_themselves() -> None:
+    """Tests between those of a family change nothing; checks of a .kir file are one family for each kind."""
+    family = [f"tests/a.py::test_b[{k}]" for k in range(8)]
+    others = [f"tests/a.py::test_c[{k}]" for k in range(8)]
+    mixed = [name for pair in zip(family, others) for name in pair]
+    assert parts_of(mixed)[::2] == parts_of(family) and parts_of(mixed)[1::2] == parts_of(others)
+    assert sorted(parts_of([f"tests/ops/sin.kir::run{k}[vulkan-f32]" for k in (1, 2, 3, 14)])) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", NAMES[:40])
+def test_every_test_meets_full_effort(name: str) -> None:
+    """One that always runs within four days, one that rotates on one of sixteen; with all, every time."""
+    assert effort.is_full(name, None)
+    full = [turn for turn in range(TURNS) if effort.is_full(name, turn)]
+    assert [turn // PARTS for turn in full] == list(range(PARTS)), "once in each four days"
+    assert sorted(turn % PARTS for turn in full) == list(range(PARTS)), "on each day of a rotating test once"
+
+
+def test_effort_is_lowered_for_folders_of_tests() -> None:
+    assert all((tree.ROOT / "tests" / folder).is_dir() for folder in effort.FOLDERS)
+    assert not effort.FOLDERS & {"backends", "runtime", "mutants", "cuda", "vulkan", "cache"}
+
+
+@pytest.mark.parametrize("path", ["ops/sin.kir", "statements/atomic.kir", "ad/nested.kir", "ad/memory.kir"])
+def test_each_line_of_a_kir_file_runs_every_day(path: str, request: pytest.FixtureRequest) -> None:
+    """On the reference and on the CPU, gradients by both lowerings; on other backends on one day of four."""
+    file = run_kir.KirFile.from_parent(request.session, path=tree.ROOT / "tests" / path)
+    items = list(file.collect())
+    rotating = [item for item in items if item.get_closest_marker("rotating")]
+    always = [item for item in items if not item.get_closest_marker("rotating")]
+    assert {item.name.partition("[")[0] for item in always} == {item.name.partition("[")[0] for item in items}
+    assert {item.backend for item in always} == {"", *run_kir.STRICT}
+    assert not [item for item in rotating if item.backend == "cpu" or item.lowering == "" == item.backend]
+    assert set(parts_of([item.nodeid for item in rotating])) == set(range(PARTS)) or not rotating
+
+
+def test_effort_zero_is_what_llvm_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only inside of the block, whatever the options ask for."""
+    from stackgrad.backends.host import jit
+
+    asked: list[int] = []
+    monkeypatch.setattr(jit, "_image", lambda generated, effort: asked.append(effort) or b"")
+    made: Any = None
+    with effort.without_optimizing():
+        jit._image(made, 2)
+    jit._image(made, 2)
+    assert asked == [0, 2]
 
 
 def test_others_and_named_ones_always_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +120,9 @@ def test_midnight_divides_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_mark_stands_on_families_alone() -> None:
-    """In front of a parametrized test, which has many members."""
+    """On a parametrized test, or one that takes a fixture with many values."""
     for path in tree.python_files():
         if tree.relative(path).startswith("tests/") and path.name != "test_rotation.py":
             for part in path.read_text(encoding="utf-8").split("@pytest.mark." + "rotating\n")[1:]:
-                assert any(word in part.split("def ")[0] for word in ("parametrize", "EACH")), path
+                decorators, _, head = f"\n{part}".partition("\ndef ")
+                assert re.search(r"parametrize|^@(EACH|each)$", decorators, re.M) or re.match(FIXTURES, head), path

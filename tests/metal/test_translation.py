@@ -53,6 +53,7 @@ def test_kernels_of_tests(folder: str, translator: None) -> None:
     assert seen[folder] > 15
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples(path: Path, translator: None) -> None:
     """They compute in f64 by themselves: their kernels are taken with f32 in its place."""

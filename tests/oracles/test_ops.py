@@ -46,6 +46,7 @@ def safe_points(row: Op, types: tuple[Scalar, ...]) -> dict[str, np.ndarray]:
     return points | {"z": np.zeros(8)}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", REAL)
 def test_derivative(name: str) -> None:
     """JAX's cotangents, the dual tangents and the values themselves tell one story at safe points, lane by lane."""

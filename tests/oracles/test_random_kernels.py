@@ -99,6 +99,7 @@ class Generator:
         return [bound, f"for {index}: i32 in {begin} .. {self.pick((end, '%4'))} {order} {{", *body, "}"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(16))
 def test_oracles_agree(seed: int, parallel: Callable[..., Any], compare: Callable[..., Any]) -> None:
     rng = np.random.default_rng(100 + seed)

@@ -141,6 +141,7 @@ def test_the_documented_derivative(op, xs, slopes):
 POINTS = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, INF, -INF, NAN)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("op", [op for op, row in OPS.items() if row.arity < 3 and any(VJP[op])])
 def test_dual_numbers_keep_to_the_lean_gradient_at_every_edge(op):
     """All pairs of edges: the same number, the same infinity, or NaN in both."""

@@ -123,6 +123,7 @@ def test_a_merged_value_that_later_tasks_use() -> None:
     assert len(made.tasks[0].body) == 1
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(80))
 def test_random_kernels_do_the_same(seed: int) -> None:
     check_meaning(common_subexpressions, seed)

@@ -255,6 +255,7 @@ def test_equal_statements_are_told_apart_by_position() -> None:
 # ---- meaning and time ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(120))
 def test_random_kernels_do_the_same(seed: int) -> None:
     check_meaning(remove_dead_code, seed)

@@ -148,6 +148,7 @@ def test_folding_is_evaluation(name: str, dtype: Scalar) -> None:
             assert isinstance(stmt, n.Const) and repr(stmt.value) == repr(value)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(60))
 def test_random_kernels_do_the_same(seed: int) -> None:
     check_meaning(fold_constants, seed)

@@ -76,6 +76,7 @@ def run(source: Kernel, backend: str, n: int) -> tuple[list[float], Sizes]:
     return out.tolist(), launcher._last
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [0, 1, 3])
 @pytest.mark.parametrize("name", [*TOGETHER, *APART])
 def test_code_agrees_with_the_reference(name: str, n: int) -> None:

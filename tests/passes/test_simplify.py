@@ -320,6 +320,7 @@ def test_how_many_casts_stay(a: Scalar, b: Scalar, c: Scalar, casts: int) -> Non
     assert sum(isinstance(s, n.Cast) for s in chain(a, b, c).tasks[0].body) == casts
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(60))
 def test_random_kernels_do_the_same(seed: int) -> None:
     check_meaning(simplify, seed)

@@ -181,6 +181,7 @@ def as_python(program: Program) -> Callable[[int, list[int], list[int]], None]:
     return made
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs(seed: int) -> None:
     program = Program(seed)

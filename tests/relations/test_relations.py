@@ -25,6 +25,7 @@ def test_the_table_has_every_relation() -> None:
     assert tuple(TABLE) == RELATIONS == tuple(SILENT)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_holds_on_the_reference(relation: str, kernel: str) -> None:

@@ -29,6 +29,7 @@ def counted(n: sg.i32) -> sg.i32:
     return found
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
@@ -49,6 +50,7 @@ def test_marks(machine: str, fp: sg.DType, count: int, first: int) -> None:
     np.testing.assert_array_equal(x.grad.to_numpy(), np.where(passed, 6 * data * weights, weights))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
 def test_what_two_atomics_of_a_loop_returned(machine: str, fp: sg.DType, count: int) -> None:

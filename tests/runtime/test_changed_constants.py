@@ -50,6 +50,7 @@ def test_a_change_is_seen(arch: str, name: str) -> None:
     assert run([name], steps, anew=True) == ""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_stays_is_traced_once_and_stands_ready(name: str, traced: list[str]) -> None:
     sg.init(arch=sg.cpu, default_fp=sg.f64)

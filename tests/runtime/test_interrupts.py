@@ -196,6 +196,7 @@ check()
 """A launch of another thread is none of the signal's business."""
 
 
+@pytest.mark.rotating
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to processes of POSIX alone")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(

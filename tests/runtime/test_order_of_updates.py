@@ -205,6 +205,7 @@ def test_compare_and_swap_between_iterations(machine):
     close(claimed, np.array([0.0, 3.0, 0.0]))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("initial", [0.1, 9.0])

@@ -189,6 +189,7 @@ def launcher(executor: str, lowered: Lowered, **options: Any) -> Launcher:
     return Launcher(lowered, backend_named(executor), Options(precise=True, **options))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -46,6 +46,7 @@ def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features
         return ""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("folder", "features"),
     [

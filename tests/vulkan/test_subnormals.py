@@ -81,6 +81,7 @@ def results(device: VulkanBackend, body: str, precise: bool) -> tuple[np.ndarray
     return x, ours["z"], theirs["z"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("precise", [False, True])
 @pytest.mark.parametrize("use", EXACT)
 def test_rounded_operations(device: VulkanBackend, use: str, precise: bool) -> None:

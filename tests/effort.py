@@ -1,0 +1,64 @@
+"""Choose the tests whose machine code LLVM optimizes in this run.
+
+LLVM takes a third of the time of tests that compile on the CPU. Those of FOLDERS judge what a kernel and its gradient
+mean, which is decided before LLVM. So a run gives them machine code of effort 2, as users get it, for a quarter of the
+tests, another quarter each day, and of effort 0 for the others. With STACKGRAD_TESTS=all, as in every row of
+ci/matrix.toml, all of them have effort 2. So have, in each run, tests marked `optimized`, whose loops are long, all
+tests of other folders, those of backends and of the runtime among them, and the processes that tests start.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import pytest
+import rotation
+
+FOLDERS = frozenset(
+    "ad ad_api conformance dialect errors examples kernels ops oracles relations shapes statements vectors".split()
+)
+MARK = "optimized"
+MODULE = "stackgrad.backends.host.jit"
+
+
+def unit_of(item: pytest.Item) -> str:
+    """Return what shares an effort: a .kir file, whose checks share compiled kernels, or a single test."""
+    return item.path.name if item.path.suffix == ".kir" else item.nodeid
+
+
+def is_full(name: str, turn: int | None) -> bool:
+    """Return whether LLVM optimizes for a unit in a turn.
+
+    Rotating tests are there on one day of four. The quarter moves by one more step after each four days, so that these
+    tests meet full effort too, on one of sixteen days.
+    """
+    if turn is None:
+        return True
+    step = turn + turn // rotation.PARTS
+    return zlib.crc32(name.encode()) // rotation.PARTS % rotation.PARTS == step % rotation.PARTS
+
+
+@contextmanager
+def without_optimizing() -> Iterator[None]:
+    """Make machine code of the CPU at effort 0 in this process, whatever the options ask for."""
+    jit: Any = import_module(MODULE)
+    emit: Callable[[Any, int], bytes] = jit._image
+    jit._image = lambda generated, effort: emit(generated, 0)
+    try:
+        yield
+    finally:
+        jit._image = emit
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Run a test, with its fixtures, at its effort."""
+    fixed = item.path.parent.name not in FOLDERS or item.get_closest_marker(MARK)
+    if fixed or is_full(unit_of(item), rotation.turn()):
+        return (yield)
+    with without_optimizing():
+        return (yield)
