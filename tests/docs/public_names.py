@@ -16,11 +16,17 @@ import stackgrad as sg
 from stackgrad.compiler.frontend.functions import EXPORTS
 from stackgrad.compiler.frontend.manual import MANUAL
 from stackgrad.compiler.frontend.refused import Refused
+from stackgrad.runtime.session import ALIASES, ARCHES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("ad", "capture", "jax", "linalg", "math", "torch", "types", "types.primitive_types")
 PLAIN = (bool, int, float, str, list, tuple, dict)
 """Types of Python whose objects carry no docstring: the text below the assignment is that of the name."""
+
+
+def arches() -> tuple[str, ...]:
+    """The names that `sg.init(arch=...)` takes."""
+    return (*ARCHES, *ALIASES)
 
 
 def homes() -> dict[str, str]:
@@ -69,7 +75,7 @@ def home_of(line: ast.ImportFrom, module: str) -> str:
 def own_text(path: str, value: Any) -> str | None:
     """The docstring of a public name itself: neither one of its class nor one of a base."""
     module, _, name = path.rpartition(".")
-    if name in sg._ARCHES and isinstance(value, ModuleType):
+    if name in arches() and isinstance(value, ModuleType):
         value = name  # a module of this name hides the text once it is loaded, and means the same
     if isinstance(value, PLAIN) and type(value).__doc__ == value.__doc__:
         if not module and name in EXPORTS:

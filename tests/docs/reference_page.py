@@ -216,7 +216,7 @@ def refused() -> str:
 def plain() -> str:
     """The section on names that are text, of architectures and of the levels of the log."""
     levels = [name for name, row in MANUAL.items() if row.parameters is None]
-    rows = [(f"`sg.{name}`", _summary(name, value_of(name))) for name in (*sg._ARCHES, *levels, "__version__")]
+    rows = [(f"`sg.{name}`", _summary(name, value_of(name))) for name in (*names.arches(), *levels, "__version__")]
     return "## Architectures, levels of the log, version\n\n" + table(("name", "meaning"), rows)
 
 
