@@ -14,8 +14,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...compiler.ir.types import Scalar
 from .. import words as w
@@ -57,6 +56,12 @@ class Launchable(Protocol):
         """Raise why a launch failed, or make it after all; return True if launches with the block still stand ready."""
 
 
+def launchable(executable: object) -> Launchable | None:
+    """Return an executable whose launches can stand ready, or None."""
+    found: Any = executable
+    return None if getattr(executable, "stand", None) is None else found
+
+
 class HasWords(Protocol):
     """Describe a heap as launches see it."""
 
@@ -67,8 +72,7 @@ class HasWords(Protocol):
         """Return a number that changes whenever an address of the heap does."""
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """Represent what a call must give at one place.
 
     Attributes:
@@ -84,8 +88,7 @@ class Argument:
     decides: bool = False
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """Represent an array of the launch.
 
     Attributes:
@@ -152,7 +155,7 @@ class Standing:
         self._kept: list[Any] = []
         self._pinned, self._pins = w.words(()), list[Any]()
         entries = h.HEAD + len(arguments) * h.ARGUMENT + len(held) * h.ARRAY
-        self.words = w.words(bytes(8 * (entries + sum(1 + one.axes for one in held))))
+        self.words = w.words(bytes(8 * (entries + sum([1 + one.axes for one in held]))))
         words = self.words
         words[h.LAUNCH], words[h.BLOCK] = executable.address, self.block.address
         words[h.ARGUMENTS], words[h.ARRAYS] = len(arguments), len(held)
@@ -264,8 +267,12 @@ class Standing:
 
     @property
     def is_orphan(self) -> bool:
-        """Return True if an object died that the handle names by address."""
+        """Return True if no call can fit any more: the handle is retired, or an object died that it names."""
         return self.words[h.VALID] == h.ORPHAN
+
+    def retire(self) -> None:
+        """Let no call fit the handle any more."""
+        self.words[h.VALID] = h.ORPHAN
 
     def refuse(self) -> None:
         """Raise the error of the failed launch and make the handle invalid, unless the launch is made after all."""
@@ -274,7 +281,7 @@ class Standing:
             is_ready = self.executable.refuse(self.block, self.sizes)
         finally:
             self.words[h.TAKEN] = 0
-            if not is_ready:
+            if not is_ready and not self.is_orphan:
                 self.words[h.VALID] = 0
 
     @property

@@ -336,8 +336,9 @@ def new_root(runtime: array[int]) -> array[int]:
     return w.words((0, w.address_of(runtime), 0, *objects, *functions))
 
 
+@cache
 def _function(name: str) -> int:
-    """Return the address of a function of the interpreter."""
+    """Return the address of a function of the interpreter, which stays where it is."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 

@@ -70,7 +70,7 @@ def gradients(kernel, seeds, wrt, *args):
         kernel.grad(*args)
     first, last = recorded.launches
     known = bounded(last, bounded(first, rounded(first)))
-    names = {id(array): name for name, array in kernel._binding.arrays.items()}
+    names = {id(array): name for name, array in kernel.cache().last.captured.items()}
     found = [field.grad.to_numpy().view(Gradient) for field in wrt]
     for gradient, field in zip(found, wrt):
         gradient.known, gradient.name = known, names[id(field)] + GRAD

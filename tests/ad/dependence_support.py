@@ -26,7 +26,7 @@ def start(backend):
 def refused(kernel, *fragments, args=()):
     """The gradient is refused by hand, and under a tape when the kernel is launched; nothing is written to adjoints."""
     kernel.ir() if not args else None
-    fields = [] if args else [f for f in kernel._binding.arrays.values() if getattr(f, "needs_grad", False)]
+    fields = [] if args else [f for f in kernel.cache().last.captured.values() if getattr(f, "needs_grad", False)]
     loss = sg.field(sg.f64, (), needs_grad=True)
     for field in fields:
         field.grad.fill(3.0)

@@ -93,7 +93,7 @@ def contents(kernel):
     """The IR of a kernel of fields, and what the fields hold."""
     source = kernel.ir()
     names = [p.name for p in source.params if isinstance(p.type, ArrayType)]
-    return source, {name: kernel._binding.arrays[name].to_numpy() for name in names}
+    return source, {name: kernel.cache().last.captured[name].to_numpy() for name in names}
 
 
 def judge(kernel, *args, **options):

@@ -69,13 +69,13 @@ def test_two_halves_by_indices():
     judge(run)
     run.grad()
     run.grad()
-    assert run.program.reverse.stats.markings == 1
+    assert run.program().reverse().stats.markings == 1
     q[2] = 2
     with pytest.raises(sg.NotDifferentiable, match=r"iteration 1 .* reads x\[2\], which iteration 2 writes"):
         run.grad()
     q[2] = 5
     run.grad()
-    assert run.program.reverse.stats.markings == 3
+    assert run.program().reverse().stats.markings == 3
 
 
 def test_pairs_from_both_ends():
@@ -101,7 +101,7 @@ def test_a_gather_with_duplicates():
             y[i] = x[p[i]] * x[p[i]]
 
     judge(run)
-    assert run.program.reverse.lowered.marking is None
+    assert run.program().reverse().lowered.marking is None
 
 
 def test_particles_to_a_grid():
@@ -116,7 +116,7 @@ def test_particles_to_a_grid():
             grid[base + 1] += m[i] * f * f
 
     judge(run)
-    assert run.program.reverse.lowered.marking is None
+    assert run.program().reverse().lowered.marking is None
 
 
 def test_a_write_after_the_read_in_one_iteration():

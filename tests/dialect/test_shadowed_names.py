@@ -244,7 +244,7 @@ def test_parameters_are_not_assigned() -> None:
 def test_a_global_that_is_hidden_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     k = sg.kernel(plain)
     k()
-    traced = k.program
+    traced = k.program()
     monkeypatch.setitem(globals(), "act", "something else")
     k()
-    assert k.program is traced
+    assert k.program() is traced

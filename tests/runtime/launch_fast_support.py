@@ -10,14 +10,19 @@ import numpy as np
 import stackgrad as sg
 from recorded_support import forward, gradient, near
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.launch.native import PATIENT
+from stackgrad.launch.callsites import PATIENT
 
 READY = PATIENT + 1
 """Launches after which the next one is native."""
 
 
 def native_of(kernel: Any, is_grad: bool = False) -> Any:
-    """The standing launches of a kernel in one direction."""
+    """The launches of a kernel in one direction that stand ready and need no guards."""
+    return site_of(kernel, is_grad).free
+
+
+def site_of(kernel: Any, is_grad: bool = False) -> Any:
+    """The call site of a kernel in one direction."""
     return kernel._reverse if is_grad else kernel._forward
 
 

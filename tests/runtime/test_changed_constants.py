@@ -60,8 +60,8 @@ def test_what_stays_is_traced_once_and_stands_ready(name: str, traced: list[str]
         program.kernel.grad()
     assert traced == ["run"]
     kernel = program.names["Made"].run
-    for native in (kernel._forward, kernel._reverse):
-        assert native.launched + (native.guarded.launched if native.guarded else 0) > 0
+    for site in (kernel._forward, kernel._reverse):
+        assert site.free.launched + (site.guarded.launched if site.guarded else 0) > 0
     program.change(0, 2.0)
     program.kernel()
     assert traced == ["run", "run"]
@@ -227,7 +227,7 @@ def test_objects_die_although_lambdas_were_evaluated(arch: str) -> None:
 
 
 def _native(kernel: Any) -> int:
-    return int(kernel._forward.launched)
+    return int(kernel._forward.free.launched)
 
 
 def test_names_are_compared_in_machine_code(factor: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from launch_fast_support import Steps, add, arrays, grow, native_of, natively, near_sines, repeat
+from launch_fast_support import Steps, add, arrays, grow, native_of, natively, near_sines, repeat, site_of
 from stackgrad.backends.host.trampoline import trampoline
 from stackgrad.capture import capture
 from stackgrad.runtime.session import RUNTIME
@@ -199,8 +199,8 @@ def test_kernels_arrays_and_handles_die(s: Steps) -> None:
         repeat(lambda: fill(given))
         with natively(fill, 1):
             fill(given)
-        standing = next(iter(fill._forward._standing.values()))
-        return fill, [weakref.ref(thing) for thing in (x, given, standing, fill._forward)]
+        standing = fill._forward.free.handles[0].standing
+        return fill, [weakref.ref(thing) for thing in (x, given, standing, fill._forward.free)]
 
     kernel, alive = make()
     gc.collect()
@@ -222,7 +222,7 @@ def test_long_launches_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> No
     for _ in range(200):
         fill()
     assert x[0] == 200.0 and fill.stats().launches == 200
-    assert native_of(fill).launched == 0 and native_of(fill)._wait > 30
+    assert native_of(fill).launched == 0 and site_of(fill)._wait > 30
 
 
 def test_watchers_forbid_native_launches(s: Steps) -> None:

@@ -59,7 +59,7 @@ def test_methods_are_native_while_the_object_is_as_it_was() -> None:
     repeat(model.check)
     before = _launched(Model.run)
     repeat(model.check, 5)
-    assert _launched(Model.run) == before + 5 and Model.run._forward.launched == 0
+    assert _launched(Model.run) == before + 5 and Model.run._forward.free.launched == 0
 
 
 def test_every_change_of_the_object_is_seen() -> None:

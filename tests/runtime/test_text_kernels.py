@@ -232,12 +232,12 @@ def test_a_gradient_gets_the_draws_of_the_launch_with_the_same_arguments() -> No
     noise = sg.kernel_from_text(RANDOM)
     for s in (0, 1, 1):
         noise(x=x, y=y, s=s)
-    binding = Binding(noise.program, {"x": x, "y": y})
+    binding = Binding(noise.program(), {"x": x, "y": y})
     assert [binding.draws_reverse({"s": s}).launch for s in (1, 0)] == [3, 1]
     with pytest.raises(sg.NotDifferentiable, match="was not launched with these arguments"):
         binding.draws_reverse({"s": 2})
     with pytest.raises(sg.NotDifferentiable, match="was not launched with these arguments"):
-        Binding(noise.program, {"x": x, "y": three()}).draws_reverse({"s": 0})
+        Binding(noise.program(), {"x": x, "y": three()}).draws_reverse({"s": 0})
 
 
 def test_random_numbers_depend_on_the_seed_alone() -> None:

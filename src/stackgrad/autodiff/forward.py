@@ -240,7 +240,7 @@ class FwdMode:
                     if param.name.endswith(GRAD) or param.name + GRAD in binding.arrays:
                         found[param.name] = self.tangents_beside(array)
                 elif array.is_grad:
-                    if array in self._duals or param.name in binding.program.forward_side.writes:
+                    if array in self._duals or param.name in binding.program.forward_side().writes:
                         found[param.name] = self._of_gradient(array)
                 elif self._carries(array):
                     found[param.name] = self._memory(array)

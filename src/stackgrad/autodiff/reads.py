@@ -153,7 +153,7 @@ class HostReads:
             return True
         binding = record.binding
         shapes = shapes_of(binding.memory)
-        reads = binding.program.forward_regions.read_boxes(record.scalars, shapes)
+        reads = binding.program.forward_regions().read_boxes(record.scalars, shapes)
         known = binding.program, name
         if known not in self._sources:
             self._sources[known] = sources_of(binding.program.kernel, name)
@@ -211,7 +211,7 @@ class TangentReads:
         if place in self._places:
             return True
         RUNTIME.settle()
-        reads = binding.program.forward_regions.read_boxes(scalars, shapes_of(binding.memory))
+        reads = binding.program.forward_regions().read_boxes(scalars, shapes_of(binding.memory))
         moved = {n for n, found in tangents.items() for box in reads.get(n, ()) if any(t[box].any() for t in found)}
         is_active = any(moved & sources_of(binding.program.kernel, name) for name in results(binding))
         is_active = is_active and not is_discarded()

@@ -294,7 +294,7 @@ class Tape(Again):
 
     def _ended(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
         own = binding.program.gradients if self.recording else ()
-        names = sorted(binding.program.overwritten.difference(own))
+        names = sorted(binding.program.overwritten().difference(own))
         return replaced(binding, scalars, names, self._log.touched)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:

@@ -138,7 +138,7 @@ class Validation:
                 found.content[box] = found.memory[box]
             for box in boxes:
                 found.used[box] = True
-        writes = binding.program.forward_side.writes
+        writes = binding.program.forward_side().writes
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
     def _meet(self, key: object, binding: Binding, name: str, by: str) -> Expected:

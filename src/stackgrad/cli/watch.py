@@ -88,7 +88,7 @@ class Watch(Capture):
 def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays with a gradient that a forward launch writes, or the adjoints that a gradient writes."""
     program = binding.program
-    launcher = program.forward if kind == "forward" else program.launchers[1] or program.reverse
+    launcher = program.forward() if kind == "forward" else program.launchers[1] or program.reverse()
     names = [name if kind == "forward" else name + GRAD for name in program.gradients]
     found = {}
     for name in (n for n in names if n in launcher.lowered.writes):

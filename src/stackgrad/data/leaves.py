@@ -8,6 +8,7 @@ a class, so that neither is imported.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +65,10 @@ def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
     if isinstance(value, np.ndarray):
         return _numpy(value, needs_grad)
     library = type(value).__module__.partition(".")[0]
-    if library == "torch" and hasattr(value, "requires_grad"):
-        return _torch(value, needs_grad)
-    if library in ("jax", "jaxlib") and hasattr(value, "__array__"):
-        return _jax(value, needs_grad)
-    if RUNTIME.remote is not None and hasattr(value, "__cuda_array_interface__"):
+    attribute, read = _READERS.get(library, ("", None))
+    if read is not None and getattr(value, attribute, None) is not None:
+        return read(value, needs_grad)
+    if RUNTIME.remote is not None and getattr(value, "__cuda_array_interface__", None) is not None:
         return _other(value, needs_grad)
     return None
 
@@ -156,6 +156,14 @@ def _jax(value: Any, needs_grad: bool | None) -> Foreign:
     memory = np.array(value, order="C")
     memory.flags.writeable = False
     return Foreign(memory, read_only=True, owner=value)
+
+
+_READERS: dict[str, tuple[str, Callable[[Any, bool | None], Foreign] | None]] = {
+    "torch": ("requires_grad", _torch),
+    "jax": ("__array__", _jax),
+    "jaxlib": ("__array__", _jax),
+}
+"""For each library, an attribute that its arrays have, and what makes a leaf of them."""
 
 
 def scalar_of(memory: np.ndarray) -> Scalar:

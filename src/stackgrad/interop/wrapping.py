@@ -164,7 +164,7 @@ class Wrapped:
         arguments = (*self.prefix, *(leaves[name] for name in self.params))
         binding, scalars, names = _bind(self.kernel, arguments)
         taken = {id(leaf.memory): name for name, leaf in leaves.items() if isinstance(leaf, Foreign)}
-        for name in names & binding.program.forward.lowered.writes:
+        for name in names & binding.program.forward().lowered.writes:
             param = taken.get(id(binding.arrays[name]))
             if param is not None and param not in out:
                 cure = f"name it in out=, or copy it to a local array of the kernel ({', '.join(self.out)} are results)"

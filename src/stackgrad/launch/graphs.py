@@ -69,7 +69,7 @@ class Recording:
             reason = f"kernel {program.label} draws random numbers, which would be the same in every launch of a graph"
             raise Unsupported(reason, "launch it outside of the graph")
         backward = binding.prepare_grad() if kind == "reverse" else None
-        launcher = program.forward if backward is None else backward.launcher
+        launcher = program.forward() if backward is None else backward.launcher
         if binding.halves:
             reason = f"kernel {program.label} uses the gradient of a tensor in half precision, which the host rounds"
             raise Unsupported(reason, "launch it outside of the graph")

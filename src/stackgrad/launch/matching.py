@@ -31,29 +31,8 @@ from ..compiler.ir.types import Scalar, i32
 from ..data.fields.array import Array
 from ..data.leaves import Foreign, Leaf, Misfit, foreign, scalar_of
 from .arguments import checker_of, flattener_of
+from .calls import Call
 from .stand_ins import StandIns, is_wide_leaf, matrix_over, over, struct_over
-
-
-class Call:
-    """The parts of one call.
-
-    Attributes:
-        key: The key of the specialization.
-        scalars: The numbers of this launch.
-        leaves: The arrays of this launch.
-        owners: Objects whose identity is part of the key.
-        is_volatile: True if the same objects may mean something else in the next call.
-    """
-
-    __slots__ = ("key", "scalars", "leaves", "owners", "is_volatile")
-
-    def __init__(self) -> None:
-        self.key: list[Any] = []
-        self.scalars: list[Any] = []
-        self.leaves: list[Leaf] = []
-        self.owners: list[Any] = []
-        self.is_volatile = False
-
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
 
@@ -110,13 +89,13 @@ class ArrayMatcher:
             leaf: Leaf = value
             element: MatrixType | None = None
             dtype, shape = value.dtype, value.shape
-            grad = self._gradient(value.needs_grad, value.label)
+            grad = self._gradient(value)
         elif is_matrix_field(value):
             assert isinstance(value.storage, Array)
             leaf = value.storage
             leaf.check_alive()
             element, dtype, shape = value.element, value.element.dtype, value.shape
-            grad = self._gradient(value.needs_grad, "the argument")
+            grad = self._gradient(value)
             call.key.append(value.element_first)
         else:
             found = foreign(value, kind.needs_grad)
@@ -136,9 +115,11 @@ class ArrayMatcher:
         """Return the shape of a field if it is part of the key, else None."""
         return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
 
-    def _gradient(self, has: bool, label: str) -> bool:
+    def _gradient(self, value: Any) -> bool:
         """Return True if the kernel uses the gradient of the argument. Raise Misfit if it needs one that is missing."""
+        has: bool = value.needs_grad
         if self.kind.needs_grad and not has:
+            label = value.label if isinstance(value, Array) else "the argument"
             raise Misfit(f"{label} has no gradient", "make it with needs_grad=True")
         return has and self.kind.needs_grad is not False
 
@@ -369,7 +350,11 @@ def _is_array(value: Any) -> bool:
     if isinstance(value, (Array, np.ndarray)) or is_matrix_field(value):
         return True
     library = type(value).__module__.partition(".")[0]
-    return library in ("torch", "jaxlib", "jax") and getattr(value, "ndim", -1) >= 0 and hasattr(value, "shape")
+    return (
+        library in ("torch", "jaxlib", "jax")
+        and getattr(value, "ndim", -1) >= 0
+        and getattr(value, "shape", None) is not None
+    )
 
 
 def _is_dataclass(value: Any) -> bool:

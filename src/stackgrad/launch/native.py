@@ -3,7 +3,7 @@
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
 handle (results, random numbers, views, copies of earlier content, prints, claims) keeps a call in Python. Guards are
-checked in Python before each call.
+checked in Python before each call. A handle belongs to the entry of its kinds, and ends with it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import sys
 import threading
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backends.forks import free_in_child
 from ..backends.host.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
-from ..backends.words import WATCHED, address_of
+from ..backends.words import address_of
 from ..compiler.errors import AdstackOverflow
 from ..runtime.guards import Guard, hold
 from ..runtime.session import RUNTIME
@@ -27,14 +27,10 @@ if TYPE_CHECKING:
     from ..backends.host.pins import Pin
     from ..backends.host.standing import Argument, Held, Standing
     from ..backends.launching.launcher import Launcher
+    from .call_cache import Entry
 
 HANDLES = 8
 """Number of launches of one kernel in one direction that stand ready at the same time."""
-
-PATIENT = 3
-"""Number of launches from Python before the first launch stands ready."""
-
-_LONGEST_WAIT = 1024
 
 _FOR_EVER = (1 << 63) - 1
 """Patience with launches that the call does not wait for: such a call is slow only because the device's queue is full.
@@ -81,39 +77,72 @@ class Situation(NamedTuple):
         return id(self.arguments[0].thing) if known else 0
 
 
-class Native:
-    """The standing launches of a kernel in one direction.
+class Handle:
+    """A launch of an entry that machine code makes.
 
     Attributes:
-        function: The builtin function through which they are called, made by `builtin`.
-        guarded: The standing launches whose guards Python checks with `holds` before each call. They have a builtin
-            function of their own, which nothing else calls.
+        native: The chain that the handle is part of.
+        entry: The entry.
+        key: What tells the handle apart from others of the entry.
+        standing: The words that machine code reads, and what they refer to.
+        launcher: The launcher.
+        first: The identity of the first argument if calls are recognized by it, else 0.
+        guards: Guards that Python must ask before a call.
     """
 
-    __slots__ = (
-        "function",
-        "guarded",
-        "_guards",
-        "_told",
-        "_root",
-        "_standing",
-        "_launchers",
-        "_waited",
-        "_wait",
-        "_lock",
-        "__weakref__",
-    )
+    __slots__ = ("native", "entry", "key", "standing", "launcher", "first", "guards")
+
+    def __init__(self, native: Native, entry: Entry, situation: Situation, standing: Standing) -> None:
+        self.native = native
+        self.entry = entry
+        self.key = situation.key
+        self.standing = standing
+        self.launcher = situation.launcher
+        self.first = situation.first
+        self.guards = situation.guards
+
+    def retire(self) -> None:
+        """Let no call fit the handle from now on, and unlink it, at once or before the next one is linked."""
+        self.standing.retire()
+        self.native.sweep()
+
+
+class _Asked(NamedTuple):
+    """Guards that are asked together, and those of each entry."""
+
+    guards: tuple[Guard, ...]
+    entries: dict[Entry, dict[Guard, None]]
+
+
+def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
+    """Return the guards to ask for each first argument.
+
+    All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches that
+    are not recognized by their first argument apply to every call.
+    """
+    found: dict[int, dict[Entry, dict[Guard, None]]] = {}
+    for one in handles:
+        found.setdefault(one.first, {}).setdefault(one.entry, {}).update(dict.fromkeys(one.guards))
+    for first, own in found.items():
+        for entry, guards in found.get(0, {}).items() if first else ():
+            own.setdefault(entry, {}).update(guards)
+    return {first: _Asked(tuple(g for guards in own.values() for g in guards), own) for first, own in found.items()}
+
+
+class Native:
+    """The chain of the handles of a kernel in one direction: all that need no guards, or all that do.
+
+    Attributes:
+        function: The builtin function through which they are called, made by `builtin`; None before.
+    """
+
+    __slots__ = ("function", "_guards", "_root", "_handles", "_lock", "__weakref__")
 
     def __init__(self) -> None:
         self.function: Function | None = None
-        self._guards: dict[int, tuple[Guard, ...]] = {}
-        self._told: dict[int, tuple[int, tuple[Guard, ...]]] = {}
-        self.guarded: Native | None = None
+        self._guards: Mapping[int, _Asked] = {}
         self._root: array[int] | None = None
-        self._standing: dict[tuple[Any, ...], Standing] = {}
-        self._launchers: dict[int, Launcher] = {}
-        self._waited = 0
-        self._wait = PATIENT
+        self._handles: dict[int, Handle] = {}
         self._lock = free_in_child(threading.Lock())
 
     def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -124,33 +153,17 @@ class Native:
         if self._root is not None:
             self._root[first] = 0
             if not is_ending():
-                _LINGERING.extend(one for one in self._standing.values() if one.is_taken)
-
-    def clear(self) -> None:
-        """Drop all standing launches."""
-        for key in list(self._standing):
-            self._drop(key)
-        self._guards = {}
-        self._waited, self._wait = 0, PATIENT
-        if self.guarded is not None:
-            self.guarded.clear()
+                _LINGERING.extend(one.standing for one in self._handles.values() if one.standing.is_taken)
 
     @property
     def launched(self) -> int:
         """Return the number of launches by the present handles, each counted since it was last made to stand."""
-        return sum(one.launched for one in self._standing.values())
-
-    def is_due(self) -> bool:
-        """Return True if, after a launch from Python, it is time to let a launch like it stand ready."""
-        if self.guarded is not None:
-            return self.guarded.is_due()
-        self._waited += 1
-        return self._waited >= self._wait and not RUNTIME.words[WATCHED] and self._wait > 0
+        return sum(one.standing.launched for one in self._handles.values())
 
     @property
-    def is_new(self) -> bool:
-        """Return True if `builtin` was not called yet, or could not make a function."""
-        return self._root is None
+    def handles(self) -> tuple[Handle, ...]:
+        """Return the present handles, the oldest first."""
+        return tuple(self._handles.values())
 
     def builtin(self, slow: Function, raiser: Function) -> Function | None:
         """Return a builtin function that launches what stands ready, and passes every other call on to `slow`.
@@ -172,104 +185,75 @@ class Native:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Return True if everything that launches on this first argument read from Python objects is unchanged."""
-        first = id(args[0]) if args else 0
-        guards = self._guards.get(first)
-        if guards is None:
-            first, guards = 0, self._guards.get(0)
-        if guards is None:
+        """Return True if everything that launches on this first argument read from Python objects is unchanged.
+
+        An entry for which that is not so is dropped.
+        """
+        asked = self._guards.get(id(args[0]) if args else 0) or self._guards.get(0)
+        if asked is None:
             return False
-        if hold(guards):
+        if hold(asked.guards):
             return True
-        self._forget(first)
+        for entry, guards in asked.entries.items():
+            if not hold(guards):
+                entry.drop()
         return False
 
-    def _forget(self, first: int) -> None:
-        """Drop what stood ready for this first argument, because it belongs to an outdated program."""
-        self._guards.pop(first, None)
-        if self._lock.acquire(blocking=False):
-            try:
-                told = {key: self._told[one.number][0] for key, one in self._standing.items()}
-                for key in [key for key, owner in told.items() if owner in (first, 0)]:
-                    self._drop(key)
-            finally:
-                self._lock.release()
+    # -- handles --------------------------------------------------------------------------------------------
 
-    def settle(self, situation: Situation | None, slow: Function, raiser: Callable[[Native], Function]) -> None:
-        """Let calls in a situation be launched by machine code, with guards or without.
+    def stand(self, entry: Entry, situation: Situation) -> bool | None:
+        """Let calls in a situation be launched by machine code.
 
         Args:
-            situation: The situation, or None if the kernel cannot stand ready.
-            slow: The function for other calls, if guards are needed.
-            raiser: A function that makes the `raiser` of `builtin`, if guards are needed.
-        """
-        if situation is not None and situation.guards and self.guarded is None:
-            made = Native()
-            if made.builtin(slow, raiser(made)) is not None:
-                self.guarded = made
-        target = self if situation is not None and not situation.guards else self.guarded
-        (target or self).stand(situation if target else None)
-        if self.guarded is not None:
-            self.guarded._waited = 0
+            entry: The entry of the call.
+            situation: The situation.
 
-    def stand(self, situation: Situation | None) -> None:
-        """Let calls in a situation be launched by machine code; None means that the kernel cannot be."""
+        Returns:
+            True if a handle for such calls has launched since it stood ready last, False if it has not; None if there
+            was no handle.
+        """
         if not self._lock.acquire(blocking=False):
-            return
+            return None
         try:
-            self._waited = 0
-            if situation is None:
-                self._wait = _LONGEST_WAIT
-            else:
-                self._stand(situation)
+            for handle in self.handles:
+                if not hold(handle.guards):
+                    handle.entry.drop()
+            self._sweep()
+            return None if entry.is_dropped else self._stand(entry, situation)
         finally:
             self._lock.release()
 
-    def _stand(self, situation: Situation) -> None:
-        """Make or renew the handle of a situation."""
-        for key in [key for key, one in self._standing.items() if one.is_orphan or not self._is_as_it_was(one)]:
-            self._drop(key)
-        found = self._standing.get(situation.key)
-        if found is not None:
-            # A handle that has not launched since it stood ready was not worth its preparation: the next waits longer.
-            self._wait = 1 if found.launched else min(2 * self._wait, _LONGEST_WAIT)
+    def _stand(self, entry: Entry, situation: Situation) -> bool | None:
+        """Make or renew the handle of a situation; the lock is held."""
+        found, was_worth = entry.handles.get(situation.key), None
+        if found is not None and found.native is self:
+            was_worth = found.standing.launched > 0
+            if found.guards != situation.guards:  # A name may have moved to where machine code cannot look.
+                found.guards = situation.guards
+                self._link()
         else:
-            found = self._make(situation)
-        self._guard()
-        if found is not None and found.stand(
+            if found is not None:  # What needed no guards needs them now, or the other way round.
+                found.retire()
+            found = self._make(entry, situation)
+        standing = found.standing
+        if standing.stand(
             RUNTIME.generation, situation.held, situation.arrays, situation.scalars, situation.sizes, situation.pins
         ):
-            situation.launcher.stand(found.number, situation.sizes)
+            situation.launcher.stand(standing.number, situation.sizes)
+        return was_worth
 
-    def _is_as_it_was(self, standing: Standing) -> bool:
-        """Return True if all guards of a handle hold."""
-        return hold(self._told[standing.number][1])
-
-    def _guard(self) -> None:
-        """Collect the guards by first argument.
-
-        All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches
-        that are not recognized by their first argument apply to every call.
-        """
-        found: dict[int, dict[Guard, None]] = {}
-        for first, guards in self._told.values():
-            found.setdefault(first, {}).update(dict.fromkeys(guards))
-        common = found.get(0, {})
-        self._guards = {first: (*{**guards, **common},) for first, guards in found.items()}
-
-    def _make(self, situation: Situation) -> Standing | None:
-        """Make a new handle at the head of the chain. Return None if the machine cannot."""
+    def _make(self, entry: Entry, situation: Situation) -> Handle:
+        """Make a new handle at the head of the chain."""
         from ..backends.host.standing import Standing
         from ..backends.host.trampoline import trampoline
 
         machine = trampoline()
-        if machine is None or self._root is None:
-            return None
-        while len(self._standing) >= HANDLES:
-            self._drop(next(iter(self._standing)))
+        assert machine is not None, "there is a chain"
+        while len(self._handles) >= HANDLES:
+            self._unlink(next(iter(self._handles.values())))
         launcher, number = situation.launcher, next(_NUMBERS)
         executable: Any = launcher.compile()
-        made = Standing(
+        standing = Standing(
             executable,
             launcher.stats.words,
             number,
@@ -278,29 +262,44 @@ class Native:
             situation.arguments,
             situation.held,
         )
-        self._standing[situation.key], self._launchers[number] = made, launcher
-        self._told[number] = situation.first, situation.guards
+        made = self._handles[number] = entry.handles[situation.key] = Handle(self, entry, situation, standing)
         self._link()
         return made
 
-    def _drop(self, key: tuple[Any, ...]) -> None:
-        """Unlink a handle; its memory stays while a launch with it is under way."""
-        dropped = self._standing.pop(key)
+    def sweep(self) -> None:
+        """Unlink the handles that no call can fit any more, unless another thread changes the chain now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        for handle in self.handles:
+            if handle.standing.is_orphan:
+                self._unlink(handle)
+
+    def _unlink(self, handle: Handle) -> None:
+        """Take a handle out of the chain and of its entry; its memory stays while a launch with it is under way."""
+        standing = handle.standing
+        del self._handles[standing.number]
         self._link()
-        self._launchers.pop(dropped.number).stand(dropped.number, None)
-        self._told.pop(dropped.number)
+        if handle.entry.handles.get(handle.key) is handle:
+            del handle.entry.handles[handle.key]
+        handle.launcher.stand(standing.number, None)
         _LINGERING[:] = [one for one in _LINGERING if one.is_taken]
-        if dropped.is_taken:
-            _LINGERING.append(dropped)
+        if standing.is_taken:
+            _LINGERING.append(standing)
 
     def _link(self) -> None:
-        """Chain the handles, the newest first."""
+        """Chain the handles, the newest first, and collect their guards."""
         assert self._root is not None
         following = 0
-        for one in self._standing.values():
-            one.words[NEXT] = following
-            following = address_of(one.words)
+        for one in self._handles.values():
+            one.standing.words[NEXT] = following
+            following = address_of(one.standing.words)
         self._root[FIRST] = following
+        self._guards = _by_first([one for one in self._handles.values() if one.guards])
 
     def fail(self, memory: Callable[[], tuple[Arrays, Scalars]]) -> None:
         """Raise the error of the launch that has just failed.
@@ -310,12 +309,14 @@ class Native:
         """
         assert self._root is not None
         number = self._root[FAILED_NUMBER]
-        standing = next(one for one in (*self._standing.values(), *_LINGERING) if one.number == number)
-        sizes, launcher = standing.sizes, self._launchers.get(number)
+        known = {one.standing.number: one.standing for one in self._handles.values()}
+        standing = known.get(number) or next(one for one in _LINGERING if one.number == number)
+        handle = self._handles.get(number)
+        sizes = standing.sizes
         try:
             standing.refuse()
         except AdstackOverflow as overflow:
-            if launcher is None:
+            if handle is None:
                 raise
             arrays, scalars = memory()
-            raise launcher.explain(overflow, sizes, arrays, scalars) from overflow
+            raise handle.launcher.explain(overflow, sizes, arrays, scalars) from overflow

@@ -61,7 +61,7 @@ def ordering_of(program: Program, serial: bool) -> Ordering | None:
 def _order(program: Program, serial: bool) -> Ordering | None:
     """Return the ordering of a program, or None if its plain gradient exists or no ordering would help."""
     try:
-        program.taped  # noqa: B018 - the property raises if there is no gradient
+        program.taped()
         return None
     except NotDifferentiable:
         from ..compiler.ad.returned import order_updates
@@ -103,9 +103,9 @@ class Ordering:
         Raises:
             NotDifferentiable: The ordered kernel has no gradient either. The error is located.
         """
-        side = self.program.taped.side
+        side = self.program.taped().side
         unread = self.made.records.keys() - {*side.reads, *side.launcher.versioned}
-        if unread and not self.program.overwritten.difference(self.program.gradients):
+        if unread and not self.program.overwritten().difference(self.program.gradients):
             self._without(unread)
         if self.made.extents is not None:
             self._extents = Program(self.made.extents)
@@ -116,7 +116,7 @@ class Ordering:
         program = Program(made.kernel, self.span)
         # A record may be unread only because its presence replaced a value. Then there is no gradient without it.
         with suppress(NotDifferentiable):
-            program.taped  # noqa: B018 - the property raises if there is no gradient
+            program.taped()
             self.made, self.program = made, program
 
     def binding(self, binding: Binding, scalars: Scalars) -> Binding:

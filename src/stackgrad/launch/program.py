@@ -102,7 +102,6 @@ class Program:
         """Return the name of the kernel for messages, with file and line if it has them."""
         return f"{self.kernel.name} ({self.span.file}:{self.span.line})" if self.span else self.kernel.name
 
-    @property
     def forward(self) -> Launcher:
         """Return the launcher of the kernel itself."""
         if self._forward is None:
@@ -112,7 +111,6 @@ class Program:
             self._forward = self._launcher(lowered(prepare_forward, self.kernel, check=debug, stated=debug), "forward")
         return self._forward
 
-    @property
     def reverse(self) -> Launcher:
         """Return the launcher of its gradient. Raise NotDifferentiable or Unsupported, located."""
         if self._reverse is None:
@@ -123,11 +121,10 @@ class Program:
             self._reverse = self._launcher(made, "reverse")
         return self._reverse
 
-    @property
     def taped(self) -> Direction:
         """Return the gradient for tapes, which know earlier state: the hand-called one if that needs no such state."""
         if self._taped is None:
-            self._taped = self._own_taped() or Direction(self.reverse_side, self.reverse_regions)
+            self._taped = self._own_taped() or Direction(self.reverse_side(), self.reverse_regions())
         return self._taped
 
     def _own_taped(self) -> Direction | None:
@@ -175,7 +172,7 @@ class Program:
         if found is None:
             from ..compiler.driver import prepare_second
 
-            gradient = (self.taped.side if taped else self.reverse_side).launcher
+            gradient = (self.taped().side if taped else self.reverse_side()).launcher
             before, check = gradient.lowered.before, RUNTIME.settings.debug
             made = lowered(prepare_second, gradient.kernel, carriers, constants, before, check=check)
             found = self._second[carriers, constants, taped] = self._launcher(made, "reverse.tangent")
@@ -190,7 +187,6 @@ class Program:
             found = self._detached[names] = Program(detach(self.kernel, names), self.span)
         return found
 
-    @property
     def overwritten(self) -> frozenset[str]:
         """Return real array parameters whose elements the kernel may replace without using their adjoints."""
         if self._overwritten is None:
@@ -199,32 +195,28 @@ class Program:
             self._overwritten = overwritten_arrays(self.kernel)
         return self._overwritten
 
-    @property
     def forward_side(self) -> Side:
         """Return the names of the arrays that a forward launch uses, with what it does to them."""
         if self._forward_side is None:
-            self._forward_side = Side(self.forward)
+            self._forward_side = Side(self.forward())
         return self._forward_side
 
-    @property
     def reverse_side(self) -> Side:
         """Return the names of the arrays that a gradient launch uses, with what it does to them."""
         if self._reverse_side is None:
-            self._reverse_side = Side(self.reverse)
+            self._reverse_side = Side(self.reverse())
         return self._reverse_side
 
-    @property
     def forward_regions(self) -> Regions:
         """Return the elements that a forward launch touches."""
         if self._forward_regions is None:
-            self._forward_regions = Regions(self.forward.kernel)
+            self._forward_regions = Regions(self.forward().kernel)
         return self._forward_regions
 
-    @property
     def reverse_regions(self) -> Regions:
         """Return the elements that a gradient launch touches."""
         if self._reverse_regions is None:
-            self._reverse_regions = Regions(self.reverse.kernel)
+            self._reverse_regions = Regions(self.reverse().kernel)
         return self._reverse_regions
 
     @property
@@ -289,7 +281,7 @@ class Binding:
     def __init__(self, program: Program, arrays: Mapping[str, Array | np.ndarray]) -> None:
         self.program = program
         self.arrays = dict(arrays)
-        side = program.forward_side
+        side = program.forward_side()
         self.memory = memory_of(program, self.arrays, side.arrays)
         self.written = fields_of(program, self.arrays, side.writes)
         self._versions = version_source(program, self.arrays, side.launcher)
@@ -312,7 +304,7 @@ class Binding:
         """Run the kernel with this key of random numbers, without telling watchers."""
         versions = self._versions
         try:
-            self.program.forward.run(
+            self.program.forward().run(
                 self.memory, scalars, draws, None if versions is None else tuple([f.version for f in versions])
             )
         finally:
@@ -361,7 +353,7 @@ class Binding:
 
     def touched_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Return the elements of each field that a launch with these arguments may read or write."""
-        shapes, regions = shapes_of(self.memory), self.program.forward_regions
+        shapes, regions = shapes_of(self.memory), self.program.forward_regions()
         found: dict[Array, list[Box]] = {}
         for boxes in (regions.read_boxes(scalars, shapes), regions.write_boxes(scalars, shapes)):
             for name, own in boxes.items():
@@ -372,19 +364,19 @@ class Binding:
 
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
         """Return the elements of each field that a launch with these arguments may write."""
-        boxes = self.program.forward_regions.write_boxes(scalars, shapes_of(self.memory))
+        boxes = self.program.forward_regions().write_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
     def prepare_grad(self) -> Backward:
         """Return the gradient tied to memory; it is lowered at the first call."""
         if self.backward is None:
-            self.backward = Backward(self, Direction(self.program.reverse_side, self.program.reverse_regions))
+            self.backward = Backward(self, Direction(self.program.reverse_side(), self.program.reverse_regions()))
         return self.backward
 
     def prepare_taped(self) -> Backward:
         """Return the gradient for a tape, which also takes copies of arrays as they were before the launch."""
         if self.taped is None:
-            self.taped = Backward(self, self.program.taped)
+            self.taped = Backward(self, self.program.taped())
         return self.taped
 
     def detached(self, names: frozenset[str]) -> Binding:

@@ -14,19 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.host import handles as h
+from ..backends.host.standing import Argument, Held, launchable, takes
 from ..backends.words import AXES, KIND, LIVING, VERSION
 from ..compiler.frontend.aggregates import MatrixType
 from ..data.fields import ScalarField, ScalarNdarray
 from ..data.fields.array import Array
 from ..data.leaves import Leaf, scalar_of
 from ..runtime.session import RUNTIME
+from .aliasing import is_among
 from .bound import GRAD
-from .matching import ArrayMatcher, Call, Matcher, ObjectMatcher, ScalarMatcher
+from .matching import ArrayMatcher, Matcher, ObjectMatcher, ScalarMatcher
 from .native import Situation
 from .stand_ins import identity_of
 
 if TYPE_CHECKING:
-    from ..backends.host.standing import Argument, Held, Launchable
+    from ..backends.host.pins import Pin
+    from ..backends.host.standing import Launchable
+    from ..runtime.guards import Guard
+    from .calls import Call
     from .directions import Side
     from .program import Binding
     from .specialise import Specialisation
@@ -52,13 +57,19 @@ class _Place:
 
 
 def situation_of(
-    matchers: Sequence[Matcher], args: tuple[Any, ...], special: Specialisation, side: Side, binding: Binding
+    matchers: Sequence[Matcher],
+    args: tuple[Any, ...],
+    call: Call,
+    special: Specialisation,
+    side: Side,
+    binding: Binding,
 ) -> Situation | None:
     """Return the situation after a launch, or None if calls like it, or in this state, cannot stand ready.
 
     Args:
         matchers: The matchers of the parameters.
         args: The arguments of the call.
+        call: The parts of the call.
         special: The specialization that was launched.
         side: The direction that was launched.
         binding: The specialization with the memory that it ran on.
@@ -66,29 +77,37 @@ def situation_of(
     launcher, program = side.launcher, special.program
     if special.reader is not None or program.has_random or launcher.lowered.before:
         return None
-    executable: Any = launcher.compile()
-    if not hasattr(executable, "stand") or executable.calls_back:
+    executable = launchable(launcher.compile())
+    if executable is None or executable.calls_back:
         return None
-    taken = _Taken(special, launcher.deciding_scalars)
-    if not taken.take(matchers, args):
+    deciders = launcher.deciding_scalars
+    taken = _Taken(special, call, deciders)
+    if call.is_volatile or not taken.take(matchers, args):
         return None
-    scalars = dict(zip(special.scalars, taken.call.scalars))
     try:
         held = list(_Arrays(special, side, executable, taken.places).held())
     except _Unfit:
         return None
-    versions = _versions(launcher.versioned, binding)
+    scalars = dict(zip(special.scalars, call.scalars))
     memory = {name: _memory(binding.lookup(name)) for name in side.arrays}
-    sizes = launcher.known_sizes(memory, scalars, versions)
+    sizes = launcher.known_sizes(memory, scalars, _versions(launcher.versioned, binding))
     if sizes is None:
         return None
-    deciding = tuple(_word(scalars[name]) for name in sorted(launcher.deciding_scalars))
-    forms = tuple((a.kind, id(a.thing), a.scalar) for a in taken.arguments)
-    sorts = tuple((one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held)
-    key = (id(launcher), forms, sorts, deciding)
+    deciding = tuple([_word(scalars[name]) for name in sorted(deciders)])
+    key = (id(launcher), *_forms(taken.arguments, held), deciding)
+    return Situation(key, launcher, taken.arguments, held, memory, scalars, sizes, *_pinned(special))
+
+
+def _pinned(special: Specialisation) -> tuple[tuple[Guard, ...], list[Pin]]:
+    """Return the guards that Python must ask, and the pins in the place of the others."""
     pins = {guard: pin for guard in special.guards if (pin := guard.pin()) is not None}
-    others = tuple(guard for guard in special.guards if guard not in pins)
-    return Situation(key, launcher, taken.arguments, held, memory, scalars, sizes, others, list(pins.values()))
+    return tuple([guard for guard in special.guards if guard not in pins]), list(pins.values())
+
+
+def _forms(arguments: Sequence[Argument], held: Sequence[Held]) -> tuple[object, object]:
+    """Return what tells handles with other arguments apart: how arguments are recognized, and the kinds of arrays."""
+    forms = tuple([(a.kind, id(a.thing), a.scalar) for a in arguments])
+    return forms, tuple([(one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held])
 
 
 class _Unfit(Exception):
@@ -98,39 +117,31 @@ class _Unfit(Exception):
 class _Taken:
     """The parts of a call, with the place of each of its leaves."""
 
-    def __init__(self, special: Specialisation, deciding: frozenset[str]) -> None:
+    def __init__(self, special: Specialisation, call: Call, deciding: frozenset[str]) -> None:
         self.special = special
+        self.call = call
         self.deciding = deciding
-        self.call = Call()
         self.arguments: list[Argument] = []
         self.places: list[_Place] = []
 
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
-        """Take the call apart. Return False if the trampoline cannot take an argument.
+        """Find the places of the parts. Return False if the trampoline cannot take an argument.
 
         Arguments that are left out must be numbers.
         """
-        call, spans = self.call, []
-        for matcher, value in zip(matchers, args):
-            begin = len(call.leaves), len(call.scalars)
-            matcher.take(value, call)
-            spans.append((begin, len(call.leaves), len(call.scalars)))
-        if call.is_volatile:
-            return False
-        apart = self._are_apart()
+        call, apart, begin = self.call, self._are_apart(), (0, 0)
         try:
-            for k, (matcher, value, (begin, leaves, scalars)) in enumerate(zip(matchers, args, spans)):
-                self._take(k, matcher, value, call.leaves[begin[0] : leaves], scalars - begin[1], apart)
+            for k, (matcher, value, end) in enumerate(zip(matchers, args, call.ends)):
+                self._take(k, matcher, value, call.leaves[begin[0] : end[0]], end[1] - begin[1], apart)
+                begin = end
         except _Unfit:
             return False
         return True
 
     def _are_apart(self) -> bool:
         """Return True if all leaves are different arrays, and the kernel uses none of them under another name."""
-        from .aliasing import aliases, is_among
-
-        leaves = self.call.leaves
-        return aliases(leaves) is None and not any(is_among(leaf, self.special.own) for leaf in leaves)
+        call, own = self.call, self.special.own
+        return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 
     def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
         """Take one argument apart.
@@ -143,8 +154,6 @@ class _Taken:
             scalars: The number of scalars in it.
             apart: True if all arrays of the call are different.
         """
-        from ..backends.host.standing import Argument, takes
-
         if isinstance(matcher, ScalarMatcher):
             if not takes(matcher.dtype):
                 raise _Unfit
@@ -214,8 +223,6 @@ class _Arrays:
 
     def _held(self, name: str, place: _Place, is_grad: bool) -> Held:
         """Return the entry of one array, or of its adjoint; `name` is empty if the kernel does not use the array."""
-        from ..backends.host.standing import Held
-
         self.seen.add((identity_of(place.leaf), is_grad))
         flags = h.WRITTEN * (name in self.written) | h.SHAPED * (name in self.shaped)
         flags |= h.VERSIONED * (name in self.versioned)
@@ -243,8 +250,6 @@ class _Arrays:
         )
 
     def _held_numpy(self, name: str, place: _Place, is_grad: bool, flags: int) -> Held:
-        from ..backends.host.standing import Held
-
         leaf = place.leaf
         memory = leaf.memory
         if RUNTIME.remote is not None:  # Each launch works on a copy of the array on the device.

@@ -84,11 +84,11 @@ class TextKernel:
 
     def lowered(self) -> Lowered:
         """Return the lowering that a launch executes."""
-        return self.program.forward.lowered
+        return self.program().forward().lowered
 
     def lowered_grad(self) -> Lowered:
         """Return the lowering that a launch of the gradient executes."""
-        return self.program.reverse.lowered
+        return self.program().reverse().lowered
 
     def stats(self) -> KernelStats:
         """Return the counters of launches, countings and compilation."""
@@ -99,7 +99,6 @@ class TextKernel:
         """Return True if the kernel has a program of the present runtime."""
         return self._program is not None and self._program.generation == RUNTIME.generation
 
-    @property
     def program(self) -> Program:
         """Return the program of the kernel under the present settings."""
         RUNTIME.ensure()
@@ -136,7 +135,7 @@ class TextKernel:
 
     def _binding(self, arrays: dict[str, Array | np.ndarray]) -> Binding:
         """Return the binding to these arrays; it is kept for later calls if all of the arrays are fields."""
-        program = self.program
+        program = self.program()
         key = tuple([(name, id(array)) for name, array in arrays.items()])
         found = self._bindings.get(key)
         if found is None:

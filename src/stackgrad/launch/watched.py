@@ -7,14 +7,16 @@ derivatives are told of what the launch of another thread writes.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..backends.words import WATCHED
 from ..runtime.session import RUNTIME
 from .constant import unrecorded, without_tangents
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
     from .program import Binding
+    from .results import Reader
 
 
 def launch_watched(binding: Binding, scalars: Scalars) -> bool:
@@ -36,6 +38,16 @@ def launch_watched(binding: Binding, scalars: Scalars) -> bool:
     else:
         _launch_seen(binding, scalars)
     return True
+
+
+def result_of(reader: Reader, binding: Binding, scalars: Scalars) -> Any:
+    """Return the result of a launch to the host, after telling the watchers of this thread."""
+    if RUNTIME.words[WATCHED] and not binding.program.constant:
+        own = RUNTIME.threads.own
+        for seen in (*reversed(own.tapes), own.forward):
+            if seen is not None and seen.before_result(binding, scalars):
+                break
+    return reader.read(binding.arrays)
 
 
 def _launch_constant(binding: Binding, scalars: Scalars) -> None:

@@ -1,0 +1,311 @@
+"""Keep the launches of one kernel: an entry for each kind of arguments, and the calls that are known by their objects.
+
+An entry stands for all calls with arguments of the same kinds. It holds while the guards of what its trace read hold,
+the objects that it was traced for live, and the runtime is of the generation of the cache. It has launches in two
+tiers: prepared in Python for the objects of single calls (`prepared.py`), and ready in machine code (`native.py`).
+
+Invariant: `CallCache.drop` is the only way in which an entry ends, and all its launches of both tiers end with it.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..compiler.errors import KernelTypeError, Span, warn
+from ..data.leaves import Misfit
+from ..runtime.guards import hold
+from ..runtime.session import RUNTIME
+from ..runtime.usage import KernelWarning
+from .aliasing import is_among
+from .arguments import REQUIRED, arranged
+from .calls import Call, take_apart
+from .matching import Matcher, ScalarMatcher, ValueMatcher, ViewMatcher, matcher_of
+from .prepared import Known
+from .specialise import TRACING, Specialisation, Tracing, specialised
+
+if TYPE_CHECKING:
+    from ..compiler.frontend.infer import FrontendOptions
+    from ..compiler.frontend.parameters import Parameter
+    from .native import Handle
+    from .program import Binding
+
+_MANY = 64
+"""Number of entries of one kernel after which it warns."""
+
+_KEPT = 64
+"""Number of calls that a kernel knows by their objects."""
+
+
+class Entry:
+    """All calls of a kernel with arguments of the same kinds.
+
+    Attributes:
+        key: The kinds.
+        special: What was traced for these kinds, with the guards of what the trace read.
+        handles: Launches that machine code makes, by what tells them apart.
+        is_dropped: True if the entry has ended.
+    """
+
+    __slots__ = ("key", "special", "handles", "is_dropped", "_cache")
+
+    def __init__(self, key: tuple[Any, ...], special: Specialisation, cache: CallCache) -> None:
+        self.key = key
+        self.special = special
+        self.handles: dict[tuple[Any, ...], Handle] = {}
+        self.is_dropped = False
+        self._cache = cache
+
+    def drop(self) -> None:
+        """End the entry; see `CallCache.drop`."""
+        self._cache.drop(self)
+
+
+class CallCache:
+    """The entries of one kernel under the settings of one generation.
+
+    Attributes:
+        generation: The generation of the runtime.
+        name: The name of the kernel.
+        span: The `def` of the kernel.
+        constant: True if launches of the kernel are constant to derivatives.
+        names: The names of the parameters.
+        defaults: The default values by name.
+        matchers: The matcher of each parameter.
+        trace: The function that traces the kernel.
+        takes_numbers: True if all parameters are numbers, and the kernel returns nothing.
+        entries: The entries by key.
+        last: What was launched last.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: tuple[Parameter, ...],
+        options: FrontendOptions,
+        span: Span | None,
+        trace: Tracing,
+        constant: bool = False,
+        takes_numbers: bool = False,
+    ) -> None:
+        self.generation = RUNTIME.generation
+        self.name = name
+        self.span = span
+        self.constant = constant
+        self.names = tuple(p.name for p in parameters)
+        self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
+        self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
+        self.trace = trace
+        self.takes_numbers = takes_numbers
+        self.entries: dict[tuple[Any, ...], Entry] = {}
+        self.last: Specialisation | None = None
+        self._known: dict[tuple[int, ...], Known] = {}
+        self._owners: dict[int, tuple[Any, set[Entry]]] = {}
+        values = [isinstance(matcher, (ScalarMatcher, ValueMatcher)) for matcher in self.matchers]
+        self._objects = [k for k, is_value in enumerate(values) if not is_value]
+        self._views = [(at, k) for at, k in enumerate(self._objects) if isinstance(self.matchers[k], ViewMatcher)]
+        self._numbers = [
+            (k, matcher.take_part if isinstance(matcher, ViewMatcher) else matcher.take)
+            for k, matcher in enumerate(self.matchers)
+            if values[k] or isinstance(matcher, ViewMatcher)
+        ]
+        self._checks = [(k, one.check) for k, one in enumerate(self.matchers) if isinstance(one, ScalarMatcher)]
+
+    # -- arguments ------------------------------------------------------------------------------------------
+
+    def arranged(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments in the order of the parameters, with defaults filled in."""
+        return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
+
+    def objects(self, args: tuple[Any, ...]) -> list[Any]:
+        """Return the arguments by which a call is known: all but numbers; a view counts as its array."""
+        objects = [args[k] for k in self._objects]
+        for at, k in self._views:  # Offset and size of a view are numbers of the call.
+            objects[at] = getattr(args[k], "arr", None)
+        return objects
+
+    def scalars(self, args: tuple[Any, ...], names: tuple[str, ...]) -> dict[str, Any]:
+        """Return the scalars of a call by name; its objects are known and contain no scalars."""
+        found: dict[str, Any] = {}
+        if not self._numbers:
+            return found
+        at = 0
+        try:
+            if len(self._checks) == len(self._numbers):  # Each of them is one number.
+                for name, (at, check) in zip(names, self._checks):
+                    found[name] = check(args[at])
+                return found
+            call = Call()
+            for at, take in self._numbers:
+                take(args[at], call)
+        except Misfit as misfit:
+            raise self.misfit(at, misfit) from None
+        return dict(zip(names, call.scalars))
+
+    def match(self, args: tuple[Any, ...]) -> Call:
+        """Return the parts of a call. Raise KernelTypeError for an argument that does not fit its parameter."""
+        return take_apart(self.matchers, args, self.misfit)
+
+    # -- finding --------------------------------------------------------------------------------------------
+
+    def known(self, args: tuple[Any, ...]) -> Known | None:
+        """Return the call with the same objects if there was one and all that it depends on holds, else None.
+
+        Raises:
+            StaleFieldError: A field among the objects, or that the kernel uses, was destroyed.
+        """
+        objects = self.objects(args) if self._objects else ()
+        found = self._known.get(tuple(map(id, objects)) if objects else ())
+        if found is None or found.entry.is_dropped or objects and not found.is_of(objects):
+            return None
+        if found.holds():
+            return found
+        self.drop(found.entry)
+        return None
+
+    def entry(self, args: tuple[Any, ...], call: Call) -> Entry:
+        """Return the entry of a call; the kernel is traced for it unless an entry of its kinds holds."""
+        key = (*call.key, call.shared) if len(call.leaves) > 1 else tuple(call.key)
+        found = self._holding(key) or self._trace(key, args, call)
+        # An array that the kernel captured is also given as an argument: trace again, with one name for both.
+        own = found.special.own
+        shared = [k for k, leaf in enumerate(call.leaves) if is_among(leaf, own)] if own else []
+        if shared:
+            key = (*key, *((k, id(call.leaves[k])) for k in shared))
+            fixed = frozenset(id(call.leaves[k]) for k in shared)
+            found = self._holding(key) or self._trace(key, args, call, fixed)
+        self.last = found.special
+        return found
+
+    def _holding(self, key: tuple[Any, ...]) -> Entry | None:
+        """Return the entry of a key, unless an object that its trace read has changed since."""
+        found = self.entries.get(key)
+        if found is not None and not hold(found.special.guards):
+            self.drop(found)
+            return None
+        return found
+
+    def bound(self, entry: Entry, call: Call) -> Binding:
+        """Return the program of an entry on the arrays of a call. Raise KernelTypeError for arrays that do not fit."""
+        try:
+            return entry.special.binding(call.leaves)
+        except Misfit as misfit:
+            raise self.error(misfit.reason, misfit.cure) from None
+
+    # -- making ---------------------------------------------------------------------------------------------
+
+    def _trace(
+        self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
+    ) -> Entry:
+        """Trace the kernel for a call. Return the entry.
+
+        Args:
+            key: The key of the entry.
+            args: The arguments of the call.
+            call: The parts of the call.
+            fixed: Identities of arrays that stand for themselves, because the kernel captured them.
+        """
+        with TRACING:
+            found = self.entries.get(key)
+            if found is not None:
+                return found
+            if len(self.entries) == _MANY:
+                warn(
+                    f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change "
+                    "as scalar parameters, as in `dt: sg.f32`, not as templates",
+                    KernelWarning,
+                )
+            parameters = zip(self.names, self.matchers, args)
+            special = specialised(parameters, call.leaves, fixed, self.trace, self.span, self.constant)
+            made = self.entries[key] = Entry(key, special, self)
+            for owner in call.owners:
+                self._depend(made, owner)
+            return made
+
+    def remember(self, args: tuple[Any, ...], call: Call, entry: Entry) -> Known:
+        """Know a call by its objects from now on. Return it.
+
+        Args:
+            args: The arguments of the call.
+            call: The parts of the call, which is not volatile.
+            entry: The entry of the call.
+        """
+        objects = self.objects(args)
+        ids = tuple(map(id, objects))
+        known = self._known.get(ids)
+        if known is None or known.entry is not entry or not known.is_of(objects):
+            known = Known(entry, objects, call.leaves)
+            if not entry.is_dropped:
+                if len(self._known) >= _KEPT:
+                    self._known.pop(next(iter(self._known)))
+                self._known[ids] = known
+        return known
+
+    # -- dropping -------------------------------------------------------------------------------------------
+
+    def drop(self, entry: Entry) -> None:
+        """End an entry, and all its launches, prepared in Python or ready in machine code."""
+        entry.is_dropped = True
+        if self.entries.get(entry.key) is entry:
+            del self.entries[entry.key]
+        self._known = {ids: known for ids, known in self._known.copy().items() if known.entry is not entry}
+        for _, entries in self._owners.copy().values():
+            entries.discard(entry)
+        if self.last is entry.special:
+            self.last = None
+        for handle in list(entry.handles.values()):
+            handle.retire()
+
+    def clear(self) -> None:
+        """End all entries, because another cache takes the place of this one."""
+        for entry in list(self.entries.values()):
+            self.drop(entry)
+
+    def _depend(self, entry: Entry, owner: Any) -> None:
+        """Drop the entry when an object dies; keep an object alive that cannot report its death."""
+        known = self._owners.get(id(owner))
+        if known is None:
+            number, this = id(owner), weakref.ref(self)
+
+            # The names of modules may be gone when the interpreter ends, so one is a default.
+            def ended(_: object, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+                cache = this()
+                if cache is not None and not is_ending():
+                    cache._owner_died(number)
+
+            try:
+                known = (weakref.ref(owner, ended), set())
+            except TypeError:
+                entry.special.held.append(owner)
+                return
+            self._owners[number] = known
+        known[1].add(entry)
+
+    def _owner_died(self, number: int) -> None:
+        """Drop all entries that depend on the object that had this identity."""
+        _, entries = self._owners.pop(number, (None, set()))
+        for entry in list(entries):
+            self.drop(entry)
+
+    # -- mistakes -------------------------------------------------------------------------------------------
+
+    def error(self, reason: str, cure: str) -> KernelTypeError:
+        """Return the error for a mistake in a call of this kernel."""
+        return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
+
+    def _count(self, given: int) -> KernelTypeError:
+        """Return the error for a wrong number of arguments."""
+        wanted = ", ".join(f"{n}{self._type(k)}" for k, n in enumerate(self.names)) or "none"
+        return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
+
+    def _type(self, at: int) -> str:
+        """Return the type of a parameter as messages show it; nothing for a parameter that is no number."""
+        matcher = self.matchers[at]
+        return f": {matcher.dtype}" if isinstance(matcher, ScalarMatcher) else ""
+
+    def misfit(self, at: int, misfit: Misfit) -> KernelTypeError:
+        """Return the error for the argument number `at`, which does not fit its parameter."""
+        kind = self._type(at) if self.takes_numbers else ":"
+        return self.error(f"the parameter {self.names[at]}{kind} {misfit.reason}", misfit.cure)

@@ -1,0 +1,64 @@
+"""Take a call apart: into the numbers and the arrays of this launch, and the key of all calls that are alike.
+
+Invariant: two calls with equal keys, and with arrays that are shared in the same way, run the same program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ..data.leaves import Leaf, Misfit
+from .aliasing import aliases
+
+
+class Call:
+    """The parts of one call.
+
+    Attributes:
+        key: The key of the specialization.
+        scalars: The numbers of this launch.
+        leaves: The arrays of this launch.
+        owners: Objects whose identity is part of the key.
+        is_volatile: True if the same objects may mean something else in the next call.
+        ends: For each argument, the number of arrays and of numbers up to its end.
+        shared: Which arrays are the same memory, see `aliasing.aliases`, or None; set when the call is complete.
+    """
+
+    __slots__ = ("key", "scalars", "leaves", "owners", "is_volatile", "ends", "shared")
+
+    def __init__(self) -> None:
+        self.key: list[Any] = []
+        self.scalars: list[Any] = []
+        self.leaves: list[Leaf] = []
+        self.owners: list[Any] = []
+        self.is_volatile = False
+        self.ends: list[tuple[int, int]] = []
+        self.shared: tuple[int, ...] | None = None
+
+
+class Taker(Protocol):
+    """Describe what takes one argument apart."""
+
+    def take(self, value: Any, call: Call) -> None:
+        """Append the parts of an argument to a call. Raise Misfit if the argument does not fit."""
+
+
+def take_apart(matchers: Sequence[Taker], args: tuple[Any, ...], error: Callable[[int, Misfit], Exception]) -> Call:
+    """Return the parts of a call.
+
+    Args:
+        matchers: What takes each argument apart.
+        args: The arguments in the order of the parameters.
+        error: A function that makes the error for an argument, given by its number, that does not fit.
+    """
+    call, at = Call(), 0
+    try:
+        for at, matcher in enumerate(matchers):
+            matcher.take(args[at], call)
+            call.ends.append((len(call.leaves), len(call.scalars)))
+    except Misfit as misfit:
+        raise error(at, misfit) from None
+    if len(call.leaves) > 1:
+        call.shared = aliases(call.leaves)
+    return call

@@ -1,0 +1,219 @@
+"""Launch a kernel from Python: the whole way of a call in one direction, from its arguments to the launch.
+
+A call through the slot of a kernel meets the first of these that knows it: a handle in machine code; a handle whose
+guards Python asks; a call with the same objects; an entry of its kinds. If none does, it goes the whole way. Read this
+file from `CallSite.missed` down, a step for each line of `_establish`.
+
+Invariant: no call launches what a guard, a stale field or a new generation of the runtime has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..backends.words import WATCHED
+from ..compiler.errors import StackgradError
+from ..data.leaves import Misfit
+from ..runtime.session import RUNTIME
+from ..runtime.streams import KEYWORD, on, without_stream
+from .native import Native, Situation
+from .prepared import Prepared
+from .watched import result_of
+
+if TYPE_CHECKING:
+    from ..backends.base import Arrays, Scalars
+    from .call_cache import CallCache, Entry
+    from .calls import Call
+    from .directions import Side
+    from .program import Binding, Program
+    from .specialise import Specialisation
+
+PATIENT = 3
+"""Number of launches from Python before the first launch stands ready."""
+
+_LONGEST_WAIT = 1024
+
+
+class Callee(Protocol):
+    """Describe the kernel that a call site launches."""
+
+    def cache(self) -> CallCache:
+        """Return the launches of the kernel under the present settings."""
+
+    def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
+        """Send calls in a direction to this function from now on."""
+
+
+class CallSite:
+    """The calls of one kernel in one direction.
+
+    Attributes:
+        is_grad: True for the gradient.
+        free: The handles that machine code can tell by itself to hold.
+        guarded: The handles whose guards Python asks before each call, with a builtin that nothing else calls; or None.
+    """
+
+    __slots__ = ("is_grad", "free", "guarded", "_kernel", "_waited", "_wait")
+
+    def __init__(self, kernel: Callee, is_grad: bool) -> None:
+        self._kernel = kernel
+        self.is_grad = is_grad
+        self.free = Native()
+        self.guarded: Native | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Wait anew before a launch stands ready, because another cache takes the place of the last one."""
+        self._waited, self._wait = 0, PATIENT
+
+    # -- a call ---------------------------------------------------------------------------------------------
+
+    def first(self, *args: Any, **keywords: Any) -> Any:
+        """Take a call before there are handles, or through a function that was taken before there were."""
+        function = self.free.function
+        return self._call(args, keywords) if function is None else function(*args, **keywords)
+
+    def missed(self, *args: Any, **keywords: Any) -> Any:
+        """Take a call that fits no handle without guards; perhaps it fits one with guards."""
+        guarded = self.guarded
+        if guarded is None or keywords or not guarded.holds(args):
+            return self._call(args, keywords)
+        return guarded.function(*args)  # type: ignore[misc]
+
+    def unfit(self, *args: Any, **keywords: Any) -> Any:
+        """Take a call that fits no handle."""
+        return self._call(args, keywords)
+
+    def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Launch from Python, after which calls like this one may be launched by machine code."""
+        if KEYWORD in keywords:
+            given = without_stream(keywords, self.is_grad)
+            with on(keywords[KEYWORD]):
+                return self.first(*args, **given)
+        result = self._launch(self._kernel.cache(), args, keywords)
+        if not keywords:
+            self._waited += 1
+            if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
+                self._stand(args)
+        return result
+
+    def _launch(self, cache: CallCache, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Launch what is prepared for the very objects of the call, or go the whole way."""
+        if keywords or len(args) != len(cache.names):
+            args = cache.arranged(args, keywords)
+        known = cache.known(args)
+        if known is not None:
+            is_seen = RUNTIME.words[WATCHED] and self._is_seen()
+            launch = known.watched[self.is_grad] if is_seen else known.launches[self.is_grad]
+            if launch is not None:
+                return launch(cache.scalars(args, known.names))
+        return self._establish(cache, args)
+
+    def _establish(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
+        """Go the whole way of a call: match, trace, lower, tie to memory, compile, launch; and remember it."""
+        call = cache.match(args)  # matching.py
+        entry = cache.entry(args, call)  # specialise.py; nothing is traced if an entry of these kinds holds
+        special = entry.special
+        launcher = self._side(special.program).launcher  # program.py; lowered once
+        binding = cache.bound(entry, call)  # bound.py
+        scalars = dict(zip(special.scalars, call.scalars))
+        if self._is_seen() or call.is_volatile or special.program.has_random or binding.halves:
+            result = self._launch_bound(special, binding, scalars)
+            if special.shared is not None and not call.is_volatile:
+                cache.remember(args, call, entry)
+        else:
+            prepared = Prepared(entry, binding, binding.prepare_grad() if self.is_grad else None)
+            launcher.compile()  # backends/; compiled once
+            result = prepared.launch(scalars)
+            cache.remember(args, call, entry).launches[self.is_grad] = prepared.launch
+        return result
+
+    def _side(self, program: Program) -> Side:
+        """Return what the call site launches of a program. Raise NotDifferentiable, located, for no gradient."""
+        return program.reverse_side() if self.is_grad else program.forward_side()
+
+    def _launch_bound(self, special: Specialisation, binding: Binding, scalars: Scalars) -> Any:
+        """Launch what was traced on memory, seen by tapes and other watchers. Return the result."""
+        if self.is_grad:
+            binding.launch_grad(scalars)
+            return None
+        binding.launch(scalars)
+        return None if special.reader is None else result_of(special.reader, binding, scalars)
+
+    def _is_seen(self) -> bool:
+        """Return True if something must see a launch in this direction; tapes do not see gradients."""
+        if not RUNTIME.words[WATCHED]:
+            return False
+        return not self.is_grad or RUNTIME.capture is not None or RUNTIME.forward is not None
+
+    def check(self, *args: Any, **keywords: Any) -> None:
+        """Check the arguments of a call as a launch does, without a launch."""
+        cache = self._kernel.cache()
+        given = without_stream(keywords, self.is_grad) if KEYWORD in keywords else keywords
+        args = cache.arranged(args, given)
+        call = cache.match(args)
+        cache.bound(cache.entry(args, call), call)
+
+    # -- machine code ---------------------------------------------------------------------------------------
+
+    def _stand(self, args: tuple[Any, ...]) -> None:
+        """Let calls like this one be launched by machine code, if that is possible."""
+        self._waited = 0
+        if self.free.function is None:
+            function = self.free.builtin(self.missed, partial(self._fail, self.free))
+            if function is None:
+                self._wait = _LONGEST_WAIT
+                return
+            self._kernel.direct(self.is_grad, function)
+        with suppress(StackgradError, Misfit):  # The call itself has succeeded, so no error may appear now.
+            found = self._situation(args)
+            if found is None:
+                self._wait = _LONGEST_WAIT
+            else:
+                self._wait_after(self._chain(found[1]).stand(*found))
+
+    def _wait_after(self, was_worth: bool | None) -> None:
+        """Choose the next wait: a handle that has not launched since it stood ready was not worth its preparation."""
+        if was_worth is not None:
+            self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
+
+    def _chain(self, situation: Situation) -> Native:
+        """Return the handles beside which a new one belongs."""
+        if not situation.guards:
+            return self.free
+        if self.guarded is None:
+            made = Native()
+            made.builtin(self.unfit, partial(self._fail, made))
+            self.guarded = made
+        return self.guarded
+
+    def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, Situation] | None:
+        """Return the entry and the situation of a call that was launched, or None if machine code cannot launch it."""
+        from .situations import situation_of
+
+        cache = self._kernel.cache()
+        if len(args) != len(cache.matchers):
+            return None
+        entry, call, binding = self.bind(cache, args)
+        side = self._side(entry.special.program)
+        found = situation_of(cache.matchers, args, call, entry.special, side, binding)
+        return None if found is None else (entry, found)
+
+    def bind(self, cache: CallCache, args: tuple[Any, ...]) -> tuple[Entry, Call, Binding]:
+        """Return what a call would launch, without launching it."""
+        call = cache.match(args)
+        entry = cache.entry(args, call)
+        return entry, call, cache.bound(entry, call)
+
+    def _fail(self, native: Native, *args: Any) -> None:
+        """Raise the error of the standing launch that has just failed."""
+        native.fail(lambda: self._memory(args))
+
+    def _memory(self, args: tuple[Any, ...]) -> tuple[Arrays, Scalars]:
+        """Return the arrays and the scalars of a call that was launched before."""
+        entry, call, binding = self.bind(self._kernel.cache(), args)
+        memory = binding.prepare_grad().memory if self.is_grad else binding.memory
+        return memory, dict(zip(entry.special.scalars, call.scalars))

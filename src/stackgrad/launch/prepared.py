@@ -1,0 +1,155 @@
+"""Prepare launches in Python, and know the calls that they were prepared for by the identity of their arguments.
+
+Invariant: a known call keeps no argument alive. It holds memory by views that own nothing, and uses them only while the
+caller holds the very arrays that the views were made of.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.launching.launcher import NO_DRAWS
+from ..backends.owners import owner_of
+from ..backends.words import LIVING
+from ..data.fields.array import Array
+from ..runtime.guards import hold
+from ..runtime.session import RUNTIME, stamp
+from .bound import GRAD
+
+if TYPE_CHECKING:
+    from ..backends.base import Scalars
+    from ..data.leaves import Leaf
+    from .call_cache import Entry
+    from .directions import Backward
+    from .program import Binding
+
+Reference = Callable[[], Any]
+Launch = Callable[[Any], Any]
+"""A function of the scalars by name that launches a kernel and returns its result."""
+
+
+class Prepared:
+    """A launch that is ready in Python: a launcher on the memory of one call, for any numbers.
+
+    Attributes:
+        launcher: The launcher of the direction.
+        memory: Views of the arrays by name; they do not keep arrays alive that calls give.
+        written: Weak references to the arrays that a launch writes.
+        versions: Weak references to the arrays that decide sizes, or None if one of them has no version.
+        reader: The reader of the result, or None.
+    """
+
+    __slots__ = ("launcher", "memory", "written", "versions", "reader")
+
+    def __init__(self, entry: Entry, binding: Binding, backward: Backward | None) -> None:
+        special, side = entry.special, binding if backward is None else backward
+        self.launcher = binding.program.forward() if backward is None else backward.launcher
+        given = {name.removesuffix(GRAD) for name, _, _ in special.slots}
+        self.memory = {
+            name: detached(array) if name.removesuffix(GRAD) in given else array for name, array in side.memory.items()
+        }
+        self.written = [weakref.ref(array) for array in side.written]
+        bound = [binding.lookup(name) for name in self.launcher.versioned]
+        arrays = [weakref.ref(array) for array in bound if isinstance(array, Array)]
+        self.versions = arrays if len(arrays) == len(bound) else None
+        self.reader = special.reader if backward is None else None
+
+    def launch(self, scalars: Scalars) -> Any:
+        """Launch once with these scalar arguments, without telling watchers. Return the result."""
+        versions, memory, reader = self.versions, self.memory, self.reader
+        known = None if versions is None else tuple([ref().version for ref in versions])  # type: ignore[union-attr]
+        if reader is not None:
+            memory = {**memory, **reader.make()}
+        try:
+            self.launcher.run(memory, scalars, NO_DRAWS, known)
+        finally:
+            for ref in self.written:
+                array = ref()
+                if array is not None:
+                    array.version = stamp()
+        return None if reader is None else reader.read(memory)
+
+
+class Known:
+    """A call that was launched before, known by the identity of its objects, with what was prepared for it.
+
+    Attributes:
+        entry: The entry of its kinds.
+        objects: A weak reference to each argument that is not a number, with shape and dtype if it is a NumPy array.
+        leaves: The words of the fields and ndarrays among the arguments and their parts, with weak references to these.
+        names: The names of its scalars.
+        launches: Functions of the scalars by name that launch forward and the gradient, where something is prepared.
+        watched: The same for launches that must be seen; None unless the memory is that of all calls of the entry.
+    """
+
+    __slots__ = ("entry", "objects", "leaves", "names", "launches", "watched")
+
+    def __init__(self, entry: Entry, objects: Sequence[Any], leaves: Sequence[Leaf]) -> None:
+        self.entry = entry
+        self.objects = [(reference(o), (o.shape, o.dtype) if isinstance(o, np.ndarray) else None) for o in objects]
+        self.leaves = [(leaf.words, weakref.ref(leaf)) for leaf in leaves if isinstance(leaf, Array)]
+        self.names = entry.special.scalars
+        self.launches: list[Launch | None] = [None, None]
+        self.watched: tuple[Launch | None, Launch | None] = (None, None)
+        binding = entry.special.shared
+        if binding is not None:
+            self.watched = binding.launch, binding.launch_grad
+            if binding.program.has_random:
+                self.launches = [*self.watched]
+
+    def is_of(self, objects: Sequence[Any]) -> bool:
+        """Return True if the objects are those of the call, and arrays of NumPy among them have their forms."""
+        for (ref, form), found in zip(self.objects, objects):
+            if ref() is not found or form is not None and (found.shape != form[0] or found.dtype != form[1]):
+                return False
+        return True
+
+    def holds(self) -> bool:
+        """Return True if all that the kernel read from Python is unchanged. The objects are those of the call.
+
+        Raises:
+            StaleFieldError: A field was destroyed.
+        """
+        generation, special = RUNTIME.generation, self.entry.special
+        for words, leaf in self.leaves:
+            if words[LIVING] != generation:
+                leaf().check_alive()  # type: ignore[union-attr]
+        for array in special.captured.values():
+            if array.words[LIVING] != generation:
+                array.check_alive()
+        return not special.guards or hold(special.guards)
+
+
+def reference(value: Any) -> Reference:
+    """Return a weak reference to a value, or a strong one if the value, such as a number, allows no weak reference."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+class _Memory:
+    """The array interface of some memory, without the array that owns it.
+
+    Attributes:
+        refers_to: A function that returns the owner of the memory, or None if there is none.
+    """
+
+    __slots__ = ("__array_interface__", "refers_to")
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__ = interface
+        self.refers_to: Reference
+        try:
+            self.refers_to = weakref.ref(owner)
+        except TypeError:
+            self.refers_to = lambda: None
+
+
+def detached(array: np.ndarray) -> np.ndarray:
+    """Return a view of an array that does not keep the array alive."""
+    return np.asarray(_Memory(array.__array_interface__, owner_of(array)))
