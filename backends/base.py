@@ -46,8 +46,9 @@ class Options:
         deterministic: the same launches on the same machine give the same bits for any schedule of threads: sums over
             iterations are added up in one order, and tasks in which another order would show run on one thread
         interruptible: on a CPU, loops that may run forever also look for signals, as all code does between tasks and
-            between parts of parallel loops, and a launch that they make long ends with `TooLong` after about a second
-        endless: interruptible code is not ended with `TooLong`, because it ends by itself
+            between parts of parallel loops, and a launch that they make long ends with `LaunchTooLong` after about a
+            second
+        endless: interruptible code is not ended with `LaunchTooLong`, because it ends by itself
         bounds: compare every index with the extent of its axis unless it is proved to be inside, and end the launch
             with an error if an index is outside; debug builds compare every index
     """
@@ -106,7 +107,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Flight:
+class Concurrency:
     """Describe the iterations that a task runs at once: `lanes` iterations side by side on each of `threads`.
 
     Attributes:
@@ -139,12 +140,12 @@ class Draws:
     launch: int = 0
 
 
-class TooLong(Exception):
+class LaunchTooLong(Exception):
     """End a launch of interruptible code whose loops run for long; the results of the launch are void."""
 
 
 @runtime_checkable
-class Limited(Protocol):
+class MemoryLimited(Protocol):
     """Represent a backend that knows how many bytes the adstacks of a launch can have at most."""
 
     def most_bytes(self) -> tuple[int, str]:
@@ -186,7 +187,7 @@ class Backend(Protocol):
     def compile(self, kernel: Kernel, options: Options) -> Executable:
         """Compile a kernel, or raise Unsupported for what the backend declares that it cannot do."""
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
         """Return what limits the rows that a task holds at once, or None if only its iterations do."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
@@ -197,7 +198,7 @@ class Backend(Protocol):
 
 
 @dataclass
-class Counters:
+class DeviceCounters:
     """Count the waits and copies of a host since a device was opened.
 
     Attributes:
@@ -218,7 +219,7 @@ class Remote(Protocol):
     """
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> DeviceCounters:
         """Return the counters of the device."""
         ...
 

@@ -26,7 +26,7 @@ _MOST = 10
 _written: list[Path] = []
 
 
-def crashed(
+def crash_error(
     what: str, error: BaseException, kernels: Mapping[str, Kernel], files: Mapping[str, str | bytes], **about: object
 ) -> InternalError:
     """Return the error to raise: what was refused and why, and the folder where the rest is.

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ..compiler.errors import warn
-from .folders import Folder, Refused, foreign, kind_of, make_private, open_parent
+from .folders import Folder, UnsafePathError, foreign, kind_of, make_private, open_parent
 
 MAGIC = b"stackgrad cache 1\n"
 _HEAD = struct.Struct(f"<{len(MAGIC)}s32s32sQ")
@@ -46,7 +46,7 @@ class CacheWarning(UserWarning):
     """Warn that the cache, or an entry of it, cannot be used; the program is compiled as without the cache."""
 
 
-class Entry(NamedTuple):
+class CacheFile(NamedTuple):
     """Describe a file of the cache: when it was last written or used (seconds since the epoch), why it is no entry."""
 
     path: Path
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     strange: str = ""
 
 
-def key(*parts: str | bytes) -> bytes:
+def entry_key(*parts: str | bytes) -> bytes:
     """Return the key of an entry: a hash of its parts, 32 bytes."""
     made = hashlib.sha256()
     for part in parts:
@@ -117,11 +117,11 @@ class DiskCache:
             except OSError as error:
                 self._warn(f"an entry cannot be written to {self.folder}: {_reason(error)}", self._clear_cure())
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheFile]:
         """Return all entries, the one used longest ago first."""
         return [entry for entry in self._listed() if not entry.strange]
 
-    def strange(self) -> list[Entry]:
+    def strange(self) -> list[CacheFile]:
         """Return what lies in places of entries and is no entry: links, devices, folders, foreign files, long files."""
         return [entry for entry in self._listed() if entry.strange]
 
@@ -158,7 +158,7 @@ class DiskCache:
     def _write(folder: Folder, name: str, data: bytes) -> None:
         folder.create(name, data)
 
-    def _listed(self) -> list[Entry]:
+    def _listed(self) -> list[CacheFile]:
         """Return what has the name of an entry, the one used longest ago first."""
         try:
             with Folder(self.folder) as folder:
@@ -166,7 +166,7 @@ class DiskCache:
         except OSError:
             return []
 
-    def _files(self, folder: Folder, names: re.Pattern[str]) -> Iterator[Entry]:
+    def _files(self, folder: Folder, names: re.Pattern[str]) -> Iterator[CacheFile]:
         for name in folder.names():
             if names.fullmatch(name):
                 try:
@@ -176,7 +176,7 @@ class DiskCache:
                 reason = kind_of(about.st_mode) or foreign(about)
                 if not reason and about.st_size > self.limit + _HEAD.size:
                     reason = "it is longer than the whole cache may be"
-                yield Entry(self.folder / name, about.st_size, about.st_mtime, reason)
+                yield CacheFile(self.folder / name, about.st_size, about.st_mtime, reason)
 
     def _count(self, folder: Folder, added: int) -> None:
         """Keep the sum of all entries, as far as this process knows it, under the limit."""
@@ -297,7 +297,7 @@ def _distrust_parents(path: Path) -> str:
 def _check_owner(folder: Folder) -> None:
     reason = foreign(folder.about)
     if reason.startswith("it belongs"):
-        raise Refused(reason)
+        raise UnsafePathError(reason)
 
 
 def _reason(error: OSError) -> str:
@@ -305,7 +305,7 @@ def _reason(error: OSError) -> str:
 
 
 @cache
-def made_by() -> str:
+def package_hash() -> str:
     """Return a hash of the package: its version, and place, size and time of each file that decides what it generates.
 
     Python trusts the same for its byte code. NumPy counts, because constants are folded with its results.
@@ -347,7 +347,7 @@ def default_folder() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "stackgrad"
 
 
-class _Choice:
+class _CacheSettings:
     """Hold what the program chose: whether there is a cache, and where; environment variables override it."""
 
     def __init__(self) -> None:
@@ -356,22 +356,22 @@ class _Choice:
         self.known: dict[tuple[str, int], DiskCache] = {}
 
 
-_CHOICE = _Choice()
+_CHOICE = _CacheSettings()
 
 
-def choose(enabled: bool = True, folder: str = "") -> None:
+def choose_cache(enabled: bool = True, folder: str = "") -> None:
     """Switch the cache on or off from now on, and choose a folder in place of the default one."""
     _CHOICE.enabled, _CHOICE.folder = enabled, folder
 
 
-def active() -> DiskCache | None:
-    """Return the cache of this process, or None if it is turned off, by `choose` or by STACKGRAD_CACHE=0."""
+def active_cache() -> DiskCache | None:
+    """Return the cache of this process, or None if it is turned off, by `choose_cache` or by STACKGRAD_CACHE=0."""
     if not _CHOICE.enabled or os.environ.get("STACKGRAD_CACHE", "1").lower() in ("0", "off", "false", "no"):
         return None
-    return chosen()
+    return chosen_cache()
 
 
-def chosen() -> DiskCache | None:
+def chosen_cache() -> DiskCache | None:
     """Return the cache to be used if it is not turned off, or None if there is no place for one."""
     folder = os.environ.get("STACKGRAD_CACHE_DIR") or _CHOICE.folder
     limit = _limit()

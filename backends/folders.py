@@ -33,7 +33,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _NUMBERS = itertools.count()
 
 
-class Refused(OSError):
+class UnsafePathError(OSError):
     """Signal that something must not be used as a file or a folder; the reason is `strerror`."""
 
     def __init__(self, reason: str) -> None:
@@ -59,7 +59,7 @@ class Folder:
         self.path = path
         self.about = path.stat() if follow else path.lstat()
         if not stat.S_ISDIR(self.about.st_mode):
-            raise Refused(f"it is {kind_of(self.about.st_mode) or 'a file'}, not a folder")
+            raise UnsafePathError(f"it is {kind_of(self.about.st_mode) or 'a file'}, not a folder")
         self._held: int | None = None
         if _HELD:
             self._held = os.open(path, _AS_FOLDER & ~(os.O_NOFOLLOW if follow else 0))
@@ -80,7 +80,7 @@ class Folder:
     def _name(self, name: str) -> str | Path:
         """Return a name as the functions of `os` take it, or raise Refused if it is not the name of a file."""
         if not name or name in (".", "..") or os.path.basename(name) != name:
-            raise Refused(f"{name!r} is not the name of a file in a folder")
+            raise UnsafePathError(f"{name!r} is not the name of a file in a folder")
         return name if _HELD else self.path / name
 
     def look(self, name: str) -> os.stat_result:
@@ -95,7 +95,7 @@ class Folder:
         """Open a folder in this folder; raise Refused for a link to a folder."""
         about = self.look(name)
         if not stat.S_ISDIR(about.st_mode):
-            raise Refused(f"it is {kind_of(about.st_mode) or 'a file'}, not a folder")
+            raise UnsafePathError(f"it is {kind_of(about.st_mode) or 'a file'}, not a folder")
         made = object.__new__(Folder)
         made.path, made.about = self.path / name, about
         made._held = os.open(name, _AS_FOLDER, dir_fd=self._held) if _HELD else None
@@ -114,7 +114,7 @@ class Folder:
             own: True if the file must belong to this user and nobody else may write to it
 
         Raises:
-            Refused: for anything else that lies there
+            UnsafePathError: for anything else that lies there
         """
         _check_file(self.look(name), limit, own)
         descriptor = os.open(self._name(name), os.O_RDONLY | _NEVER_WAIT, dir_fd=self._held)
@@ -132,7 +132,7 @@ class Folder:
             found = file.read(limit + 1)
         # The file may have grown since it was opened.
         if len(found) > limit:
-            raise Refused(_too_long(limit))
+            raise UnsafePathError(_too_long(limit))
         return found
 
     def create(self, name: str, data: bytes, mode: int = 0o600) -> None:
@@ -180,12 +180,12 @@ def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
     """Raise Refused if a file must not be opened."""
     kind = kind_of(about.st_mode)
     if kind:
-        raise Refused(f"it is {kind}, not a file")
+        raise UnsafePathError(f"it is {kind}, not a file")
     if about.st_size > limit:
-        raise Refused(_too_long(limit))
+        raise UnsafePathError(_too_long(limit))
     reason = foreign(about) if own else ""
     if reason:
-        raise Refused(reason)
+        raise UnsafePathError(reason)
 
 
 def foreign(about: os.stat_result) -> str:

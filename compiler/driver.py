@@ -1,6 +1,6 @@
 """Lower kernels of stage source to what a backend runs, by pipelines that are lists of named passes.
 
-`prepare_forward` and `prepare_reverse` return a `Lowered`: the executable kernel, the counting kernel that sizes its
+`prepare_forward` and `prepare_reverse` return a `Lowering`: the executable kernel, the counting kernel that sizes its
 adstacks, and the arrays that they touch. The modules that make derivatives are imported when the first derivative is
 made, so a program that never differentiates does not wait for them.
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .ad.policies import policy_of
-from .ad.products import serialise_products
+from .ad.products import serialize_products
 from .errors import NotDifferentiable, Unsupported
-from .ir.depth import deep
+from .ir.depth import with_stack_room
 from .ir.nodes import Kernel, Load, Op, StackAlloca
 from .ir.roles import ARRAY_READS, ARRAY_USES, ARRAY_WRITES
 from .ir.types import ArrayType
@@ -32,11 +32,11 @@ from .passes.rewrite_versions import rewrite_versions
 from .passes.simplify import simplify
 from .passes.split_tasks import split_tasks
 from .sizing.count import count_slice, count_stacks, shadowed_arrays
-from .sizing.post_order import KeptSizes, keep
-from .sizing.sizes import recognise
+from .sizing.post_order import StoredSizes, store_sizes
+from .sizing.sizes import recognize_sizes
 
 if TYPE_CHECKING:
-    from .ad.marks import Marking
+    from .ad.marks import MarkingKernel
 
 Pass = Callable[[Kernel], Kernel]
 """A pass is a function from kernel to kernel."""
@@ -45,7 +45,7 @@ Trace = Callable[[str, Kernel], None]
 
 
 @dataclass(frozen=True)
-class Lowered:
+class Lowering:
     """Represent a kernel that is ready for a backend.
 
     Attributes:
@@ -68,9 +68,9 @@ class Lowered:
     counted: frozenset[str] = frozenset()
     shadow: frozenset[str] = field(default=frozenset())
     before: Mapping[str, str] = field(default_factory=dict)
-    marking: Marking | None = None
-    claims: Marking | None = None
-    sizes: KeptSizes | None = None
+    marking: MarkingKernel | None = None
+    claims: MarkingKernel | None = None
+    sizes: StoredSizes | None = None
 
 
 TIDY: list[tuple[str, Pass]] = [
@@ -98,7 +98,7 @@ BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("number_draws", number_draws),
     ("lower_exits", lower_exits),
     *TIDY,
-    ("serialise_products", serialise_products),
+    ("serialise_products", serialize_products),
     ("promote_elements", promote_elements),
     *TIDY,
     ("number_loops", number_loops),
@@ -127,8 +127,8 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
     return kernel
 
 
-@deep
-def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowered:
+@with_stack_room
+def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowering:
     """Lower a kernel to the kernel that computes its values.
 
     Args:
@@ -145,7 +145,7 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
     return replace(made, claims=_claims(kernel, check)) if stated else made
 
 
-def _claims(kernel: Kernel, check: bool) -> Marking | None:
+def _claims(kernel: Kernel, check: bool) -> MarkingKernel | None:
     """Return the marking kernel for the claims of a kernel.
 
     The result is None if there are no claims, or if they cannot be checked with memory as the kernel left it.
@@ -163,7 +163,7 @@ def _claims(kernel: Kernel, check: bool) -> Marking | None:
     return _tidy_marking(make_marking(prepared, found, RiskAnalysis(prepared).find()), check) if found else None
 
 
-@deep
+@with_stack_room
 def prepare_reverse(
     kernel: Kernel,
     lowering: str = "",
@@ -171,7 +171,7 @@ def prepare_reverse(
     check: bool = False,
     taped: bool = False,
     stated: bool = False,
-) -> Lowered:
+) -> Lowering:
     """Lower a kernel of stage source to its grad kernel.
 
     Args:
@@ -201,7 +201,7 @@ def prepare_reverse(
     return replace(finished, before=before, marking=_tidy_marking(marking, check))
 
 
-def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
+def _tidy_marking(marking: MarkingKernel | None, check: bool) -> MarkingKernel | None:
     """Return the marking kernel without dead code and without empty tasks."""
     if marking is None:
         return None
@@ -209,10 +209,10 @@ def _tidy_marking(marking: Marking | None, check: bool) -> Marking | None:
     return replace(marking, kernel=renumber(replace(tidy, tasks=tuple(t for t in tidy.tasks if t.body))))
 
 
-@deep
+@with_stack_room
 def prepare_tangent(
     kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
-) -> Lowered:
+) -> Lowering:
     """Lower a kernel of stage source, or of stage adjoint if it has adstacks, to its tangent kernel, see `ad.tangent`.
 
     Args:
@@ -233,14 +233,14 @@ def prepare_tangent(
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 
-@deep
+@with_stack_room
 def prepare_second(
     gradient: Kernel,
     carriers: Iterable[str],
     constants: Collection[str] = (),
     before: Mapping[str, str] | None = None,
     check: bool = False,
-) -> Lowered:
+) -> Lowering:
     """Lower a grad kernel, as `prepare_reverse` makes it, to its tangent kernel: forward over reverse.
 
     Args:
@@ -264,7 +264,7 @@ def prepare_second(
     return replace(made, before={**behind, **{f"{copy}.dual": f"{behind[copy]}.dual" for copy in copies}})
 
 
-@deep
+@with_stack_room
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
     """Return the kernel that reverse mode starts from: structured, versions rewritten, own elements promoted.
 
@@ -299,7 +299,7 @@ def _uses_adjoints(kernel: Kernel) -> bool:
     return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 
-def _finish(kernel: Kernel) -> Lowered:
+def _finish(kernel: Kernel) -> Lowering:
     """Return the kernel together with what sizes its adstacks and with the arrays that it touches."""
     params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
     reads = _arrays(kernel, ARRAY_READS) & params
@@ -307,10 +307,12 @@ def _finish(kernel: Kernel) -> Lowered:
     sliced = count_slice(kernel)
     counting = None if sliced is None else count_stacks(kernel, sliced)
     if sliced is None or counting is None:
-        return Lowered(kernel, None, reads, writes)
+        return Lowering(kernel, None, reads, writes)
     counted = _arrays(counting, (Load,)) & params
     shadow = shadowed_arrays(counting, params)
-    return Lowered(kernel, counting, reads, writes, counted, shadow, sizes=keep(recognise(kernel, sliced)))
+    return Lowering(
+        kernel, counting, reads, writes, counted, shadow, sizes=store_sizes(recognize_sizes(kernel, sliced))
+    )
 
 
 def _arrays(kernel: Kernel, kinds: tuple[type, ...]) -> frozenset[str]:

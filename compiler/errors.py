@@ -44,7 +44,7 @@ class Span:
         return f"{head}\n    {self.text.strip()}\n    {' ' * start}{'^' * width}"
 
 
-def shown(value: object, most: int = 80) -> str:
+def short_repr(value: object, most: int = 80) -> str:
     """Return what a message shows of a value: the begin of its `repr`, or its class if it has no `repr`.
 
     Python writes no integers of thousands of digits, so the number of bits is shown for these.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .frame import Vector
+from .frame import LaneVector
 from .scalar import NUMPY
 
 UFUNCS: dict[str, np.ufunc] = {
@@ -37,14 +37,14 @@ class _Domain:
         decode: turns these numbers back into values
     """
 
-    encode: Callable[[Vector], Vector]
-    decode: Callable[[Vector], Vector]
+    encode: Callable[[LaneVector], LaneVector]
+    decode: Callable[[LaneVector], LaneVector]
 
 
 _PLAIN = _Domain(lambda x: x, lambda x: x)
 
 
-def _fold(bits: Vector) -> Vector:
+def _fold(bits: LaneVector) -> LaneVector:
     """Turn sign-magnitude patterns into two's complement or back."""
     # Negative patterns get their magnitude bits flipped.
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
@@ -56,10 +56,10 @@ def _keys(absorbing: str, real: np.dtype) -> _Domain:
     info = np.iinfo(integer)
     nan = integer.type(info.min if absorbing == "min" else info.max)
 
-    def encode(x: Vector) -> Vector:
+    def encode(x: LaneVector) -> LaneVector:
         return np.where(x != x, nan, _fold(x.view(integer)))
 
-    def decode(keys: Vector) -> Vector:
+    def decode(keys: LaneVector) -> LaneVector:
         return np.where(keys == nan, real.type(np.nan), _fold(keys).view(real))
 
     return _Domain(encode, decode)
@@ -70,14 +70,14 @@ def _domain(op: str, dtype: np.dtype) -> _Domain:
     return _keys(op, dtype) if op in ("min", "max") and dtype.kind == "f" else _PLAIN
 
 
-def update_one(op: str, flat: Vector, index: int, value: Vector) -> Vector:
+def update_one(op: str, flat: LaneVector, index: int, value: LaneVector) -> LaneVector:
     """Apply one atomic to element `index` of `flat`, and return the old value."""
-    old: Vector = flat[index]
+    old: LaneVector = flat[index]
     flat[index] = value if op == "exchange" else NUMPY[op].meaning(old, value)
     return old
 
 
-def update(op: str, flat: Vector, index: Vector, values: Vector) -> None:
+def update(op: str, flat: LaneVector, index: LaneVector, values: LaneVector) -> None:
     """Apply an atomic in all lanes, in order.
 
     Args:
@@ -98,7 +98,7 @@ def update(op: str, flat: Vector, index: Vector, values: Vector) -> None:
         flat[places] = domain.decode(keys)
 
 
-def fetch_and_update(op: str, flat: Vector, index: Vector, values: Vector) -> Vector:
+def fetch_and_update(op: str, flat: LaneVector, index: LaneVector, values: LaneVector) -> LaneVector:
     """Apply an atomic in all lanes like `update`, and return the old value that each lane found."""
     by_place = np.argsort(index, kind="stable")
     places, starts, sizes = np.unique(index[by_place], return_index=True, return_counts=True)
@@ -115,7 +115,7 @@ def fetch_and_update(op: str, flat: Vector, index: Vector, values: Vector) -> Ve
     return old
 
 
-def compare_and_swap(flat: Vector, index: Vector, expected: Vector, values: Vector) -> Vector:
+def compare_and_swap(flat: LaneVector, index: LaneVector, expected: LaneVector, values: LaneVector) -> LaneVector:
     """Replace elements whose bits are those of `expected`, in lane order, and return what each lane found.
 
     Lanes of one address go rank by rank, in as many rounds as the largest group has lanes.
@@ -131,14 +131,16 @@ def compare_and_swap(flat: Vector, index: Vector, expected: Vector, values: Vect
     return old
 
 
-def same_bits(x: Vector, y: Vector) -> Vector:
+def same_bits(x: LaneVector, y: LaneVector) -> LaneVector:
     """Return whether the values of each lane have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
     integer = np.dtype(f"i{x.dtype.itemsize}")
-    same: Vector = np.asarray(x).view(integer) == np.asarray(y).view(integer)
+    same: LaneVector = np.asarray(x).view(integer) == np.asarray(y).view(integer)
     return same
 
 
-def _exchange(memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:
+def _exchange(
+    memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
+) -> tuple[LaneVector, LaneVector]:
     """Return the new content of each group, and what each lane found."""
     found = np.empty_like(operands)
     # Each lane finds what the lane before it in its group has stored.
@@ -147,7 +149,9 @@ def _exchange(memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -
     return operands[starts + sizes - 1], found
 
 
-def _scan(ufunc: np.ufunc, memory: Vector, operands: Vector, starts: Vector, sizes: Vector) -> tuple[Vector, Vector]:
+def _scan(
+    ufunc: np.ufunc, memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
+) -> tuple[LaneVector, LaneVector]:
     """Return the new content of each group, and what each lane found, for any operation.
 
     Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
+from ..backends.base import Arrays, Concurrency, Draws, Options, Probe, Scalars, Sizes
 from ..compiler.ir.nodes import Kernel
 from .launch import FUEL, most_lanes, run
-from .machine import Program
-from .order import VECTOR, Order, order_named
-from .storage import Heap
+from .machine import PreparedKernel
+from .order import VECTOR, Order, order_by_name
+from .storage import HeapCounter
 
 
 @dataclass
@@ -27,7 +27,7 @@ class ReferenceExecutable:
     """
 
     kernel: Kernel
-    program: Program
+    program: PreparedKernel
     backend: ReferenceBackend
     growths: int = 0
 
@@ -54,9 +54,9 @@ class ReferenceBackend:
     name = "reference"
 
     def __init__(self, order: str | Order = VECTOR, fuel: int = FUEL) -> None:
-        self.order = order_named(order) if isinstance(order, str) else order
+        self.order = order_by_name(order) if isinstance(order, str) else order
         self.fuel = fuel
-        self.heap = Heap()
+        self.heap = HeapCounter()
 
     def probe(self) -> Probe:
         """Return that the backend is available, as it is wherever NumPy is."""
@@ -65,11 +65,11 @@ class ReferenceBackend:
 
     def compile(self, kernel: Kernel, options: Options) -> ReferenceExecutable:
         """Look up what launches need; nothing is translated."""
-        return ReferenceExecutable(kernel, Program(kernel), self)
+        return ReferenceExecutable(kernel, PreparedKernel(kernel), self)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return one row for each lane of a chunk."""
-        return Flight(lanes=most_lanes(kernel.tasks[task], sizes), claimed=True)
+        return Concurrency(lanes=most_lanes(kernel.tasks[task], sizes), claimed=True)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Return the adstack memory by slab; the current memory is zero between launches."""
@@ -77,4 +77,4 @@ class ReferenceBackend:
 
     def reset(self) -> None:
         """Forget the peaks; no memory is held between launches."""
-        self.heap = Heap()
+        self.heap = HeapCounter()

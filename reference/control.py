@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiler.ir import nodes as n
-from .frame import Frame, Vector, merge, number
-from .machine import RUN, Machine, Target
+from .frame import LaneFrame, LaneVector, merge, number
+from .machine import RUN, ExitTarget, Machine
 
 
 @RUN.row(n.If)
-def _if(m: Machine, s: n.If, f: Frame) -> Frame | None:
+def _if(m: Machine, s: n.If, f: LaneFrame) -> LaneFrame | None:
     """Run each branch with its own lanes, and return the frame of the lanes that reach the end of either branch."""
     cond = f.value(s.cond)
     taken = int(np.count_nonzero(cond)) if cond.ndim else f.count * bool(cond)
@@ -27,27 +27,27 @@ def _if(m: Machine, s: n.If, f: Frame) -> Frame | None:
 
 
 @RUN.row(n.Break)
-def _break(m: Machine, s: n.Break, f: Frame) -> None:
+def _break(m: Machine, s: n.Break, f: LaneFrame) -> None:
     """Note the lanes that leave a loop or scope; none of them goes on."""
     m.chunk.targets[-s.depth].broken.append(f.numbers())
 
 
 @RUN.row(n.Continue)
-def _continue(m: Machine, s: n.Continue, f: Frame) -> None:
+def _continue(m: Machine, s: n.Continue, f: LaneFrame) -> None:
     """Note the lanes that wait for the next iteration of a loop; none of them goes on."""
     m.chunk.targets[-s.depth].continued.append(f.numbers())
 
 
 @RUN.row(n.Return)
-def _return(m: Machine, s: n.Return, f: Frame) -> None:
+def _return(m: Machine, s: n.Return, f: LaneFrame) -> None:
     """Note that a lane returned; none of the lanes goes on."""
     m.chunk.returned = True
 
 
 @RUN.row(n.Scope)
-def _scope(m: Machine, s: n.Scope, f: Frame) -> Frame | None:
+def _scope(m: Machine, s: n.Scope, f: LaneFrame) -> LaneFrame | None:
     """Run the body of a scope; lanes that broke out of it go on behind it."""
-    target = Target()
+    target = ExitTarget()
     m.chunk.targets.append(target)
     end = m.run(s.body, f)
     m.chunk.targets.pop()
@@ -56,7 +56,7 @@ def _scope(m: Machine, s: n.Scope, f: Frame) -> Frame | None:
     return f.keep(merge([*([] if end is None else [end.numbers()]), *target.broken]))
 
 
-class _Loop:
+class _RunningLoop:
     """Represent a loop under way.
 
     Lanes that leave by the condition, `until` or a break wait among the exits; lanes that return or leave for an outer
@@ -72,18 +72,18 @@ class _Loop:
         target: lanes that broke out or wait for the next iteration
     """
 
-    def __init__(self, m: Machine, entry: Frame, stop: str | None, trips: n.Value | None) -> None:
+    def __init__(self, m: Machine, entry: LaneFrame, stop: str | None, trips: n.Value | None) -> None:
         self.m = m
         self.entry = entry
-        self.running: Frame | None = entry
+        self.running: LaneFrame | None = entry
         self.rounds = 0
         self.stop = stop
         self.trips = trips
-        self.target = Target()
-        self._exits: list[tuple[Vector, int]] = []
+        self.target = ExitTarget()
+        self._exits: list[tuple[LaneVector, int]] = []
         m.chunk.targets.append(self.target)
 
-    def leave(self, frame: Frame, gone: Vector) -> Frame | None:
+    def leave(self, frame: LaneFrame, gone: LaneVector) -> LaneFrame | None:
         """Move the lanes of `frame` where `gone` is true to the exits, and return the frame of the other lanes."""
         leaving = int(np.count_nonzero(gone)) if gone.ndim else frame.count * bool(gone)
         if leaving == 0:
@@ -100,7 +100,7 @@ class _Loop:
         self._exits += [(lanes, self.rounds) for lanes in self.target.broken]
         self.target.broken.clear()
 
-    def settle(self, end: Frame | None) -> None:
+    def settle(self, end: LaneFrame | None) -> None:
         """Decide which lanes go round again, behind a body whose end the lanes of `end` have reached."""
         self.collect()
         if end is not self.running or self.target.continued:
@@ -113,14 +113,14 @@ class _Loop:
         if self.stop is not None and self.running is not None:
             self.drop(self.m.chunk.locals[self.stop].get(self.running))
 
-    def drop(self, gone: Vector) -> None:
+    def drop(self, gone: LaneVector) -> None:
         """Let running lanes leave where `gone` is true."""
         if self.running is not None:
             rest = self.leave(self.running, gone)
             if rest is not self.running:
                 self.running = None if rest is None else self.entry.keep(rest.numbers())
 
-    def finish(self) -> Frame | None:
+    def finish(self) -> LaneFrame | None:
         """Set `trips`, and return the frame of the lanes that go on behind the loop."""
         self.m.chunk.targets.pop()
         if not self._exits:
@@ -130,31 +130,31 @@ class _Loop:
             out.values[self.trips.id] = self._counts().astype(self.trips.type.dtype)
         return out
 
-    def _counts(self) -> Vector:
+    def _counts(self) -> LaneVector:
         """Return the number of bodies run, by lane in ascending order."""
         if len(self._exits) == 1:
             return number(self._exits[0][1])
         lanes = np.concatenate([lanes for lanes, _ in self._exits])
         rounds = np.repeat([r for _, r in self._exits], [lanes.size for lanes, _ in self._exits])
-        counts: Vector = rounds[np.argsort(lanes, kind="stable")]
+        counts: LaneVector = rounds[np.argsort(lanes, kind="stable")]
         return counts
 
 
-def trip_count(begin: Vector, end: Vector, step: int) -> Vector:
+def trip_count(begin: LaneVector, end: LaneVector, step: int) -> LaneVector:
     """Return max(0, ceil((end - begin)/step)) in i64."""
     span = (end.astype(np.int64) - begin.astype(np.int64)) * np.int64(1 if step > 0 else -1)
     return np.where(span > 0, (span - 1) // np.int64(abs(step)) + 1, np.int64(0))[()]
 
 
 @RUN.row(n.For)
-def _for(m: Machine, s: n.For, f: Frame) -> Frame | None:
+def _for(m: Machine, s: n.For, f: LaneFrame) -> LaneFrame | None:
     """Run the trips of a `for` loop."""
     begin, step = f.value(s.begin), number(s.step)
     count = trip_count(begin, f.value(s.end), s.step)
-    first: Vector = begin.astype(np.int64)
+    first: LaneVector = begin.astype(np.int64)
     if s.descending:
         first, step = first + (count - 1) * step, -step
-    loop, dtype = _Loop(m, f, s.stop, s.trips), s.index.type.dtype
+    loop, dtype = _RunningLoop(m, f, s.stop, s.trips), s.index.type.dtype
     while loop.running is not None:
         now = loop.running
         # Lanes whose trips are used up leave before the next body.
@@ -172,9 +172,9 @@ def _for(m: Machine, s: n.For, f: Frame) -> Frame | None:
 
 
 @RUN.row(n.While)
-def _while(m: Machine, s: n.While, f: Frame) -> Frame | None:
+def _while(m: Machine, s: n.While, f: LaneFrame) -> LaneFrame | None:
     """Run the trips of a `while` loop."""
-    loop = _Loop(m, f, s.stop, s.trips)
+    loop = _RunningLoop(m, f, s.stop, s.trips)
     while loop.running is not None:
         m.burn((s,))
         tested = m.run(s.condition, loop.running)

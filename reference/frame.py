@@ -17,11 +17,11 @@ import numpy.typing as npt
 from ..compiler.errors import InternalError
 from ..compiler.ir.nodes import Value
 
-Vector = npt.NDArray[Any]
+LaneVector = npt.NDArray[Any]
 """The type of values: one element per lane of some frame, or 0-d, which is the same in all lanes."""
 
 
-class Frame:
+class LaneFrame:
     """Represent a set of lanes with their values.
 
     Attributes:
@@ -35,15 +35,19 @@ class Frame:
     __slots__ = ("count", "lanes", "parent", "picks", "values")
 
     def __init__(
-        self, count: int, lanes: Vector | None = None, parent: Frame | None = None, picks: Vector | None = None
+        self,
+        count: int,
+        lanes: LaneVector | None = None,
+        parent: LaneFrame | None = None,
+        picks: LaneVector | None = None,
     ) -> None:
         self.count = count
         self.lanes = lanes
         self.parent = parent
         self.picks = picks
-        self.values: dict[int, Vector] = {}
+        self.values: dict[int, LaneVector] = {}
 
-    def value(self, value: Value) -> Vector:
+    def value(self, value: Value) -> LaneVector:
         """Return the content of a value in the lanes of this frame; raise InternalError if no statement defined it."""
         found = self.values.get(value.id)
         if found is None:
@@ -53,19 +57,19 @@ class Frame:
             self.values[value.id] = found
         return found
 
-    def gather(self, vector: Vector) -> Vector:
+    def gather(self, vector: LaneVector) -> LaneVector:
         """Return a vector over the parent's lanes, restricted to the lanes of this frame."""
         return vector if self.picks is None or vector.ndim == 0 else vector[self.picks]
 
-    def numbers(self) -> Vector:
+    def numbers(self) -> LaneVector:
         """Return the lane numbers as a vector."""
         return np.arange(self.count, dtype=np.int64) if self.lanes is None else self.lanes
 
-    def narrow(self, picks: Vector) -> Frame:
+    def narrow(self, picks: LaneVector) -> LaneFrame:
         """Return the frame of the lanes at these ascending positions."""
-        return Frame(picks.size, picks if self.lanes is None else self.lanes[picks], self, picks)
+        return LaneFrame(picks.size, picks if self.lanes is None else self.lanes[picks], self, picks)
 
-    def keep(self, lanes: Vector) -> Frame | None:
+    def keep(self, lanes: LaneVector) -> LaneFrame | None:
         """Return the frame of these ascending lanes, which all belong to this frame.
 
         All lanes give the frame itself, no lanes give None.
@@ -75,21 +79,21 @@ class Frame:
         if lanes.size == 0:
             return None
         picks = lanes if self.lanes is None else np.searchsorted(self.lanes, lanes)
-        return Frame(lanes.size, lanes, self, picks)
+        return LaneFrame(lanes.size, lanes, self, picks)
 
-    def spread(self, vector: Vector) -> Vector:
+    def spread(self, vector: LaneVector) -> LaneVector:
         """Return a uniform value repeated for every lane, and any other value unchanged."""
         return np.broadcast_to(vector, self.count) if vector.ndim == 0 else vector
 
 
-def merge(parts: Sequence[Vector]) -> Vector:
+def merge(parts: Sequence[LaneVector]) -> LaneVector:
     """Return the union of disjoint ascending lane numbers, ascending."""
     if len(parts) == 1:
         return parts[0]
     return np.sort(np.concatenate(parts), kind="stable") if parts else np.empty(0, np.int64)
 
 
-def number(content: int) -> Vector:
+def number(content: int) -> LaneVector:
     """Return a uniform i64."""
-    made: Vector = np.asarray(content, np.int64)[()]
+    made: LaneVector = np.asarray(content, np.int64)[()]
     return made

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends.base import Arrays, Draws, Scalars, Sizes
-from ..compiler.ir.depth import deep
+from ..compiler.ir.depth import with_stack_room
 from ..compiler.ir.nodes import Kernel, LocalArray, StackAlloca, Task, Value
 from ..compiler.ir.walk import walk
 from . import control, places, values
-from .frame import Frame, number
-from .machine import Chunk, Machine, Program
+from .frame import LaneFrame, number
+from .machine import Chunk, Machine, PreparedKernel
 from .memory import bind_arrays, bind_scalars
-from .order import VECTOR, Order, order_named
-from .storage import Heap
+from .order import VECTOR, Order, order_by_name
+from .storage import HeapCounter
 
 FUEL = 100_000_000
 """Number of statements that a launch may execute by default; a statement counts once for all lanes of a chunk."""
@@ -36,7 +36,7 @@ HANDLERS = (values, places, control)
 
 
 @dataclass(frozen=True)
-class Report:
+class LaunchReport:
     """Tell what a launch did.
 
     Attributes:
@@ -48,26 +48,26 @@ class Report:
     deepest: Mapping[str, int] = field(default_factory=dict)
 
 
-@deep
+@with_stack_room
 def run(
-    kernel: Kernel | Program,
+    kernel: Kernel | PreparedKernel,
     arrays: Arrays,
     scalars: Scalars,
     sizes: Sizes = Sizes(),  # noqa: B008
     draws: Draws = Draws(),  # noqa: B008
     order: str | Order = VECTOR,
     fuel: int = FUEL,
-    heap: Heap | None = None,
-) -> Report:
+    heap: HeapCounter | None = None,
+) -> LaunchReport:
     """Execute a kernel of stage tasks, structured or adjoint once; arrays are written in place.
 
-    `order` is an order or its name (see `order_named`); `heap` accounts for adstack memory.
+    `order` is an order or its name (see `order_by_name`); `heap` accounts for adstack memory.
 
     Raises:
         KernelTypeError: for arguments that do not fit
         StackgradError: for a trap, one of `traps.TRAPS`
     """
-    program = kernel if isinstance(kernel, Program) else Program(kernel)
+    program = kernel if isinstance(kernel, PreparedKernel) else PreparedKernel(kernel)
     kernel = program.kernel
     machine = Machine(
         program,
@@ -76,23 +76,23 @@ def run(
         sizes,
         draws,
         fuel,
-        heap or Heap(),
+        heap or HeapCounter(),
         Chunk(0, 0, 1),
     )
-    schedule = order_named(order) if isinstance(order, str) else order
+    schedule = order_by_name(order) if isinstance(order, str) else order
     with np.errstate(all="ignore"):
         for position, task in enumerate(kernel.tasks):
             if task.is_parallel:
                 _run_parallel(machine, position, task, schedule)
             elif _run_chunk(machine, task, Chunk(position, 0, 1)):
                 break
-    return Report(fuel - machine.fuel, machine.deepest)
+    return LaunchReport(fuel - machine.fuel, machine.deepest)
 
 
 def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
     """Execute the body of a task for a chunk, and return True if a lane returned."""
     machine.chunk = chunk
-    frame = Frame(chunk.width)
+    frame = LaneFrame(chunk.width)
     _set_indices(frame, task.indices, chunk)
     try:
         machine.run(task.body, frame)
@@ -112,14 +112,14 @@ def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> 
 def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return first point and extents of a parallel task, computed by one lane."""
     machine.chunk = Chunk(position, 0, 1)
-    frame = Frame(1)
+    frame = LaneFrame(1)
     machine.run(task.bounds, frame)
     begin = tuple(int(frame.value(v)) for v in task.begin)
     end = tuple(int(frame.value(v)) for v in task.end)
     return begin, tuple(max(e - b, 0) for b, e in zip(begin, end))
 
 
-def _set_indices(frame: Frame, indices: tuple[Value, ...], chunk: Chunk) -> None:
+def _set_indices(frame: LaneFrame, indices: tuple[Value, ...], chunk: Chunk) -> None:
     """Set the indices of each lane: its number in the box, in the mixed radix of the extents, last axis fastest."""
     stop = chunk.start + chunk.width
     place = number(chunk.start) if chunk.width == 1 else np.arange(chunk.start, stop, dtype=np.int64)

@@ -2,7 +2,7 @@
 
 A handler takes the machine, the statement and the frame of lanes that execute it, and returns the frame of lanes that
 go on to the next statement (None if no lane does). Control flow that leaves early consists of lanes that a handler does
-not return, and that it has noted in a `Target`.
+not return, and that it has noted in a `ExitTarget`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..compiler.errors import StackgradError
 from ..compiler.ir.nodes import STATEMENTS, Block, Kernel, StackAlloca, Stmt
 from ..compiler.ir.table import Table
 from ..compiler.ir.walk import used_values, walk_kernel
-from .frame import Frame, Vector
-from .memory import Memory
-from .storage import Heap, Local, Rows, Stack
-from .traps import OutOfFuel, Place, trap
+from .frame import LaneFrame, LaneVector
+from .memory import FlatArray
+from .storage import ChunkLocal, ChunkStack, HeapCounter, Rows
+from .traps import OutOfFuel, TrapPlace, trap
 
-Handler = Callable[["Machine", Any, Frame], Frame | None]
+Handler = Callable[["Machine", Any, LaneFrame], LaneFrame | None]
 
 RUN: Table[type[Stmt], Handler] = Table(
     "reference.run", STATEMENTS.values(), about="how the interpreter runs the statement"
@@ -31,7 +31,7 @@ RUN: Table[type[Stmt], Handler] = Table(
 
 
 @dataclass
-class Target:
+class ExitTarget:
     """Represent a loop or scope that is running.
 
     Attributes:
@@ -39,8 +39,8 @@ class Target:
         continued: lanes that wait for its next iteration
     """
 
-    broken: list[Vector] = field(default_factory=list)
-    continued: list[Vector] = field(default_factory=list)
+    broken: list[LaneVector] = field(default_factory=list)
+    continued: list[LaneVector] = field(default_factory=list)
 
 
 @dataclass
@@ -66,11 +66,11 @@ class Chunk:
     width: int
     base: tuple[int, ...] = ()
     extents: tuple[int, ...] = ()
-    locals: dict[str, Local] = field(default_factory=dict)
+    locals: dict[str, ChunkLocal] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
-    stacks: dict[str, Stack] = field(default_factory=dict)
-    targets: list[Target] = field(default_factory=list)
-    drawn: int | Vector = 0
+    stacks: dict[str, ChunkStack] = field(default_factory=dict)
+    targets: list[ExitTarget] = field(default_factory=list)
+    drawn: int | LaneVector = 0
     returned: bool = False
 
     @property
@@ -85,7 +85,7 @@ class Chunk:
         return tuple(b + int(k) for b, k in zip(self.base, np.unravel_index(self.start + lane, self.extents)))
 
 
-class Program:
+class PreparedKernel:
     """Hold what is looked up in a kernel once, however often it is launched.
 
     Attributes:
@@ -118,17 +118,17 @@ class Machine:
         deepest: greatest depth of each adstack
     """
 
-    program: Program
-    memory: Mapping[str, Memory]
-    scalars: Mapping[str, Vector]
+    program: PreparedKernel
+    memory: Mapping[str, FlatArray]
+    scalars: Mapping[str, LaneVector]
     sizes: Sizes
     draws: Draws
     fuel: int
-    heap: Heap
+    heap: HeapCounter
     chunk: Chunk
     deepest: dict[str, int] = field(default_factory=dict)
 
-    def run(self, block: Block, frame: Frame | None) -> Frame | None:
+    def run(self, block: Block, frame: LaneFrame | None) -> LaneFrame | None:
         """Execute a block, and return the frame of the lanes that reach its end."""
         if frame is None:
             return None
@@ -143,15 +143,15 @@ class Machine:
         """Account for the statements of a block, and trap when the fuel is used up."""
         self.fuel -= len(block)
         if self.fuel < 0:
-            place = Place(self.program.kernel, self.chunk.task)
+            place = TrapPlace(self.program.kernel, self.chunk.task)
             raise trap(OutOfFuel, place, block[0], "the launch has used up its fuel", "pass a greater `fuel`")
 
-    def stack(self, name: str) -> Stack:
+    def stack(self, name: str) -> ChunkStack:
         """Return the adstack of this chunk, which is empty on first use."""
         found = self.chunk.stacks.get(name)
         if found is None:
             decl = self.program.stacks[name]
-            found = self.chunk.stacks[name] = Stack(decl, self.chunk.width, self.capacity(decl), self.heap)
+            found = self.chunk.stacks[name] = ChunkStack(decl, self.chunk.width, self.capacity(decl), self.heap)
         return found
 
     def capacity(self, decl: StackAlloca) -> int | None:
@@ -168,8 +168,8 @@ class Machine:
         self,
         kind: type[StackgradError],
         stmt: Stmt,
-        frame: Frame,
-        bad: Vector | bool,
+        frame: LaneFrame,
+        bad: LaneVector | bool,
         say: Callable[[int], str],
         cure: str = "",
     ) -> None:
@@ -188,13 +188,13 @@ class Machine:
             self.trap(kind, stmt, frame, position, say(position), cure)
 
     def trap(
-        self, kind: type[StackgradError], stmt: Stmt, frame: Frame, position: int, reason: str, cure: str = ""
+        self, kind: type[StackgradError], stmt: Stmt, frame: LaneFrame, position: int, reason: str, cure: str = ""
     ) -> NoReturn:
         """End the launch for the lane at a position of the frame."""
         point = self.chunk.point(int(frame.numbers()[position]))
-        raise trap(kind, Place(self.program.kernel, self.chunk.task, point), stmt, reason, cure)
+        raise trap(kind, TrapPlace(self.program.kernel, self.chunk.task, point), stmt, reason, cure)
 
 
-def at(vector: Vector, position: int) -> Any:
+def lane_element(vector: LaneVector, position: int) -> Any:
     """Return the element of a lane as a Python number, for messages."""
     return vector.item() if vector.ndim == 0 else vector[position].item()

@@ -13,16 +13,16 @@ import numpy as np
 from ..backends.base import Arrays, Scalars
 from ..compiler.errors import KernelTypeError
 from ..compiler.ir.build import normal_constant
-from ..compiler.ir.extents import CURE, NARROW, narrow_axes, too_long
+from ..compiler.ir.extents import CURE, NARROW, extent_problem, narrow_axes
 from ..compiler.ir.nodes import Kernel
 from ..compiler.ir.roles import ARRAY_USES, ARRAY_WRITES
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
-from .frame import Vector
+from .frame import LaneVector
 
 
 @dataclass(frozen=True)
-class Memory:
+class FlatArray:
     """Represent an array in C order.
 
     Attributes:
@@ -32,16 +32,16 @@ class Memory:
     """
 
     name: str
-    flat: Vector
+    flat: LaneVector
     shape: tuple[int, ...]
 
 
-def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, Memory]:
+def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, FlatArray]:
     """Return memory by name, zeroed temporaries included; raise KernelTypeError for an array that does not fit."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ArrayType)}
     types = {f"{name}.grad": type.adjoint for name, type in types.items() if type.grad} | types
     used = _arrays_used(kernel)
-    temps = {t.name: Memory(t.name, np.zeros(1, t.dtype.dtype), ()) for t in kernel.temps}
+    temps = {t.name: FlatArray(t.name, np.zeros(1, t.dtype.dtype), ()) for t in kernel.temps}
     return temps | {
         name: _bind(kernel, name, type, arrays, name in used)
         for name, type in types.items()
@@ -58,7 +58,7 @@ def _arrays_used(kernel: Kernel) -> dict[str, bool]:
     return used
 
 
-def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool) -> Memory:
+def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool) -> FlatArray:
     """Check one array and return its memory."""
     array = arrays.get(name)
     if not isinstance(array, np.ndarray):
@@ -71,23 +71,23 @@ def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool
     reason = ""
     # An extent that i32 does not hold is an error if the kernel reads it as an i32.
     if max(array.shape, default=0) >= NARROW:
-        reason = too_long(array.shape, narrow_axes(kernel).get(name.removesuffix(".grad"), ()))
+        reason = extent_problem(array.shape, narrow_axes(kernel).get(name.removesuffix(".grad"), ()))
     if reason:
         raise KernelTypeError(f"kernel {kernel.name}: array {name} is {reason}", CURE)
     if not array.flags.c_contiguous:
         raise KernelTypeError(f"array `{name}` is not C-contiguous", "pass `numpy.ascontiguousarray(...)`")
     if used and not array.flags.writeable and _arrays_used(kernel)[name]:
         raise KernelTypeError(f"kernel {kernel.name} writes to `{name}`, which is read-only", "pass a writeable array")
-    return Memory(name, array.reshape(-1), array.shape)
+    return FlatArray(name, array.reshape(-1), array.shape)
 
 
-def bind_scalars(kernel: Kernel, scalars: Scalars) -> Mapping[str, Vector]:
+def bind_scalars(kernel: Kernel, scalars: Scalars) -> Mapping[str, LaneVector]:
     """Return 0-d values by name, rounded or wrapped to the parameter's type.
 
     Raises:
         KernelTypeError: for a missing scalar
     """
-    bound: dict[str, Vector] = {}
+    bound: dict[str, LaneVector] = {}
     for name, dtype in kernel.scalar_types().items():
         if name not in scalars:
             raise KernelTypeError(f"kernel {kernel.name} needs the scalar `{name}`", f"pass a number for {dtype}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Chunk = tuple[int, int]
+ChunkRange = tuple[int, int]
 """The type of a chunk: row-major numbers of its iterations, start and stop."""
 
 
@@ -25,22 +25,22 @@ class Order:
     """
 
     name: str
-    chunks: Callable[[int, int], Iterator[Chunk]]
+    chunks: Callable[[int, int], Iterator[ChunkRange]]
 
 
-def _vector(total: int, width: int) -> Iterator[Chunk]:
+def _vector(total: int, width: int) -> Iterator[ChunkRange]:
     """Yield chunks that are as wide as possible."""
     for start in range(0, total, width):
         yield start, min(start + width, total)
 
 
-def _forward(total: int, width: int) -> Iterator[Chunk]:
+def _forward(total: int, width: int) -> Iterator[ChunkRange]:
     """Yield single iterations, first to last."""
     for start in range(total):
         yield start, start + 1
 
 
-def _reverse(total: int, width: int) -> Iterator[Chunk]:
+def _reverse(total: int, width: int) -> Iterator[ChunkRange]:
     """Yield single iterations, last to first."""
     for start in reversed(range(total)):
         yield start, start + 1
@@ -54,14 +54,14 @@ REVERSE = Order("reverse", _reverse)
 def shuffled(seed: int) -> Order:
     """Return the order of single iterations that is drawn from the seed."""
 
-    def chunks(total: int, width: int) -> Iterator[Chunk]:
+    def chunks(total: int, width: int) -> Iterator[ChunkRange]:
         for start in np.random.default_rng(seed).permutation(total):
             yield int(start), int(start) + 1
 
     return Order(f"shuffled:{seed}", chunks)
 
 
-def order_named(name: str) -> Order:
+def order_by_name(name: str) -> Order:
     """Return the order named vector, forward, reverse or shuffled:SEED; raise ValueError for anything else."""
     for order in (VECTOR, FORWARD, REVERSE):
         if order.name == name:

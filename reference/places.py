@@ -6,29 +6,29 @@ import numpy as np
 
 from ..compiler.errors import CURE_OF_INDEX, AdstackOverflow, OutOfBounds
 from ..compiler.ir import nodes as n
-from ..compiler.ir.names import shown
+from ..compiler.ir.names import shown_name
 from . import atomics
-from .frame import Frame, Vector, number
-from .machine import RUN, Machine, at
-from .memory import Memory
+from .frame import LaneFrame, LaneVector, number
+from .machine import RUN, Machine, lane_element
+from .memory import FlatArray
 from .scalar import NUMPY
-from .storage import Local, Rows, Stack
+from .storage import ChunkLocal, ChunkStack, Rows
 from .traps import EmptyStack
 
 Access = n.Load | n.Store | n.Atomic
-StackUse = n.StackPop | n.StackTop | n.StackTopAdjoint | n.StackAccumulate
+StackStatement = n.StackPop | n.StackTop | n.StackTopAdjoint | n.StackAccumulate
 
 
 # ---- memory -------------------------------------------------------------------------------------------------
 
 
-def _outside(index: Vector, extent: int) -> bool:
+def _outside(index: LaneVector, extent: int) -> bool:
     """Return True if the index of any lane is outside 0 .. extent."""
     # The least and the greatest index suffice.
     return bool(index.size) and (int(index.min()) < 0 or int(index.max()) >= extent)
 
 
-def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: Vector, extent: int) -> None:
+def _check_index(m: Machine, s: n.Stmt, f: LaneFrame, name: str, axis: int, index: LaneVector, extent: int) -> None:
     """Trap in the first lane whose index is outside; axis -1 stands for a local array."""
     if _outside(index, extent):
         bad = (index < 0) | (index > extent - 1 if extent else True)
@@ -38,12 +38,14 @@ def _check_index(m: Machine, s: n.Stmt, f: Frame, name: str, axis: int, index: V
             s,
             f,
             bad,
-            lambda p: f"index {at(index, p)}{where} is outside `{shown(name)}`, whose extent there is {extent}",
+            lambda p: (
+                f"index {lane_element(index, p)}{where} is outside `{shown_name(name)}`, whose extent there is {extent}"
+            ),
             CURE_OF_INDEX,
         )
 
 
-def _locate(m: Machine, s: Access, f: Frame, memory: Memory) -> Vector:
+def _locate(m: Machine, s: Access, f: LaneFrame, memory: FlatArray) -> LaneVector:
     """Return the flat element number of each lane, in C order, checked axis by axis."""
     flat = number(0)
     for axis, (value, extent) in enumerate(zip(s.indices, memory.shape)):
@@ -54,14 +56,14 @@ def _locate(m: Machine, s: Access, f: Frame, memory: Memory) -> Vector:
 
 
 @RUN.row(n.Load)
-def _load(m: Machine, s: n.Load, f: Frame) -> Frame:
+def _load(m: Machine, s: n.Load, f: LaneFrame) -> LaneFrame:
     memory = m.memory[s.array]
     f.values[s.result.id] = memory.flat[_locate(m, s, f, memory)]
     return f
 
 
 @RUN.row(n.Store)
-def _store(m: Machine, s: n.Store, f: Frame) -> Frame:
+def _store(m: Machine, s: n.Store, f: LaneFrame) -> LaneFrame:
     """Store to elements."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
@@ -71,7 +73,7 @@ def _store(m: Machine, s: n.Store, f: Frame) -> Frame:
 
 
 @RUN.row(n.Atomic)
-def _atomic(m: Machine, s: n.Atomic, f: Frame) -> Frame:
+def _atomic(m: Machine, s: n.Atomic, f: LaneFrame) -> LaneFrame:
     """Apply an atomic; old values are found only where some statement reads them."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
@@ -92,30 +94,30 @@ def _atomic(m: Machine, s: n.Atomic, f: Frame) -> Frame:
 
 
 @RUN.row(n.Local)
-def _local(m: Machine, s: n.Local, f: Frame) -> Frame:
+def _local(m: Machine, s: n.Local, f: LaneFrame) -> LaneFrame:
     """Declare a local scalar, or zero it where its declaration runs again."""
     found = m.chunk.locals.get(s.var)
     if found is None:
-        found = m.chunk.locals[s.var] = Local(s.dtype, m.chunk.width)
+        found = m.chunk.locals[s.var] = ChunkLocal(s.dtype, m.chunk.width)
     # Lanes outside the frame have left the scope of an earlier execution, or keep what they have.
     found.clear(f)
     return f
 
 
 @RUN.row(n.Get)
-def _get(m: Machine, s: n.Get, f: Frame) -> Frame:
+def _get(m: Machine, s: n.Get, f: LaneFrame) -> LaneFrame:
     f.values[s.result.id] = m.chunk.locals[s.var].get(f)
     return f
 
 
 @RUN.row(n.Set)
-def _set(m: Machine, s: n.Set, f: Frame) -> Frame:
+def _set(m: Machine, s: n.Set, f: LaneFrame) -> LaneFrame:
     m.chunk.locals[s.var].set(f, f.value(s.value))
     return f
 
 
 @RUN.row(n.LocalArray)
-def _local_array(m: Machine, s: n.LocalArray, f: Frame) -> Frame:
+def _local_array(m: Machine, s: n.LocalArray, f: LaneFrame) -> LaneFrame:
     found = m.chunk.rows.get(s.var)
     if found is None:
         m.chunk.rows[s.var] = Rows(s.size, m.chunk.width, s.dtype)
@@ -125,7 +127,7 @@ def _local_array(m: Machine, s: n.LocalArray, f: Frame) -> Frame:
 
 
 @RUN.row(n.GetElement)
-def _get_element(m: Machine, s: n.GetElement, f: Frame) -> Frame:
+def _get_element(m: Machine, s: n.GetElement, f: LaneFrame) -> LaneFrame:
     rows, index = m.chunk.rows[s.var], f.value(s.index)
     _check_index(m, s, f, s.var, -1, index, len(rows.cells))
     f.values[s.result.id] = rows.read(f, index.astype(np.int64))
@@ -133,7 +135,7 @@ def _get_element(m: Machine, s: n.GetElement, f: Frame) -> Frame:
 
 
 @RUN.row(n.SetElement)
-def _set_element(m: Machine, s: n.SetElement, f: Frame) -> Frame:
+def _set_element(m: Machine, s: n.SetElement, f: LaneFrame) -> LaneFrame:
     rows, index = m.chunk.rows[s.var], f.value(s.index)
     _check_index(m, s, f, s.var, -1, index, len(rows.cells))
     rows.write(f, index.astype(np.int64), f.value(s.value))
@@ -143,28 +145,28 @@ def _set_element(m: Machine, s: n.SetElement, f: Frame) -> Frame:
 # ---- adstacks -----------------------------------------------------------------------------------------------
 
 
-def _filled(m: Machine, s: StackUse, f: Frame) -> Stack:
+def _filled(m: Machine, s: StackStatement, f: LaneFrame) -> ChunkStack:
     """Return the stack; trap if it is empty in some lane."""
     stack = m.stack(s.stack)
     m.check(EmptyStack, s, f, np.equal(stack.top(f), 0), lambda _: f"{_described(stack)} is empty")
     return stack
 
 
-def _described(stack: Stack) -> str:
+def _described(stack: ChunkStack) -> str:
     """Return the name of a stack and of its variable, for messages."""
     of = f" (history of `{stack.decl.variable}`)" if stack.decl.variable else ""
     return f"adstack `{stack.decl.stack}`{of}"
 
 
 @RUN.row(n.StackAlloca)
-def _alloca(m: Machine, s: n.StackAlloca, f: Frame) -> Frame:
+def _alloca(m: Machine, s: n.StackAlloca, f: LaneFrame) -> LaneFrame:
     """Empty a stack where its declaration runs."""
     m.stack(s.stack).move(f, 0)
     return f
 
 
 @RUN.row(n.StackPush)
-def _push(m: Machine, s: n.StackPush, f: Frame) -> Frame:
+def _push(m: Machine, s: n.StackPush, f: LaneFrame) -> LaneFrame:
     """Push a value; trap if the stack is full in some lane."""
     stack = m.stack(s.stack)
     if stack.capacity is not None:
@@ -181,26 +183,26 @@ def _push(m: Machine, s: n.StackPush, f: Frame) -> Frame:
 
 
 @RUN.row(n.StackPop)
-def _pop(m: Machine, s: n.StackPop, f: Frame) -> Frame:
+def _pop(m: Machine, s: n.StackPop, f: LaneFrame) -> LaneFrame:
     stack = _filled(m, s, f)
     stack.move(f, stack.top(f) - 1)
     return f
 
 
 @RUN.row(n.StackTop)
-def _top(m: Machine, s: n.StackTop, f: Frame) -> Frame:
+def _top(m: Machine, s: n.StackTop, f: LaneFrame) -> LaneFrame:
     f.values[s.result.id] = _filled(m, s, f).primal(f)
     return f
 
 
 @RUN.row(n.StackTopAdjoint)
-def _top_adjoint(m: Machine, s: n.StackTopAdjoint, f: Frame) -> Frame:
+def _top_adjoint(m: Machine, s: n.StackTopAdjoint, f: LaneFrame) -> LaneFrame:
     f.values[s.result.id] = _filled(m, s, f).adjoint(f)
     return f
 
 
 @RUN.row(n.StackAccumulate)
-def _accumulate(m: Machine, s: n.StackAccumulate, f: Frame) -> Frame:
+def _accumulate(m: Machine, s: n.StackAccumulate, f: LaneFrame) -> LaneFrame:
     stack = _filled(m, s, f)
     stack.set_adjoint(f, NUMPY["add"].meaning(stack.adjoint(f), f.value(s.value)))
     return f

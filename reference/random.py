@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ..compiler.ir.types import Scalar
 
-Array = npt.NDArray[Any]
-Words = tuple[Array, Array, Array, Array]
+CounterArray = npt.NDArray[Any]
+Words = tuple[CounterArray, CounterArray, CounterArray, CounterArray]
 
 _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL = 0x9E3779B9, 0xBB67AE85
@@ -24,12 +24,12 @@ _HALF = np.uint64(32)
 _ROUNDS = 10
 
 
-def _word(x: Array | int) -> Array:
+def _word(x: CounterArray | int) -> CounterArray:
     """Return the low 32 bits as u64."""
     return np.asarray(x).astype(np.uint64) & _LOW
 
 
-def philox(counter: tuple[Array | int, ...], key: tuple[int, int]) -> Words:
+def philox(counter: tuple[CounterArray | int, ...], key: tuple[int, int]) -> Words:
     """Return the four output words (u32 in u64 arrays) of each counter; the words of the counter are broadcast."""
     c0, c1, c2, c3 = (_word(c) for c in counter)
     k0, k1 = (k & 0xFFFFFFFF for k in key)
@@ -40,7 +40,9 @@ def philox(counter: tuple[Array | int, ...], key: tuple[int, int]) -> Words:
     return c0, c1, c2, c3
 
 
-def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: Array, number: Array | int) -> Array:
+def uniform(
+    dtype: Scalar, key: tuple[int, int], task: int, iteration: CounterArray, number: CounterArray | int
+) -> CounterArray:
     """Return draw `number` of each iteration, in the dtype: reals in [0, 1), integers over all bits.
 
     Args:
@@ -58,7 +60,7 @@ def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: Array, nu
     return (both & np.uint64(1)) != 0 if dtype.is_bool else both.astype(dtype.dtype)
 
 
-def _real(dtype: Scalar, w0: Array, w1: Array) -> Array:
+def _real(dtype: Scalar, w0: CounterArray, w1: CounterArray) -> CounterArray:
     """Return reals made of the upper bits of the words."""
     # Every value is a multiple of 2^-digits below 1, so the conversions are exact.
     bits = {16: w0 >> np.uint64(21), 32: w0 >> np.uint64(8), 64: ((w1 << _HALF) | w0) >> np.uint64(11)}[dtype.bits]

@@ -20,15 +20,15 @@ from ..compiler.ir.ops import OPS, result_type
 from ..compiler.ir.table import Table
 from ..compiler.ir.types import Scalar
 
-Array = npt.NDArray[Any]
-Meaning = Callable[..., Array]
+LaneArray = npt.NDArray[Any]
+Meaning = Callable[..., LaneArray]
 Number = float | int | bool
 
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
-class Row:
+class ScalarMeaning:
     """Hold the meaning of one operation; `traps` tells the lanes that trap, where `meaning` gives the release result.
 
     Calling the row is silent; calling `meaning` or `traps` is silent only under `np.errstate(all="ignore")`.
@@ -37,13 +37,13 @@ class Row:
     meaning: Meaning
     traps: Meaning | None = None
 
-    def __call__(self, *args: Array) -> Array:
+    def __call__(self, *args: LaneArray) -> LaneArray:
         """Return `meaning` of the operands, without NumPy's warnings."""
         with np.errstate(all="ignore"):
             return self.meaning(*args)
 
 
-NUMPY: Table[str, Row] = Table(
+NUMPY: Table[str, ScalarMeaning] = Table(
     "reference.scalar",
     OPS,
     about="the meaning: a function of NumPy arrays, and the lanes that trap",
@@ -54,7 +54,7 @@ NUMPY: Table[str, Row] = Table(
 def _row(*names: str) -> Callable[[Meaning], Meaning]:
     def add(meaning: Meaning) -> Meaning:
         for name in names:
-            NUMPY[name] = Row(meaning)
+            NUMPY[name] = ScalarMeaning(meaning)
         return meaning
 
     return add
@@ -66,7 +66,7 @@ def _row(*names: str) -> Callable[[Meaning], Meaning]:
 def _in_f32(meaning: Meaning) -> Meaning:
     """Return the meaning of an exactly rounded operation, which goes through f32 for f16 operands."""
 
-    def widened(*args: Array) -> Array:
+    def widened(*args: LaneArray) -> LaneArray:
         if args[0].dtype == F16:
             return meaning(*(a.astype(F32) for a in args)).astype(F16)
         return meaning(*args)
@@ -77,7 +77,7 @@ def _in_f32(meaning: Meaning) -> Meaning:
 def _in_f64(meaning: Meaning) -> Meaning:
     """Return the meaning of a transcendental operation, computed in f64 and rounded to f32, for f16 then to f16."""
 
-    def widened(*args: Array) -> Array:
+    def widened(*args: LaneArray) -> LaneArray:
         dtype = args[0].dtype
         if dtype == F64:
             return meaning(*args)
@@ -88,7 +88,7 @@ def _in_f64(meaning: Meaning) -> Meaning:
 
 
 def _by_kind(real: Meaning, integer: Meaning) -> Meaning:
-    def either(*args: Array) -> Array:
+    def either(*args: LaneArray) -> LaneArray:
         return real(*args) if args[0].dtype.kind == "f" else integer(*args)
 
     return either
@@ -97,12 +97,12 @@ def _by_kind(real: Meaning, integer: Meaning) -> Meaning:
 # ---- real functions -----------------------------------------------------------------------------------------
 
 
-def _rsqrt(x: Array) -> Array:
+def _rsqrt(x: LaneArray) -> LaneArray:
     return 1.0 / np.sqrt(x)
 
 
-def _inv(x: Array) -> Array:
-    inverse: Array = np.divide(x.dtype.type(1), x)
+def _inv(x: LaneArray) -> LaneArray:
+    inverse: LaneArray = np.divide(x.dtype.type(1), x)
     return inverse
 
 
@@ -127,48 +127,48 @@ _TRANSCENDENTAL: dict[str, Meaning] = {
     "tanh": np.tanh,
     "atan2": np.arctan2,
 }
-NUMPY.update({name: Row(_in_f32(meaning)) for name, meaning in _EXACT.items()})
-NUMPY.update({name: Row(_in_f64(meaning)) for name, meaning in _TRANSCENDENTAL.items()})
+NUMPY.update({name: ScalarMeaning(_in_f32(meaning)) for name, meaning in _EXACT.items()})
+NUMPY.update({name: ScalarMeaning(_in_f64(meaning)) for name, meaning in _TRANSCENDENTAL.items()})
 
 
 @_row("frexp_mantissa")
-def _frexp_mantissa(x: Array) -> Array:
+def _frexp_mantissa(x: LaneArray) -> LaneArray:
     return np.where(np.isfinite(x), np.frexp(x)[0], x)
 
 
 @_row("frexp_exponent")
-def _frexp_exponent(x: Array) -> Array:
+def _frexp_exponent(x: LaneArray) -> LaneArray:
     """Return the exponent of frexp; C leaves the exponent of NaN and infinities open, and the IR defines it as 0."""
     return np.where(np.isfinite(x), np.frexp(x)[1], np.int32(0))
 
 
 # ---- arithmetic ---------------------------------------------------------------------------------------------
 
-NUMPY["neg"] = Row(np.negative)
-NUMPY["abs"] = Row(np.absolute)
-NUMPY["add"] = Row(_in_f32(np.add))
-NUMPY["sub"] = Row(_in_f32(np.subtract))
-NUMPY["mul"] = Row(_in_f32(np.multiply))
+NUMPY["neg"] = ScalarMeaning(np.negative)
+NUMPY["abs"] = ScalarMeaning(np.absolute)
+NUMPY["add"] = ScalarMeaning(_in_f32(np.add))
+NUMPY["sub"] = ScalarMeaning(_in_f32(np.subtract))
+NUMPY["mul"] = ScalarMeaning(_in_f32(np.multiply))
 
 
 @_row("sgn")
-def _sgn(x: Array) -> Array:
+def _sgn(x: LaneArray) -> LaneArray:
     """Return (x > 0) minus (x < 0); NaN is passed on, and both zeros give +0."""
     sign = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
     return np.where(x != x, x, sign)
 
 
-def _zero_divisor(x: Array, y: Array) -> Array:
+def _zero_divisor(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return the lanes in which an integer division traps."""
     return np.broadcast_to((y == 0) if y.dtype.kind != "f" else np.False_, np.broadcast_shapes(x.shape, y.shape))
 
 
-def _safe_divisor(y: Array) -> Array:
+def _safe_divisor(y: LaneArray) -> LaneArray:
     """Return the divisor, with 1 in place of 0."""
     return np.where(y == 0, y.dtype.type(1), y)
 
 
-def _int_floordiv(x: Array, y: Array) -> Array:
+def _int_floordiv(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return the floor of an integer quotient; division by zero gives 0."""
     quotient = np.floor_divide(x, _safe_divisor(y))
     # Division by -1 is a negation, which wraps at the least value.
@@ -177,7 +177,7 @@ def _int_floordiv(x: Array, y: Array) -> Array:
     return np.where(y == 0, x.dtype.type(0), quotient)
 
 
-def _int_mod(x: Array, y: Array) -> Array:
+def _int_mod(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return the integer remainder with the sign of y; it is 0 where y is 0 or -1."""
     # A division by -1 could overflow.
     trivial = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
@@ -185,12 +185,12 @@ def _int_mod(x: Array, y: Array) -> Array:
     return np.where(trivial, x.dtype.type(0), np.remainder(x, divisor))
 
 
-def _real_floordiv(x: Array, y: Array) -> Array:
+def _real_floordiv(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return the floor of the rounded quotient, literally."""
     return np.floor(np.divide(x, y))
 
 
-def _real_mod(x: Array, y: Array) -> Array:
+def _real_mod(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return x - y·floor(x/y) for the exact quotient, rounded once; a zero has the sign of y."""
     rest = np.fmod(x, y)
     wrong = (rest != 0) & (np.signbit(rest) != np.signbit(y))
@@ -198,11 +198,11 @@ def _real_mod(x: Array, y: Array) -> Array:
     return np.where(rest == 0, np.copysign(x.dtype.type(0), y), rest)
 
 
-NUMPY["floordiv"] = Row(_by_kind(_in_f32(_real_floordiv), _int_floordiv), _zero_divisor)
-NUMPY["mod"] = Row(_by_kind(_in_f32(_real_mod), _int_mod), _zero_divisor)
+NUMPY["floordiv"] = ScalarMeaning(_by_kind(_in_f32(_real_floordiv), _int_floordiv), _zero_divisor)
+NUMPY["mod"] = ScalarMeaning(_by_kind(_in_f32(_real_mod), _int_mod), _zero_divisor)
 
 
-def _int_pow(x: Array, y: Array) -> Array:
+def _int_pow(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return x to the y by squaring, wrapping; x^-n is 1/x^n truncated: ±1 for x = ±1, else 0, also for x = 0."""
     base, power = np.broadcast_arrays(x, y)
     one = x.dtype.type(1)
@@ -218,18 +218,18 @@ def _int_pow(x: Array, y: Array) -> Array:
     return np.where(negative, inverse, product)
 
 
-NUMPY["pow"] = Row(_by_kind(_in_f64(np.power), _int_pow))
+NUMPY["pow"] = ScalarMeaning(_by_kind(_in_f64(np.power), _int_pow))
 
 
 @_row("min")
-def _min(x: Array, y: Array) -> Array:
+def _min(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return the minimum; NaN is passed on, and of equal operands (zeros of either sign) the negative one is less."""
     least = np.minimum(x, y)
     return least if x.dtype.kind != "f" else np.where(x == y, np.where(np.signbit(x), x, y), least)
 
 
 @_row("max")
-def _max(x: Array, y: Array) -> Array:
+def _max(x: LaneArray, y: LaneArray) -> LaneArray:
     most = np.maximum(x, y)
     return most if x.dtype.kind != "f" else np.where(x == y, np.where(np.signbit(x), y, x), most)
 
@@ -237,11 +237,11 @@ def _max(x: Array, y: Array) -> Array:
 # ---- bits ---------------------------------------------------------------------------------------------------
 
 
-def _unsigned(x: Array) -> Array:
+def _unsigned(x: LaneArray) -> LaneArray:
     return x.view(np.dtype(f"u{x.dtype.itemsize}"))
 
 
-def _count(bits: Array) -> Array:
+def _count(bits: LaneArray) -> LaneArray:
     """Return the set bits of u64 lanes, by sums of neighboring fields that are twice as wide at each step."""
     one, two, four = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
     bits = bits - ((bits >> np.uint64(1)) & one)
@@ -250,17 +250,17 @@ def _count(bits: Array) -> Array:
     return ((bits * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int32)
 
 
-def _bits64(x: Array) -> Array:
+def _bits64(x: LaneArray) -> LaneArray:
     return _unsigned(x).astype(np.uint64)
 
 
 @_row("popcnt")
-def _popcnt(x: Array) -> Array:
+def _popcnt(x: LaneArray) -> LaneArray:
     return _count(_bits64(x))
 
 
 @_row("clz")
-def _clz(x: Array) -> Array:
+def _clz(x: LaneArray) -> LaneArray:
     """Return the number of leading zeros: the bits above the highest set bit when all bits below it are set too."""
     bits = _bits64(x)
     for shift in (1, 2, 4, 8, 16, 32):
@@ -269,56 +269,56 @@ def _clz(x: Array) -> Array:
 
 
 @_row("ffs")
-def _ffs(x: Array) -> Array:
+def _ffs(x: LaneArray) -> LaneArray:
     """Return 1 + the number of the lowest set bit, or 0; the bits below that bit are those of (x - 1) & ~x."""
     bits = _bits64(x)
     return np.where(bits == 0, np.int32(0), _count((bits - np.uint64(1)) & ~bits) + np.int32(1))
 
 
-def _shift_count(x: Array, y: Array) -> Array:
+def _shift_count(x: LaneArray, y: LaneArray) -> LaneArray:
     """Return the shift count modulo the width."""
-    count: Array = _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
+    count: LaneArray = _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
     return count
 
 
 @_row("bit_shl")
-def _shl(x: Array, y: Array) -> Array:
+def _shl(x: LaneArray, y: LaneArray) -> LaneArray:
     return np.left_shift(_unsigned(x), _shift_count(x, y)).view(x.dtype)
 
 
 @_row("bit_shr")
-def _shr(x: Array, y: Array) -> Array:
+def _shr(x: LaneArray, y: LaneArray) -> LaneArray:
     return np.right_shift(_unsigned(x), _shift_count(x, y)).view(x.dtype)
 
 
 @_row("bit_sar")
-def _sar(x: Array, y: Array) -> Array:
+def _sar(x: LaneArray, y: LaneArray) -> LaneArray:
     signed = np.dtype(f"i{x.dtype.itemsize}")
-    shifted: Array = np.right_shift(x.view(signed), _shift_count(x, y).astype(signed)).view(x.dtype)
+    shifted: LaneArray = np.right_shift(x.view(signed), _shift_count(x, y).astype(signed)).view(x.dtype)
     return shifted
 
 
-NUMPY["bit_not"] = Row(np.invert)
-NUMPY["bit_and"] = Row(np.bitwise_and)
-NUMPY["bit_or"] = Row(np.bitwise_or)
-NUMPY["bit_xor"] = Row(np.bitwise_xor)
-NUMPY["unique"] = Row(lambda x, y: np.broadcast_arrays(x, y)[0].copy())
-NUMPY["logic_not"] = Row(np.logical_not)
-NUMPY["logical_and"] = Row(np.logical_and)
-NUMPY["logical_or"] = Row(np.logical_or)
-NUMPY["cmp_lt"] = Row(np.less)
-NUMPY["cmp_le"] = Row(np.less_equal)
-NUMPY["cmp_gt"] = Row(np.greater)
-NUMPY["cmp_ge"] = Row(np.greater_equal)
-NUMPY["cmp_eq"] = Row(np.equal)
-NUMPY["cmp_ne"] = Row(np.not_equal)
-NUMPY["select"] = Row(np.where)
+NUMPY["bit_not"] = ScalarMeaning(np.invert)
+NUMPY["bit_and"] = ScalarMeaning(np.bitwise_and)
+NUMPY["bit_or"] = ScalarMeaning(np.bitwise_or)
+NUMPY["bit_xor"] = ScalarMeaning(np.bitwise_xor)
+NUMPY["unique"] = ScalarMeaning(lambda x, y: np.broadcast_arrays(x, y)[0].copy())
+NUMPY["logic_not"] = ScalarMeaning(np.logical_not)
+NUMPY["logical_and"] = ScalarMeaning(np.logical_and)
+NUMPY["logical_or"] = ScalarMeaning(np.logical_or)
+NUMPY["cmp_lt"] = ScalarMeaning(np.less)
+NUMPY["cmp_le"] = ScalarMeaning(np.less_equal)
+NUMPY["cmp_gt"] = ScalarMeaning(np.greater)
+NUMPY["cmp_ge"] = ScalarMeaning(np.greater_equal)
+NUMPY["cmp_eq"] = ScalarMeaning(np.equal)
+NUMPY["cmp_ne"] = ScalarMeaning(np.not_equal)
+NUMPY["select"] = ScalarMeaning(np.where)
 
 
 # ---- conversions --------------------------------------------------------------------------------------------
 
 
-def cast(array: Array, source: Scalar, target: Scalar) -> Array:
+def cast(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
     """Convert numbers from dtype `source` to dtype `target`; this never traps.
 
     Real to integer truncates and saturates, NaN gives 0; integer to integer keeps the low bits; to u1 tests for
@@ -328,12 +328,12 @@ def cast(array: Array, source: Scalar, target: Scalar) -> Array:
         return convert(array, source, target)
 
 
-def convert(array: Array, source: Scalar, target: Scalar) -> Array:
+def convert(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
     """Convert like `cast`, but silently only under `np.errstate(all="ignore")`."""
     if source == target:
         return array
     if target.is_bool:
-        truth: Array = np.not_equal(array, array.dtype.type(0))
+        truth: LaneArray = np.not_equal(array, array.dtype.type(0))
         return truth
     if source.is_real and target.is_int:
         return _saturate(array, target)
@@ -342,7 +342,7 @@ def convert(array: Array, source: Scalar, target: Scalar) -> Array:
     return array.astype(target.dtype)
 
 
-def _saturate(array: Array, target: Scalar) -> Array:
+def _saturate(array: LaneArray, target: Scalar) -> LaneArray:
     """Truncate reals and saturate; NaN passes neither comparison, so it gives 0."""
     make = target.dtype.type
     info = np.iinfo(target.dtype)
@@ -354,7 +354,7 @@ def _saturate(array: Array, target: Scalar) -> Array:
     return np.where(whole < low, make(info.min), inside)
 
 
-def bit_cast(array: Array, source: Scalar, target: Scalar) -> Array:
+def bit_cast(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
     """Return the same bits under another type of equal width; raise ValueError if the widths differ."""
     if source.bits != target.bits:
         raise ValueError(f"bit_cast from {source} to {target}: {source.bits} bits are not {target.bits}")
@@ -389,7 +389,7 @@ def evaluate_bit_cast(value: Number, source: Scalar, target: Scalar) -> Number:
     return _python(bit_cast(source.dtype.type(value), source, target))
 
 
-def _python(array: Array) -> Number:
+def _python(array: LaneArray) -> Number:
     """Return a Python number; every NaN becomes `math.nan`, as in constants."""
     number: Number = np.asarray(array).item()
     return math.nan if number != number else number

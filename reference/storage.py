@@ -12,12 +12,12 @@ from ..backends.base import SLABS
 from ..compiler.errors import InternalError
 from ..compiler.ir.nodes import StackAlloca
 from ..compiler.ir.types import Scalar
-from .frame import Frame, Vector
+from .frame import LaneFrame, LaneVector
 
 _SLAB_OF_KIND = {"f": "real", "i": "integer", "u": "integer", "b": "flag"}
 
 
-class Local:
+class ChunkLocal:
     """Represent a mutable scalar of every lane of a chunk."""
 
     __slots__ = ("_content", "_own", "dtype", "width")
@@ -25,18 +25,18 @@ class Local:
     def __init__(self, dtype: Scalar, width: int) -> None:
         self.dtype = dtype
         self.width = width
-        self._content: Vector = dtype.dtype.type(0)
+        self._content: LaneVector = dtype.dtype.type(0)
         # If this is true, nobody else holds _content, so it may be written in place.
         self._own = False
 
-    def get(self, frame: Frame) -> Vector:
+    def get(self, frame: LaneFrame) -> LaneVector:
         """Return the content in the lanes of the frame."""
         if frame.lanes is None:
             self._own = False
             return self._content
         return self._content if self._content.ndim == 0 else self._content[frame.lanes]
 
-    def set(self, frame: Frame, value: Vector) -> None:
+    def set(self, frame: LaneFrame, value: LaneVector) -> None:
         """Overwrite the content in the lanes of the frame."""
         if frame.lanes is None:
             self._content, self._own = value, False
@@ -46,7 +46,7 @@ class Local:
             self._own = True
         self._content[frame.lanes] = value
 
-    def clear(self, frame: Frame) -> None:
+    def clear(self, frame: LaneFrame) -> None:
         """Zero the content in the lanes of the frame."""
         self.set(frame, self.dtype.dtype.type(0))
 
@@ -63,16 +63,16 @@ class Rows:
         self.cells = np.zeros((count, width), dtype.dtype)
         self.width = width
 
-    def read(self, frame: Frame, row: Vector | int) -> Vector:
+    def read(self, frame: LaneFrame, row: LaneVector | int) -> LaneVector:
         """Return a copy of the addressed elements."""
-        copy: Vector = self.cells[self._place(frame, row)].copy()
+        copy: LaneVector = self.cells[self._place(frame, row)].copy()
         return copy
 
-    def write(self, frame: Frame, row: Vector | int, value: Vector) -> None:
+    def write(self, frame: LaneFrame, row: LaneVector | int, value: LaneVector) -> None:
         """Overwrite the addressed elements."""
         self.cells[self._place(frame, row)] = value
 
-    def clear(self, frame: Frame) -> None:
+    def clear(self, frame: LaneFrame) -> None:
         """Zero every element in the lanes of the frame."""
         self.cells[:, slice(None) if frame.lanes is None else frame.lanes] = 0
 
@@ -82,7 +82,7 @@ class Rows:
         grown[: len(self.cells)] = self.cells
         self.cells = grown
 
-    def _place(self, frame: Frame, row: Vector | int) -> tuple[Vector | int | slice, ...]:
+    def _place(self, frame: LaneFrame, row: LaneVector | int) -> tuple[LaneVector | int | slice, ...]:
         """Return the index of the addressed elements in `cells`."""
         if self.width == 1:
             return row, 0
@@ -91,7 +91,7 @@ class Rows:
         return (row, slice(None)) if np.ndim(row) == 0 else (row, frame.numbers())
 
 
-class Heap:
+class HeapCounter:
     """Count the bytes of adstack memory by slab, now and at most, over any number of launches."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Heap:
         return {slab: {"current": self.current[slab], "peak": self.peak[slab]} for slab in SLABS}
 
 
-class Stack:
+class ChunkStack:
     """Represent an adstack of every lane of a chunk: memory [slot][lane] that grows up to the capacity.
 
     The number of slots in use (`top`) is one number as long as all lanes agree, else a vector over the chunk.
@@ -120,25 +120,25 @@ class Stack:
         deepest: greatest number of slots that were in use
     """
 
-    def __init__(self, decl: StackAlloca, width: int, capacity: int | None, heap: Heap) -> None:
+    def __init__(self, decl: StackAlloca, width: int, capacity: int | None, heap: HeapCounter) -> None:
         self.decl = decl
         self.width = width
         self.capacity = capacity
         self.deepest = 0
         self._heap = heap
         self._slab = _SLAB_OF_KIND[decl.dtype.kind]
-        self._top: int | Vector = 0
+        self._top: int | LaneVector = 0
         self._primal = Rows(0, width, decl.dtype)
         self._adjoint = Rows(0, width, decl.dtype) if decl.adjoint else None
 
-    def top(self, frame: Frame) -> int | Vector:
+    def top(self, frame: LaneFrame) -> int | LaneVector:
         """Return the number of slots in use in the lanes of the frame."""
         if isinstance(self._top, int) or frame.lanes is None:
             return self._top
-        lanes: Vector = self._top[frame.lanes]
+        lanes: LaneVector = self._top[frame.lanes]
         return lanes
 
-    def move(self, frame: Frame, top: int | Vector) -> None:
+    def move(self, frame: LaneFrame, top: int | LaneVector) -> None:
         """Set the number of slots in use in the lanes of the frame."""
         if frame.lanes is None:
             self._top = top
@@ -147,7 +147,7 @@ class Stack:
             self._top = np.full(self.width, self._top, np.int64)
         self._top[frame.lanes] = top
 
-    def push(self, frame: Frame, value: Vector) -> None:
+    def push(self, frame: LaneFrame, value: LaneVector) -> None:
         """Add a slot with this primal and a zero adjoint; the caller has checked the capacity."""
         top = self.top(frame)
         deepest = int(np.max(top)) + 1
@@ -158,15 +158,15 @@ class Stack:
             self._adjoint.write(frame, top, self.decl.dtype.dtype.type(0))
         self.move(frame, top + 1)
 
-    def primal(self, frame: Frame) -> Vector:
+    def primal(self, frame: LaneFrame) -> LaneVector:
         """Return the primal of the top slot; the caller has checked that the stack is not empty."""
         return self._primal.read(frame, self.top(frame) - 1)
 
-    def adjoint(self, frame: Frame) -> Vector:
+    def adjoint(self, frame: LaneFrame) -> LaneVector:
         """Return the adjoint of the top slot."""
         return self._adjoints().read(frame, self.top(frame) - 1)
 
-    def set_adjoint(self, frame: Frame, value: Vector) -> None:
+    def set_adjoint(self, frame: LaneFrame, value: LaneVector) -> None:
         """Overwrite the adjoint of the top slot."""
         self._adjoints().write(frame, self.top(frame) - 1, value)
 

@@ -32,7 +32,7 @@ TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, Emp
 
 
 @dataclass(frozen=True)
-class Place:
+class TrapPlace:
     """Represent an iteration of a task.
 
     Attributes:
@@ -50,7 +50,7 @@ class Place:
         return f"kernel {self.kernel.name}, task {self.task}{at}"
 
 
-def trap(kind: type[StackgradError], place: Place, stmt: Stmt, reason: str, cure: str = "") -> StackgradError:
+def trap(kind: type[StackgradError], place: TrapPlace, stmt: Stmt, reason: str, cure: str = "") -> StackgradError:
     """Return the exception, to be raised: source line if the kernel has one, iteration, statement, reason and cure."""
     head = headline(stmt)
     text = f"{reason}\n    at `{head}` of {place}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from stackgrad.backends.metal.program import Program
+from stackgrad.backends.metal.program import MetalProgram
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, Unsupported
 from stackgrad.compiler.ir.nodes import Kernel
 
-Make = Callable[[str], Program]
+Make = Callable[[str], MetalProgram]
 
 _DECLARED = re.compile(r"^ +(?!return)(?:thread |device )?[a-z]\w*(?:<[^;=]*>)?\*? \w+(?:\[\w+\])?;$", re.MULTILINE)
 """A local variable without a first value. Members of structs are declared so, too."""
@@ -19,7 +19,7 @@ _FOREIGN = re.compile(r"\bdouble\b|\bspvF(?:Mul|Add|Sub)\b|\d\.\d+lf\b")
 _CAST = re.compile(r"reinterpret_cast<device [\w ]+\*>")
 
 
-def complaints(made: Program) -> Iterator[str]:
+def complaints(made: MetalProgram) -> Iterator[str]:
     """What is wrong with the texts of a program."""
     for entry in made.entries:
         text = _STRUCTS.sub("", entry.text)

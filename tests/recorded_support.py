@@ -16,12 +16,12 @@ from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.capture import CapturedLaunch, capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.testing.bounds import Bounded, BoundedProgram, Verdict, judge, run_bounded
+from stackgrad.harness.testing.bounds import ArrayVerdict, BoundedKernel, BoundedResult, judge, run_bounded
 
 GRAD = ".grad"
 
 
-def bounded(launch: CapturedLaunch, start: Bounded | None = None) -> Bounded:
+def bounded(launch: CapturedLaunch, start: BoundedResult | None = None) -> BoundedResult:
     """What permitted executors make of it, on the memory that it found. start: the forward launch that left what it
     reads; without it the memory is taken as exact.
     """
@@ -39,7 +39,7 @@ def forward(
     scalars: Scalars | None = None,
     errors: Arrays | None = None,
     draws: Draws = NO_DRAWS,
-) -> Bounded:
+) -> BoundedResult:
     """Of a launch of a kernel on this memory. errors: of the memory."""
     return run_bounded(_forward(kernel), memory, scalars or {}, draws=draws, errors=errors, precise=False)
 
@@ -51,7 +51,7 @@ def gradient(
     errors: Arrays | None = None,
     before: Arrays | None = None,
     draws: Draws = NO_DRAWS,
-) -> Bounded:
+) -> BoundedResult:
     """The same of a launch of the gradient. before: what the kernel had found, where that was kept."""
     program, kept = _reverse(kernel)
     found = before or memory
@@ -59,7 +59,7 @@ def gradient(
     return run_bounded(program, {**copies, **memory}, scalars or {}, draws=draws, errors=errors, precise=False)
 
 
-def gradients(kernel: Kernel, memory: Arrays, changes: Iterable[Arrays]) -> Bounded:
+def gradients(kernel: Kernel, memory: Arrays, changes: Iterable[Arrays]) -> BoundedResult:
     """Of launches of the gradient one after another, each with these arrays in place of what it would find."""
     errors: dict[str, np.ndarray] = {}
     for change in changes:
@@ -70,14 +70,14 @@ def gradients(kernel: Kernel, memory: Arrays, changes: Iterable[Arrays]) -> Boun
 
 
 @lru_cache(64)
-def _forward(kernel: Kernel) -> BoundedProgram:
-    return BoundedProgram(prepare_forward(kernel).kernel)
+def _forward(kernel: Kernel) -> BoundedKernel:
+    return BoundedKernel(prepare_forward(kernel).kernel)
 
 
 @lru_cache(64)
-def _reverse(kernel: Kernel) -> tuple[BoundedProgram, Mapping[str, str]]:
+def _reverse(kernel: Kernel) -> tuple[BoundedKernel, Mapping[str, str]]:
     lowered = prepare_reverse(kernel, taped=True)
-    return BoundedProgram(lowered.kernel), lowered.before
+    return BoundedKernel(lowered.kernel), lowered.before
 
 
 def memory_of(**arrays: Any) -> dict[str, np.ndarray]:
@@ -86,13 +86,13 @@ def memory_of(**arrays: Any) -> dict[str, np.ndarray]:
     return found | {name + GRAD: a.grad.to_numpy() for name, a in arrays.items() if getattr(a, "needs_grad", False)}
 
 
-def verdicts(known: Bounded, found: Mapping[str, np.ndarray], twice: bool = False) -> dict[str, Verdict]:
+def verdicts(known: BoundedResult, found: Mapping[str, np.ndarray], twice: bool = False) -> dict[str, ArrayVerdict]:
     """On arrays that are not exact by themselves. twice: found by code of another shape."""
     assert known.poisoned is None, known.poisoned
     return judge(known.arrays, found, known.errors, known.errors if twice else None)
 
 
-def near(known: Bounded, name: str, found: Any, form: Any = None) -> None:
+def near(known: BoundedResult, name: str, found: Any, form: Any = None) -> None:
     """An array that a device left is within the bound, and a closed form in f64 within twice that; bounds so wide that
     this says nothing are refused.
     """

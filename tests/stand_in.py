@@ -19,10 +19,10 @@ NAME = os.environ.get("STACKGRAD_STAND_IN", "")
 def install() -> Any:
     """Put the backend in the CPU's place; gives the emulated driver, if it is one."""
     from stackgrad.backends import registry
-    from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
+    from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated_cuda
     from stackgrad.runtime import session
 
-    backend = emulated(NAME) if NAME in NAMES else registry.get(NAME)
+    backend = emulated_cuda(NAME) if NAME in NAMES else registry.get(NAME)
     probe = backend.probe()
     if not probe.available:
         raise pytest.UsageError(f"{NAME} cannot stand in for the CPU: {probe.reason}; cure: {probe.cure}")

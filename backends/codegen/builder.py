@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from .ir import I1, PTR, UNLIKELY, VOID, Block, Constant, Function, IntType, Phi, Type, Value, VectorType
+from .ir import I1, PTR, UNLIKELY, VOID, BasicBlock, Constant, IntType, LLVMFunction, LLVMValue, Phi, Type, VectorType
 
 _SIGNS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _ORDER: dict[str, Callable[[int, int], bool]] = {
@@ -29,7 +29,7 @@ def _among(scope: str) -> str:
     return f'syncscope("{scope}") ' if scope else ""
 
 
-def _number(x: Value) -> int | None:
+def _number(x: LLVMValue) -> int | None:
     """Return the number of a constant scalar integer, or None for any other value."""
     return x.constant if type(x) is Constant else None
 
@@ -39,10 +39,10 @@ def _truth(t: Type) -> Type:
     return VectorType(I1, t.count) if isinstance(t, VectorType) else I1
 
 
-def _binary(name: str) -> Callable[..., Value]:
+def _binary(name: str) -> Callable[..., LLVMValue]:
     """Return a method that emits a binary instruction."""
 
-    def emit(self: IRBuilder, x: Value, y: Value, flags: Sequence[str] = ()) -> Value:
+    def emit(self: IRBuilder, x: LLVMValue, y: LLVMValue, flags: Sequence[str] = ()) -> LLVMValue:
         return self._pure(x.type, f"{' '.join((name, *flags))} {x.type.text} {x.ref}, {y.ref}")
 
     return emit
@@ -50,7 +50,7 @@ def _binary(name: str) -> Callable[..., Value]:
 
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
-) -> Callable[..., Value]:
+) -> Callable[..., LLVMValue]:
     """Return a method that emits a binary instruction on integers, or folds it.
 
     Args:
@@ -62,7 +62,7 @@ def _folding(
     """
     plain = _binary(name)
 
-    def emit(self: IRBuilder, x: Value, y: Value) -> Value:
+    def emit(self: IRBuilder, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         p, q = _number(x), _number(y)
         if p is None and q is None:
             return plain(self, x, y)
@@ -79,20 +79,20 @@ def _folding(
     return emit
 
 
-def _conversion(name: str) -> Callable[[IRBuilder, Value, Type], Value]:
+def _conversion(name: str) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
     """Return a method that emits a conversion to another type."""
 
-    def emit(self: IRBuilder, x: Value, to: Type) -> Value:
+    def emit(self: IRBuilder, x: LLVMValue, to: Type) -> LLVMValue:
         return self._pure(to, f"{name} {x.type.text} {x.ref} to {to.text}")
 
     return emit
 
 
-def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, Value, Type], Value]:
+def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
     """Return a method that converts between integers of different widths, or folds the conversion."""
     plain = _conversion(name)
 
-    def emit(self: IRBuilder, x: Value, to: Type) -> Value:
+    def emit(self: IRBuilder, x: LLVMValue, to: Type) -> LLVMValue:
         number = _number(x)
         if number is None or not isinstance(x.type, IntType):
             return plain(self, x, to)
@@ -106,26 +106,26 @@ def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, Value, Type], Val
 class IRBuilder:
     """Append instructions to the end of `block`, before its terminator."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: BasicBlock) -> None:
         self.block = block
 
     @property
-    def function(self) -> Function:
+    def function(self) -> LLVMFunction:
         """Return the function that the builder writes."""
         return self.block.function
 
-    def position_at_end(self, block: Block) -> None:
+    def position_at_end(self, block: BasicBlock) -> None:
         """Append to `block` from here on."""
         self.block = block
 
-    def _value(self, t: Type, instruction: str) -> Value:
+    def _value(self, t: Type, instruction: str) -> LLVMValue:
         """Append an instruction that reads memory or has effects, and return its result."""
         block = self.block
         ref = f"%v{block.function.fresh()}"
         block.lines.append(f"  {ref} = {instruction}{block.function.mark}")
-        return Value(t, ref)
+        return LLVMValue(t, ref)
 
-    def _pure(self, t: Type, instruction: str) -> Value:
+    def _pure(self, t: Type, instruction: str) -> LLVMValue:
         """Return the result of an instruction without effects, which is appended unless the block has it already."""
         known = self.block.known
         made = known.get(instruction)
@@ -145,7 +145,7 @@ class IRBuilder:
     shl, lshr, ashr = map(_binary, ("shl", "lshr", "ashr"))
     fadd, fsub, fmul, fdiv = map(_binary, ("fadd", "fsub", "fmul", "fdiv"))
 
-    def fneg(self, x: Value) -> Value:
+    def fneg(self, x: LLVMValue) -> LLVMValue:
         """Return -x for a real x."""
         return self._pure(x.type, f"fneg {x}")
 
@@ -157,15 +157,15 @@ class IRBuilder:
 
     # -- comparisons and choices ----------------------------------------------------------------------------
 
-    def icmp_signed(self, sign: str, x: Value, y: Value) -> Value:
+    def icmp_signed(self, sign: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """Return the comparison of two integers as signed numbers."""
         return self._icmp(sign, "" if sign in ("==", "!=") else "s", x, y)
 
-    def icmp_unsigned(self, sign: str, x: Value, y: Value) -> Value:
+    def icmp_unsigned(self, sign: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """Return the comparison of two integers as unsigned numbers."""
         return self._icmp(sign, "" if sign in ("==", "!=") else "u", x, y)
 
-    def _icmp(self, sign: str, kind: str, x: Value, y: Value) -> Value:
+    def _icmp(self, sign: str, kind: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """Return the comparison of two integers, folded if both are constant.
 
         Args:
@@ -183,16 +183,16 @@ class IRBuilder:
             return Constant(I1, _ORDER[sign]((p + low) & mask, (q + low) & mask))
         return self._pure(_truth(x.type), f"icmp {kind}{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
-    def fcmp_ordered(self, sign: str, x: Value, y: Value) -> Value:
+    def fcmp_ordered(self, sign: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """Return the comparison of two reals, which is false if one of them is NaN."""
         return self._pure(_truth(x.type), f"fcmp o{_SIGNS[sign]} {x.type.text} {x.ref}, {y.ref}")
 
-    def fcmp_unordered(self, sign: str, x: Value, y: Value) -> Value:
+    def fcmp_unordered(self, sign: str, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """Return the comparison of two reals, which is true if one is NaN; the sign "uno" tests for NaN alone."""
         kind = "uno" if sign == "uno" else f"u{_SIGNS[sign]}"
         return self._pure(_truth(x.type), f"fcmp {kind} {x.type.text} {x.ref}, {y.ref}")
 
-    def select(self, cond: Value, x: Value, y: Value) -> Value:
+    def select(self, cond: LLVMValue, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """Return `x` where the condition holds and `y` elsewhere."""
         chosen = _number(cond)
         if chosen is not None:
@@ -209,11 +209,11 @@ class IRBuilder:
 
     # -- memory ---------------------------------------------------------------------------------------------
 
-    def alloca(self, t: Type, count: int = 1) -> Value:
+    def alloca(self, t: Type, count: int = 1) -> LLVMValue:
         """Return the address of stack memory for `count` elements of the type `t`."""
         return self._value(PTR, f"alloca {t.text}" if count == 1 else f"alloca [{count} x {t.text}]")
 
-    def load(self, place: Value, t: Type, align: int = 0, constant: bool = False) -> Value:
+    def load(self, place: LLVMValue, t: Type, align: int = 0, constant: bool = False) -> LLVMValue:
         """Return what memory holds at an address.
 
         Args:
@@ -225,20 +225,22 @@ class IRBuilder:
         marks = (f", align {align}" if align else "") + (", !invariant.load !{}" if constant else "")
         return self._value(t, f"load {t.text}, {place}{marks}")
 
-    def store(self, value: Value, place: Value, align: int = 0) -> None:
+    def store(self, value: LLVMValue, place: LLVMValue, align: int = 0) -> None:
         """Write a value to an address; `align` is in bytes, and 0 means the alignment of the type."""
         aligned = f", align {align}" if align else ""
         self.block.lines.append(f"  store {value}, {place}{aligned}{self.function.mark}")
 
-    def gep(self, base: Value, place: Value, element: Type, inbounds: bool = False) -> Value:
+    def gep(self, base: LLVMValue, place: LLVMValue, element: Type, inbounds: bool = False) -> LLVMValue:
         """Return the address of element number `place` in an array of `element` that begins at `base`."""
         return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
-    def atomic_rmw(self, op: str, place: Value, value: Value, ordering: str, scope: str = "") -> Value:
+    def atomic_rmw(self, op: str, place: LLVMValue, value: LLVMValue, ordering: str, scope: str = "") -> LLVMValue:
         """Change memory atomically and return its old content; `scope` is that of `Target`."""
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
-    def cmpxchg(self, place: Value, expected: Value, new: Value, ordering: str, scope: str = "") -> tuple[Value, Value]:
+    def cmpxchg(
+        self, place: LLVMValue, expected: LLVMValue, new: LLVMValue, ordering: str, scope: str = ""
+    ) -> tuple[LLVMValue, LLVMValue]:
         """Replace the content of memory atomically if it is as expected; `scope` is that of `Target`.
 
         Returns:
@@ -251,22 +253,22 @@ class IRBuilder:
 
     # -- vectors --------------------------------------------------------------------------------------------
 
-    def splat(self, x: Value, count: int) -> Value:
+    def splat(self, x: LLVMValue, count: int) -> LLVMValue:
         """Return a vector that has the scalar `x` in each of its `count` lanes."""
         t = VectorType(x.type, count)
         if isinstance(x, Constant):
-            return Value(t, f"splat ({x})")
+            return LLVMValue(t, f"splat ({x})")
         first = self._pure(t, f"insertelement {t.text} poison, {x}, i64 0")
         return self._pure(t, f"shufflevector {first}, {t.text} poison, <{count} x i32> zeroinitializer")
 
-    def shuffle(self, x: Value, lanes: Sequence[int]) -> Value:
+    def shuffle(self, x: LLVMValue, lanes: Sequence[int]) -> LLVMValue:
         """Return the vector that consists of these lanes of the vector `x`."""
         assert isinstance(x.type, VectorType)
         t = VectorType(x.type.element, len(lanes))
         chosen = f"<{len(lanes)} x i32> <{', '.join([f'i32 {k}' for k in lanes])}>"
         return self._pure(t, f"shufflevector {x}, {x.type.text} poison, {chosen}")
 
-    def geps(self, base: Value, places: Value, element: Type) -> Value:
+    def geps(self, base: LLVMValue, places: LLVMValue, element: Type) -> LLVMValue:
         """Return the addresses of elements by their signed numbers, one in each lane.
 
         Args:
@@ -278,40 +280,40 @@ class IRBuilder:
         t = VectorType(PTR, places.type.count)
         return self._pure(t, f"getelementptr {element.text}, {base}, {places}")
 
-    def extract_element(self, vector: Value, lane: Value) -> Value:
+    def extract_element(self, vector: LLVMValue, lane: LLVMValue) -> LLVMValue:
         """Return one lane of a vector."""
         assert isinstance(vector.type, VectorType)
         return self._pure(vector.type.element, f"extractelement {vector}, {lane}")
 
     # -- control --------------------------------------------------------------------------------------------
 
-    def call(self, function: Function, args: Sequence[Value]) -> Value:
+    def call(self, function: LLVMFunction, args: Sequence[LLVMValue]) -> LLVMValue:
         """Call a function of the module and return its result."""
         return self.call_pointer(function, function.result, args)
 
-    def call_pointer(self, callee: Value, result: Type, args: Sequence[Value]) -> Value:
+    def call_pointer(self, callee: LLVMValue, result: Type, args: Sequence[LLVMValue]) -> LLVMValue:
         """Call the function at an address and return its result."""
         text = f"call {result.text} {callee.ref}({', '.join([str(a) for a in args])})"
         if result is not VOID:
             return self._value(result, text)
         self.block.lines.append(f"  {text}{self.function.mark}")
-        return Value(VOID, "")
+        return LLVMValue(VOID, "")
 
     def _leave(self, text: str) -> None:
         """Close the open block with its terminator."""
         assert self.block.terminator is None, f"block {self.block.name} ends twice"
         self.block.terminator = f"  {text}{self.function.mark}"
 
-    def branch(self, target: Block, mark: str = "") -> None:
+    def branch(self, target: BasicBlock, mark: str = "") -> None:
         """Close the block with a branch to `target`; `mark` is metadata for the backward branch of a loop."""
         self._leave(f"br label {target.ref}{mark and ', '}{mark}")
 
-    def cbranch(self, cond: Value, then: Block, orelse: Block, unlikely: bool = False) -> None:
+    def cbranch(self, cond: LLVMValue, then: BasicBlock, orelse: BasicBlock, unlikely: bool = False) -> None:
         """Close the block with a conditional branch; `unlikely` says that `then` is hardly ever taken."""
         weights = f", {UNLIKELY}" if unlikely else ""
         self._leave(f"br {cond}, label {then.ref}, label {orelse.ref}{weights}")
 
-    def ret(self, value: Value) -> None:
+    def ret(self, value: LLVMValue) -> None:
         """Close the block by returning a value."""
         self._leave(f"ret {value}")
 
@@ -319,7 +321,7 @@ class IRBuilder:
         """Close the block by returning without a value."""
         self._leave("ret void")
 
-    def if_else(self, cond: Value, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+    def if_else(self, cond: LLVMValue, then: Callable[[], None], orelse: Callable[[], None]) -> None:
         """Emit two blocks, of which one runs; the condition is assumed to hold rarely."""
         yes, no, done = (self.function.append_basic_block(name) for name in ("then", "else", "endif"))
         self.cbranch(cond, yes, no, unlikely=True)
@@ -331,7 +333,7 @@ class IRBuilder:
         self.position_at_end(done)
 
     @contextmanager
-    def if_then(self, cond: Value) -> Iterator[None]:
+    def if_then(self, cond: LLVMValue) -> Iterator[None]:
         """Make what is emitted inside the `with` run only where the condition holds."""
         then, done = self.function.append_basic_block("if"), self.function.append_basic_block("endif")
         self.cbranch(cond, then, done)

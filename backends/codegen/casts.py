@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ...compiler.ir.types import Scalar, f32
 from . import ir
-from .emit import Arith
+from .emit import ArithEmitter
 from .types import F16, F32, I16, I32, like, value_type
 
 
-def cast(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
+def cast(e: ArithEmitter, value: ir.LLVMValue, source: Scalar, to: Scalar) -> ir.LLVMValue:
     """Return the value converted from one IR type to another; vectors are converted lane by lane."""
     if source == to:
         return value
@@ -24,14 +24,14 @@ def cast(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
     return _plain(e, value, source, to)
 
 
-def _truth(e: Arith, value: ir.Value, source: Scalar) -> ir.Value:
+def _truth(e: ArithEmitter, value: ir.LLVMValue, source: Scalar) -> ir.LLVMValue:
     """Return the condition that a value is not zero; NaN is true."""
     if source.is_real:
         return e.b.fcmp_unordered("!=", value, e.const(value, 0.0))
     return e.b.icmp_unsigned("!=", value, e.const(value, 0))
 
 
-def _plain(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
+def _plain(e: ArithEmitter, value: ir.LLVMValue, source: Scalar, to: Scalar) -> ir.LLVMValue:
     """Convert a value where neither type is f16 and the target is not u1."""
     t = like(value.type, value_type(to))
     if source.is_real and to.is_real:
@@ -47,21 +47,21 @@ def _plain(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
     return e.b.sext(value, t) if source.is_signed else e.b.zext(value, t)
 
 
-def half_to_f32(e: Arith, value: ir.Value) -> ir.Value:
+def half_to_f32(e: ArithEmitter, value: ir.LLVMValue) -> ir.LLVMValue:
     """Return an f16 as f32, which is exact."""
     if e.m.target.native_half:
         return e.b.fpext(value, like(value.type, F32))
     return _soft_from_half(e, value)
 
 
-def f32_to_half(e: Arith, value: ir.Value) -> ir.Value:
+def f32_to_half(e: ArithEmitter, value: ir.LLVMValue) -> ir.LLVMValue:
     """Return an f32 rounded to f16 by nearest even."""
     if e.m.target.native_half:
         return e.b.fptrunc(value, like(value.type, F16))
     return _soft_to_half(e, value)
 
 
-def _soft_from_half(e: Arith, value: ir.Value) -> ir.Value:
+def _soft_from_half(e: ArithEmitter, value: ir.LLVMValue) -> ir.LLVMValue:
     """Convert f16 to f32 by integer instructions."""
     b = e.b
     word = like(value.type, I32)
@@ -77,7 +77,7 @@ def _soft_from_half(e: Arith, value: ir.Value) -> ir.Value:
     return b.bitcast(b.or_(out, sign), like(value.type, F32))
 
 
-def _soft_to_half(e: Arith, value: ir.Value) -> ir.Value:
+def _soft_to_half(e: ArithEmitter, value: ir.LLVMValue) -> ir.LLVMValue:
     """Convert f32 to f16 by integer instructions, rounding to nearest even."""
     b = e.b
     bits = b.bitcast(value, like(value.type, I32))
@@ -98,7 +98,7 @@ def _soft_to_half(e: Arith, value: ir.Value) -> ir.Value:
     return b.bitcast(b.trunc(b.or_(out, sign), like(value.type, I16)), like(value.type, F16))
 
 
-def bit_cast(e: Arith, value: ir.Value, to: Scalar) -> ir.Value:
+def bit_cast(e: ArithEmitter, value: ir.LLVMValue, to: Scalar) -> ir.LLVMValue:
     """Return the same bits under another type of the same width."""
     t = like(value.type, value_type(to))
     return value if t == value.type else e.b.bitcast(value, t)

@@ -10,7 +10,7 @@ from ...compiler.ir.nodes import For, GetElement, SetElement, Task
 from ..base import Options
 from . import ir
 
-Deferred = list[tuple[ir.Value, Callable[[], object]]]
+Deferred = list[tuple[ir.LLVMValue, Callable[[], object]]]
 """Conditions that end the launch, each with the function that emits this end."""
 
 
@@ -38,7 +38,7 @@ class TaskChecks:
         return known
 
 
-class Checked:
+class CheckedEmitter:
     """Represent what an emitter knows about the index checks of the task being written."""
 
     checks: IndexChecks

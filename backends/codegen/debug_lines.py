@@ -24,8 +24,8 @@ class DebugLines(ir.Lines):
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._nodes: dict[str, int] = {}
-        self._scopes: dict[ir.Function, tuple[int, Span]] = {}
-        self._places: dict[tuple[ir.Function, int], str] = {}
+        self._scopes: dict[ir.LLVMFunction, tuple[int, Span]] = {}
+        self._places: dict[tuple[ir.LLVMFunction, int], str] = {}
         first = next((span for span in kernel.locations if span), Span("<kernel given as IR text>", 0))
         file = self._file(first)
         unit = (
@@ -35,7 +35,7 @@ class DebugLines(ir.Lines):
         self._first, self._unit = first, self._node(unit)
         self._type = self._node(f"!DISubroutineType(types: !{self._node('!{}')})")
 
-    def enter(self, function: ir.Function, task: int | None) -> None:
+    def enter(self, function: ir.LLVMFunction, task: int | None) -> None:
         """Give a subprogram to a function of a task, or of the kernel if `task` is None."""
         span = self._head(task)
         title = self.kernel.name if task is None else f"{self.kernel.name}, task {task}"
@@ -49,7 +49,7 @@ class DebugLines(ir.Lines):
         function.scope = f" !dbg !{scope}"
         self.at(function, 0)
 
-    def at(self, function: ir.Function, loc: int) -> None:
+    def at(self, function: ir.LLVMFunction, loc: int) -> None:
         """Assign what is appended to the function from here on to the location `loc` of the kernel; 0 means none."""
         if function in self._scopes:
             known = self._places.get((function, loc))
@@ -72,7 +72,7 @@ class DebugLines(ir.Lines):
         locs = [node.loc, *(stmt.loc for stmt in walk_task(node))]
         return next((span for span in map(self.kernel.span, locs) if span), self._first)
 
-    def _place(self, function: ir.Function, span: Span | None) -> str:
+    def _place(self, function: ir.LLVMFunction, span: Span | None) -> str:
         scope, head = self._scopes[function]
         found = span or head
         # The statement comes from a function of another file, inlined by the compiler.

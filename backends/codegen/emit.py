@@ -1,7 +1,7 @@
 """This module holds the state of code generation: of a module, and of straight-line arithmetic.
 
-Rows of OPS see only an `Arith`: a builder and the module. They are free of control flow, so they work on scalars and on
-vectors. Rows of statements see an `Emitter` (llvm/emit.py, spirv/emit.py).
+Rows of OPS see only an `ArithEmitter`: a builder and the module. They are free of control flow, so they work on scalars
+and on vectors. Rows of statements see an `Emitter` (llvm/emit.py, spirv/emit.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from . import ir
 from .builder import IRBuilder
 from .checked import TaskChecks
 from .debug_lines import DebugLines
-from .layout import Layout, lay_out
-from .sharing import Sharing, order_shows, share
+from .layout import BlockLayout, lay_out
+from .sharing import Sharing, is_order_visible, share
 from .target import Target
 from .types import I1, const, like, suffix
 
@@ -71,9 +71,9 @@ class ModuleState:
     kernel: Kernel
     options: Options
     target: Target
-    given: Layout | None = None
-    layout: Layout = field(init=False)
-    module: ir.Module = field(init=False)
+    given: BlockLayout | None = None
+    layout: BlockLayout = field(init=False)
+    module: ir.LLVMModule = field(init=False)
     checks: TaskChecks = field(init=False)
     exact: frozenset[Value] = field(init=False)
     sites: list[Site] = field(default_factory=list)
@@ -86,7 +86,7 @@ class ModuleState:
     def __post_init__(self) -> None:
         self.layout = self.given or lay_out(self.kernel)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
-        self.module = ir.Module()
+        self.module = ir.LLVMModule()
         self.checks = TaskChecks(self.options, hoist=not self.target.entries)
         if self.options.debug_info:
             self.module.lines = DebugLines(self.kernel)
@@ -95,7 +95,7 @@ class ModuleState:
         """Return how a parallel task behaves under the threads of a launch."""
         if task not in self._sharing:
             found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
-            alone = self.options.deterministic and order_shows(self.kernel.tasks[task], found.plain)
+            alone = self.options.deterministic and is_order_visible(self.kernel.tasks[task], found.plain)
             self._sharing[task] = replace(found, pays=False) if alone else found
         return self._sharing[task]
 
@@ -141,19 +141,19 @@ class ModuleState:
 
     def declare(
         self, name: str, result: ir.Type, params: Sequence[ir.Type], attributes: Sequence[str] = ()
-    ) -> ir.Function:
+    ) -> ir.LLVMFunction:
         """Return the external function of this name; the first call declares it."""
         known = self.module.functions.get(name)
-        return known or ir.Function(self.module, name, result, params, attributes)
+        return known or ir.LLVMFunction(self.module, name, result, params, attributes)
 
     def helper(
         self,
         name: str,
         result: ir.Type,
         params: Sequence[ir.Type],
-        body: Callable[[Arith, ir.Function], None],
+        body: Callable[[ArithEmitter, ir.LLVMFunction], None],
         attributes: Sequence[str] = ("nounwind",),
-    ) -> ir.Function:
+    ) -> ir.LLVMFunction:
         """Return the internal function of this name; the first call lets `body` write it.
 
         Args:
@@ -165,12 +165,12 @@ class ModuleState:
         """
         known = self.module.functions.get(name)
         if known is None:
-            known = ir.Function(self.module, name, result, params, attributes, "internal")
-            body(Arith(self, IRBuilder(known.append_basic_block("entry"))), known)
+            known = ir.LLVMFunction(self.module, name, result, params, attributes, "internal")
+            body(ArithEmitter(self, IRBuilder(known.append_basic_block("entry"))), known)
         return known
 
 
-class Arith:
+class ArithEmitter:
     """Represent straight-line arithmetic: a builder `b` and the module `m`.
 
     Attributes:
@@ -180,7 +180,7 @@ class Arith:
         reach: Largest magnitude of the operand of the operation being written.
     """
 
-    active: ir.Value | None = None
+    active: ir.LLVMValue | None = None
 
     def __init__(self, m: ModuleState, b: IRBuilder) -> None:
         self.m = m
@@ -190,8 +190,8 @@ class Arith:
         self.reach = math.inf
 
     def intrinsic(
-        self, name: str, *args: ir.Value, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None
-    ) -> ir.Value:
+        self, name: str, *args: ir.LLVMValue, result: ir.Type | None = None, by: Sequence[ir.Type] | None = None
+    ) -> ir.LLVMValue:
         """Emit a call of the intrinsic llvm.NAME and return its result.
 
         Args:
@@ -206,14 +206,14 @@ class Arith:
         full = ".".join([f"llvm.{name}", *(suffix(t) for t in by)])
         return self.b.call(self.m.declare(full, made, [a.type for a in args]), args)
 
-    def const(self, value: ir.Value, number: float | int | bool) -> ir.Constant:
+    def const(self, value: ir.LLVMValue, number: float | int | bool) -> ir.Constant:
         """Return a constant of the type, and with the lanes, of `value`."""
         return const(value.type, number)
 
-    def isnan(self, x: ir.Value) -> ir.Value:
+    def isnan(self, x: ir.LLVMValue) -> ir.LLVMValue:
         """Return the condition that `x` is NaN."""
         return self.b.fcmp_unordered("uno", x, x)
 
-    def false(self, x: ir.Value) -> ir.Constant:
+    def false(self, x: ir.LLVMValue) -> ir.Constant:
         """Return a false condition with as many lanes as `x`."""
         return const(like(x.type, I1), False)

@@ -55,7 +55,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Selection:
+class ScanPlan:
     """Represent what a scan decides.
 
     Attributes:
@@ -84,7 +84,7 @@ class Selection:
         return replace(self.task, body=(*self.before, *self.after))
 
 
-def selection(task: Task, linear: bool) -> Selection | None:
+def selection(task: Task, linear: bool) -> ScanPlan | None:
     """Return what a scan can decide of a task, or None if that is nothing, or not worth a scan.
 
     Args:
@@ -99,7 +99,7 @@ def selection(task: Task, linear: bool) -> Selection | None:
         return None
     known = set(map(id, deciding))
     rest = tuple(s for s in counting if id(s) not in known)
-    return Selection(task, gate, before, after, deciding, rest, loops, sum(map(_cost, loops)))
+    return ScanPlan(task, gate, before, after, deciding, rest, loops, sum(map(_cost, loops)))
 
 
 def _cost(stmt: Stmt) -> int:
@@ -233,7 +233,7 @@ def _depends_on_data(statements: Block, u: Uniformity) -> bool:
     return any(isinstance(s, n.Random) or isinstance(s, n.Load) and not u.is_uniform(s.result) for s in inside)
 
 
-def gate_of(task: Task) -> Selection | None:
+def gate_of(task: Task) -> ScanPlan | None:
     """Return what a scan can decide of a task, if it is one gate around all that the task does; else None."""
     found = selection(task, linear=True) if task.is_parallel else None
     return found if found is not None and found.gate is not None else None

@@ -18,11 +18,11 @@ from .index_forms import extent_of, sum_of, value_of
 from .protocols import TaskEmitter
 from .types import I64, const
 
-TrapIf = Callable[[ir.Value, int, ir.Value, ir.Value], None]
+TrapIf = Callable[[ir.LLVMValue, int, ir.LLVMValue, ir.LLVMValue], None]
 """Ends the launch where a condition holds: (condition, site, two numbers)."""
 
 
-def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
+def is_outside(b: Any, index: ir.LLVMValue, extent: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that an index, or each lane of a vector of indices, is none of 0, 1, ... extent - 1.
 
     Args:
@@ -30,7 +30,7 @@ def is_outside(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
         index: Index in 64 bits.
         extent: Extent of the axis in 64 bits.
     """
-    outside: ir.Value = b.icmp_unsigned(">=", index, extent)
+    outside: ir.LLVMValue = b.icmp_unsigned(">=", index, extent)
     return outside
 
 
@@ -55,8 +55,8 @@ def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]
 
 
 def check_indices(
-    e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
-) -> ir.Value | None:
+    e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
+) -> ir.LLVMValue | None:
     """End the launch where an index of an access is outside its axis.
 
     Args:
@@ -82,10 +82,10 @@ def check_indices(
 
 
 def _put_off(
-    e: Any, stmt: Checked, indices: list[ir.Value], extents: list[ir.Value], trap_if: TrapIf
-) -> ir.Value | None:
+    e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
+) -> ir.LLVMValue | None:
     """Compare without a branch, so that accesses stay in flight together; the end of the launch is put off."""
-    found: ir.Value | None = None
+    found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]
         outside = is_outside(e.b, index, extent)
@@ -97,7 +97,9 @@ def _put_off(
     return found
 
 
-def check_number(e: TaskEmitter, stmt: Checked, number: ir.Value, extents: list[ir.Value]) -> ir.Value | None:
+def check_number(
+    e: TaskEmitter, stmt: Checked, number: ir.LLVMValue, extents: list[ir.LLVMValue]
+) -> ir.LLVMValue | None:
     """Check an element whose row-major number is that of the iteration: only the first axis may be too short.
 
     Args:
@@ -111,7 +113,7 @@ def check_number(e: TaskEmitter, stmt: Checked, number: ir.Value, extents: list[
     """
     if not e.checked_axes(stmt):
         return None
-    row: ir.Value = const(I64, 1)
+    row: ir.LLVMValue = const(I64, 1)
     for extent in extents[1:]:
         row = e.b.mul(row, extent)
     outside = e.b.icmp_unsigned(">=", number, e.b.mul(row, extents[0]))
@@ -136,19 +138,19 @@ def end_deferred(e: Any, ends: Deferred) -> None:
             end()
 
 
-def limit_of(e: Any, stmt: n.Within) -> ir.Value:
+def limit_of(e: Any, stmt: n.Within) -> ir.LLVMValue:
     """Return the extent of a `within` in 64 bits for each lane, with 0 in place of a negative extent."""
     return not_negative(e, e.index(stmt.extent))
 
 
-def not_negative(e: Any, number: ir.Value) -> ir.Value:
+def not_negative(e: Any, number: ir.LLVMValue) -> ir.LLVMValue:
     """Return a number of 64 bits, or 0 if the number is negative."""
     zero = e.const(number, 0)
-    found: ir.Value = e.b.select(e.b.icmp_signed("<", number, zero), zero, number)
+    found: ir.LLVMValue = e.b.select(e.b.icmp_signed("<", number, zero), zero, number)
     return found
 
 
-def extent_before(e: Any, check: LoopCheck) -> ir.Value:
+def extent_before(e: Any, check: LoopCheck) -> ir.LLVMValue:
     """Return the extent that the indices of a loop are compared with before the loop runs."""
     if check.extent is not None:
         return not_negative(e, value_of(e, check.extent))
@@ -156,7 +158,7 @@ def extent_before(e: Any, check: LoopCheck) -> ir.Value:
     return extent_of(e, check.stmt.array, check.axis)
 
 
-def check_before_loop(e: TaskEmitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+def check_before_loop(e: TaskEmitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
     """End the launch if the first or the last trip of a loop would have an index outside its axis.
 
     The index is linear in the trip, so the indices of all trips lie between these two.

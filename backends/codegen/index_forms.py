@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler.analysis.affine import Affine
-from ...compiler.analysis.index_checks import primal
+from ...compiler.analysis.index_checks import shape_array
 from ...compiler.ir.nodes import Value
 from . import ir
 from .types import I64, const, memory_type
 
 
-def value_of(e: Any, form: Affine) -> ir.Value:
+def value_of(e: Any, form: Affine) -> ir.LLVMValue:
     """Return a form in 64 bits, a vector if one of its symbols is a vector; its low bits are right in any type."""
-    total: ir.Value = const(I64, form.constant)
+    total: ir.LLVMValue = const(I64, form.constant)
     for symbol, factor in form.terms:
         number = e.index(symbol) if isinstance(symbol, Value) else _fixed(e, symbol)
         term = number if factor == 1 else e.b.mul(number, e.const(number, factor))
@@ -24,22 +24,22 @@ def value_of(e: Any, form: Affine) -> ir.Value:
     return total
 
 
-def sum_of(e: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+def sum_of(e: Any, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the sum of two numbers of 64 bits; a scalar is added to every lane of a vector."""
     if x.type != y.type:
         x, y = e.splat(x), e.splat(y)
     return e.b.add(x, y)
 
 
-def extent_of(e: Any, array: str, axis: int) -> ir.Value:
+def extent_of(e: Any, array: str, axis: int) -> ir.LLVMValue:
     """Return the extent of an array along an axis."""
     arrays = e.m.layout.arrays
     # An array that the kernel does not have has the extents of its adjoint or primal.
-    known = array if array in arrays else next(name for name in arrays if primal(name) == primal(array))
+    known = array if array in arrays else next(name for name in arrays if shape_array(name) == shape_array(array))
     return e.slot(arrays[known].shape_at + 8 * axis)
 
 
-def _fixed(e: Any, symbol: Any) -> ir.Value:
+def _fixed(e: Any, symbol: Any) -> ir.LLVMValue:
     """Return an argument or an extent in 64 bits."""
     kind, name, *axis = symbol
     if kind == "shape":

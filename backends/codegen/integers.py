@@ -10,21 +10,21 @@ from collections.abc import Callable
 
 from ...compiler.ir.types import Scalar
 from . import ir
-from .emit import PURE, Arith
+from .emit import PURE, ArithEmitter
 from .types import I1, I32, const, like, suffix
 
 
-def neg(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def neg(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return 0 - x, which wraps at the least value."""
     return e.b.sub(e.const(x, 0), x)
 
 
-def absolute(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def absolute(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the absolute value; the least integer maps to itself."""
     return e.b.select(e.b.icmp_signed("<", x, e.const(x, 0)), neg(e, t, x), x) if t.is_signed else x
 
 
-def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def sgn(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the sign of x: -1, 0 or 1."""
     positive = e.b.select(e.b.icmp_unsigned("!=", x, e.const(x, 0)), e.const(x, 1), e.const(x, 0))
     if not t.is_signed:
@@ -32,12 +32,12 @@ def sgn(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
     return e.b.select(e.b.icmp_signed("<", x, e.const(x, 0)), e.const(x, -1), positive)
 
 
-def bit_not(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def bit_not(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return x with every bit flipped, which is logical not of a boolean."""
     return e.b.xor(x, e.const(x, -1))
 
 
-def _to_i32(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _to_i32(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return a count as i32; the counts of an i8 fit an i8 even unsigned."""
     word = like(x.type, I32)
     if t.bits == 32:
@@ -45,41 +45,41 @@ def _to_i32(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
     return e.b.trunc(x, word) if t.bits > 32 else e.b.zext(x, word)
 
 
-def popcnt(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def popcnt(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the number of set bits as i32."""
     return _to_i32(e, t, e.intrinsic("ctpop", x))
 
 
-def clz(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def clz(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the number of leading zero bits as i32; it is the width for x = 0."""
     return _to_i32(e, t, e.intrinsic("ctlz", x, const(I1, False)))
 
 
-def ffs(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def ffs(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the 1-based position of the lowest set bit as i32; it is 0 for x = 0."""
     place = e.b.add(_to_i32(e, t, e.intrinsic("cttz", x, const(I1, False))), const(like(x.type, I32), 1))
     return e.b.select(e.b.icmp_unsigned("==", x, e.const(x, 0)), e.const(place, 0), place)
 
 
-def shift(name: str) -> Callable[..., ir.Value]:
+def shift(name: str) -> Callable[..., ir.LLVMValue]:
     """Return the row of a shift whose count is taken modulo the width, which is a power of two."""
 
-    def row(e: Arith, t: Scalar, x: ir.Value, count: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
         return getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
 
     return row
 
 
-def extremum(name: str) -> Callable[..., ir.Value]:
+def extremum(name: str) -> Callable[..., ir.LLVMValue]:
     """Return the row of min or max, which compares by the sign of the type."""
 
-    def row(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)
 
     return row
 
 
-def _safe_divisor(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _safe_divisor(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (condition 'y is 0', a divisor that cannot fault)."""
     zero = e.b.icmp_unsigned("==", y, e.const(y, 0))
     bad = zero
@@ -89,7 +89,7 @@ def _safe_divisor(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Val
     return zero, e.b.select(bad, e.const(y, 1), y)
 
 
-def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _floored(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (x // y, x % y) rounded toward minus infinity, for a divisor that cannot fault."""
     b = e.b
     if not t.is_signed:
@@ -102,19 +102,19 @@ def _floored(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> tuple[ir.Value, i
     return down, b.select(adjust, b.add(rest, y), rest)
 
 
-def floordiv(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def floordiv(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the quotient rounded toward minus infinity; it is 0 for a zero divisor."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[0])
 
 
-def mod(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def mod(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the remainder with the sign of y; it is 0 for a zero divisor."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[1])
 
 
-def power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def power(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return x to the power y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
     if isinstance(y, ir.Constant) and y.constant is not None and y.constant >= 0:
         return _constant_power(e, x, y.constant)
@@ -122,9 +122,9 @@ def power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
     return e.b.call(e.m.helper(name, x.type, [x.type, x.type], lambda a, f: _power_body(a, t, f), PURE), [x, y])
 
 
-def _constant_power(e: Arith, x: ir.Value, exponent: int) -> ir.Value:
+def _constant_power(e: ArithEmitter, x: ir.LLVMValue, exponent: int) -> ir.LLVMValue:
     """Return x to a constant power, written out as multiplications."""
-    out: ir.Value = e.const(x, 1)
+    out: ir.LLVMValue = e.const(x, 1)
     while exponent:
         if exponent & 1:
             out = e.b.mul(out, x)
@@ -133,7 +133,7 @@ def _constant_power(e: Arith, x: ir.Value, exponent: int) -> ir.Value:
     return out
 
 
-def _power_body(e: Arith, t: Scalar, function: ir.Function) -> None:
+def _power_body(e: ArithEmitter, t: Scalar, function: ir.LLVMFunction) -> None:
     """Write a loop over the bits of the exponent; all lanes of a vector run as long as the longest."""
     b = e.b
     base, exponent = function.args
@@ -155,7 +155,7 @@ def _power_body(e: Arith, t: Scalar, function: ir.Function) -> None:
     b.ret(negative_power(e, base, exponent, taken) if t.is_signed else taken)
 
 
-def negative_power(e: Arith, base: ir.Value, exponent: ir.Value, positive: ir.Value) -> ir.Value:
+def negative_power(e: ArithEmitter, base: ir.LLVMValue, exponent: ir.LLVMValue, positive: ir.LLVMValue) -> ir.LLVMValue:
     """Return the power with an exponent of either sign, given the result for exponents that are not negative.
 
     For a negative exponent it is 1 for x = 1, ±1 by the exponent's parity for x = -1, and 0 otherwise.

@@ -62,7 +62,7 @@ VOID = Type("void")
 PTR = Type("ptr")
 
 
-class Value:
+class LLVMValue:
     """Represent an operand of an instruction.
 
     Attributes:
@@ -80,7 +80,7 @@ class Value:
         return f"{self.type.text} {self.ref}"
 
 
-class Constant(Value):
+class Constant(LLVMValue):
     """Represent a number of a scalar type, or a vector that has this number in every lane.
 
     Attributes:
@@ -117,7 +117,7 @@ def _real(type: Type, number: float) -> str:
     return f"0x{struct.unpack('>Q', struct.pack('>d', number))[0]:X}"
 
 
-class Phi(Value):
+class Phi(LLVMValue):
     """Represent a phi: a value that depends on the edge through which its block is entered."""
 
     __slots__ = ("incoming",)
@@ -126,7 +126,7 @@ class Phi(Value):
         super().__init__(type, ref)
         self.incoming: list[str] = []
 
-    def add_incoming(self, value: Value, block: Block) -> None:
+    def add_incoming(self, value: LLVMValue, block: BasicBlock) -> None:
         """Give the phi the value `value` where its block is entered from `block`."""
         self.incoming.append(f"[{value.ref}, {block.ref}]")
 
@@ -135,7 +135,7 @@ class Phi(Value):
         return f"  {self.ref} = phi {self.type.text} {', '.join(self.incoming)}"
 
 
-class Block:
+class BasicBlock:
     """Represent a basic block.
 
     Attributes:
@@ -150,13 +150,13 @@ class Block:
 
     __slots__ = ("function", "known", "lines", "name", "phis", "ref", "terminator")
 
-    def __init__(self, function: Function, name: str) -> None:
+    def __init__(self, function: LLVMFunction, name: str) -> None:
         self.function = function
         self.name = name
         self.ref = f"%{name}"
         self.phis: list[Phi] = []
         self.lines: list[str] = []
-        self.known: dict[str, Value] = {}
+        self.known: dict[str, LLVMValue] = {}
         self.terminator: str | None = None
 
     @property
@@ -172,7 +172,7 @@ class Block:
         return "\n".join(lines)
 
 
-class Function(Value):
+class LLVMFunction(LLVMValue):
     """Represent a function, which is a declaration while it has no blocks.
 
     Attributes:
@@ -190,7 +190,7 @@ class Function(Value):
 
     def __init__(
         self,
-        module: Module,
+        module: LLVMModule,
         name: str,
         result: Type,
         params: Sequence[Type],
@@ -201,8 +201,8 @@ class Function(Value):
         self.result = result
         self.head = head
         self.attributes = attributes
-        self.args = [Value(t, f"%a{place}") for place, t in enumerate(params)]
-        self.blocks: list[Block] = []
+        self.args = [LLVMValue(t, f"%a{place}") for place, t in enumerate(params)]
+        self.blocks: list[BasicBlock] = []
         self.named = 0
         self.scope = self.mark = ""
         module.functions[name] = self
@@ -212,9 +212,9 @@ class Function(Value):
         self.named += 1
         return self.named
 
-    def append_basic_block(self, name: str) -> Block:
+    def append_basic_block(self, name: str) -> BasicBlock:
         """Append a new block at the end of the function; its name is made unique."""
-        self.blocks.append(Block(self, f"{name}.{self.fresh()}"))
+        self.blocks.append(BasicBlock(self, f"{name}.{self.fresh()}"))
         return self.blocks[-1]
 
     def text(self) -> str:
@@ -230,10 +230,10 @@ class Function(Value):
 class Lines:
     """Map instructions to lines of the user's program; this base class knows no lines (see debug_lines.py)."""
 
-    def enter(self, function: Function, task: int | None) -> None:
+    def enter(self, function: LLVMFunction, task: int | None) -> None:
         """Prepare for writing a function of a task, or of the kernel if `task` is None."""
 
-    def at(self, function: Function, loc: int) -> None:
+    def at(self, function: LLVMFunction, loc: int) -> None:
         """Assign what is appended to the function from here on to the location `loc` of the kernel; 0 means none."""
 
     def text(self) -> str:
@@ -249,11 +249,11 @@ _FIRST_LOOP = 1 << 20
 """Number of the first metadata node of a loop; it lies above the numbers that lines take."""
 
 
-class Module:
+class LLVMModule:
     """Represent a module: its functions by name, and the definitions of its variables as text."""
 
     def __init__(self) -> None:
-        self.functions: dict[str, Function] = {}
+        self.functions: dict[str, LLVMFunction] = {}
         self.variables: list[str] = []
         self.loops: list[str] = []
         self.lines = Lines()
@@ -266,17 +266,17 @@ class Module:
         )
         return f"!llvm.loop !{own}"
 
-    def variable(self, name: str, t: Type) -> Value:
+    def variable(self, name: str, t: Type) -> LLVMValue:
         """Return the address of a new variable of the module, which is 0 when the code is loaded."""
         self.variables.append(f'@"{name}" = internal global {t.text} 0\n')
-        return Value(PTR, f'@"{name}"')
+        return LLVMValue(PTR, f'@"{name}"')
 
-    def shared(self, name: str, t: Type, count: int) -> Value:
+    def shared(self, name: str, t: Type, count: int) -> LLVMValue:
         """Return the address of memory that the threads of a block share on a GPU; it is defined once for each name."""
         line = f'@"{name}" = internal addrspace(3) global [{count} x {t.text}] undef\n'
         if line not in self.variables:
             self.variables.append(line)
-        return Value(Type("ptr addrspace(3)"), f'@"{name}"')
+        return LLVMValue(Type("ptr addrspace(3)"), f'@"{name}"')
 
     def __str__(self) -> str:
         weights = '!0 = !{!"branch_weights", i32 1, i32 1048576}\n'

@@ -15,7 +15,7 @@ BRIEF = 64
 """Most statements of a task that is written once more for launches that need no comparisons of indices."""
 
 
-def needs_comparisons(e: Any) -> ir.Value:
+def needs_comparisons(e: Any) -> ir.LLVMValue:
     """Return the condition that extents and arguments of this launch do not prove all indices to be inside.
 
     The builder of `e` stands at the head of its function.

@@ -33,7 +33,7 @@ DECLINED = 1
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackLayout:
     """Represent an adstack of a task: where its numbers stand in the block, and how many bytes its slots take.
 
     Attributes:
@@ -59,7 +59,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Array:
+class ArrayLayout:
     """Represent an array by the name that Load and Store use (`x` or `x.grad`), and say where its numbers stand.
 
     Attributes:
@@ -78,7 +78,7 @@ class Array:
 
 
 @dataclass
-class Layout:
+class BlockLayout:
     """Represent the byte offsets of all slots in the argument block of one kernel; the block takes `size` bytes.
 
     `laps_at` holds the address of the times that a profile takes of this launch (dispatch.py), or 0. On a CPU
@@ -123,8 +123,8 @@ class Layout:
     slabs: dict[str, int] = field(default_factory=dict)
     rows: dict[tuple[int, str], int] = field(default_factory=dict)
     strides: dict[tuple[int, str], int] = field(default_factory=dict)
-    stacks: list[Stack] = field(default_factory=list)
-    arrays: dict[str, Array] = field(default_factory=dict)
+    stacks: list[StackLayout] = field(default_factory=list)
+    arrays: dict[str, ArrayLayout] = field(default_factory=dict)
     scalars: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
     temps: dict[str, tuple[int, Scalar]] = field(default_factory=dict)
     boxes: dict[int, int] = field(default_factory=dict)
@@ -148,9 +148,9 @@ class Layout:
     partials: dict[int, int] = field(default_factory=dict)
 
 
-def lay_out(kernel: Kernel) -> Layout:
+def lay_out(kernel: Kernel) -> BlockLayout:
     """Assign every slot of the argument block of a kernel that runs on a CPU."""
-    out, take = Layout(), _Counter()
+    out, take = BlockLayout(), _SlotAllocator()
     # The pad comes first, so that it is aligned as the block is.
     out.pad_at = take(ALIGN // 8)
     out.error_at = take(4)
@@ -184,7 +184,7 @@ ENTRIES = ("bounds", "select", "listed", "packed", "task", "finish")
 
 
 @dataclass(frozen=True)
-class State:
+class TaskState:
     """Represent what the device keeps about a task, besides temporaries.
 
     Attributes:
@@ -198,7 +198,9 @@ class State:
     partials: int = 0
 
 
-def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxyType({}), lists: bool = True) -> Layout:
+def lay_out_for_device(
+    kernel: Kernel, tasks: Mapping[int, TaskState] = MappingProxyType({}), lists: bool = True
+) -> BlockLayout:
     """Assign every slot of the argument block, and every word of the state, of a kernel that runs on a GPU.
 
     Args:
@@ -206,7 +208,7 @@ def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxy
         tasks: What the device keeps, by index of each parallel task.
         lists: Tasks with adstacks may run over lists of iterations.
     """
-    out, take = Layout(device=True, lists=lists), _Counter()
+    out, take = BlockLayout(device=True, lists=lists), _SlotAllocator()
     out.state_at, out.errors_at, out.halted_at, out.draws_at = (take(1) for _ in range(4))
     _stacks(kernel, out, take)
     _parameters(kernel, out, take)
@@ -219,7 +221,7 @@ def lay_out_for_device(kernel: Kernel, tasks: Mapping[int, State] = MappingProxy
     return out
 
 
-def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
+def _for_host(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
     """Assign the slots that only the host reads."""
     out.driver_at, out.driver_error_at = take(1), take(1)
     out.error_at = take(4)
@@ -230,9 +232,9 @@ def _for_host(kernel: Kernel, out: Layout, take: _Counter) -> None:
             out.threads_at[index] = take(1)
 
 
-def _state(kernel: Kernel, out: Layout, tasks: Mapping[int, State]) -> None:
+def _state(kernel: Kernel, out: BlockLayout, tasks: Mapping[int, TaskState]) -> None:
     """Assign the words of the state, which lies in memory of the device."""
-    take = _Counter()
+    take = _SlotAllocator()
     serial = [task for task in kernel.tasks[:-1] if not task.is_parallel]
     returns = any(isinstance(s, Return) for task in serial for s in walk(task.body))
     out.returned_at = take(1) if returns else -1
@@ -250,7 +252,7 @@ def _state(kernel: Kernel, out: Layout, tasks: Mapping[int, State]) -> None:
     out.state_size = take(0)
 
 
-class _Counter:
+class _SlotAllocator:
     """Hand out runs of slots, and return the byte offset of each run."""
 
     def __init__(self) -> None:
@@ -272,7 +274,7 @@ def stack_allocas(task: Task) -> Iterator[StackAlloca]:
             yield stmt
 
 
-def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
+def _stacks(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
     """Assign the slots of all adstacks, of their slabs and rows, and of the lists of tasks with adstacks."""
     for index, task in enumerate(kernel.tasks):
         for alloca in stack_allocas(task):
@@ -285,11 +287,11 @@ def _stacks(kernel: Kernel, out: Layout, take: _Counter) -> None:
                 out.threads_at[index] = take(1)
                 if out.lists:
                     out.list_at[index], out.room_at[index] = take(1), take(1)
-            out.stacks.append(Stack(len(out.stacks), index, slab, alloca, take(1), take(1)))
+            out.stacks.append(StackLayout(len(out.stacks), index, slab, alloca, take(1), take(1)))
     assert all(stack.slab in SLABS for stack in out.stacks)
 
 
-def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
+def _parameters(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
     """Assign the slots of arrays and scalar arguments.
 
     An adjoint shares the extents of its array, and has slots only if the kernel accesses it.
@@ -301,10 +303,12 @@ def _parameters(kernel: Kernel, out: Layout, take: _Counter) -> None:
             out.scalars[param.name] = (take(1), param.type)
             continue
         shape_at = take(param.type.ndim)
-        out.arrays[param.name] = Array(param.name, param.type, take(1), shape_at, narrow.get(param.name, frozenset()))
+        out.arrays[param.name] = ArrayLayout(
+            param.name, param.type, take(1), shape_at, narrow.get(param.name, frozenset())
+        )
         grad = f"{param.name}.grad"
         if grad in used and grad not in names:
-            out.arrays[grad] = Array(grad, param.type.adjoint, take(1), shape_at)
+            out.arrays[grad] = ArrayLayout(grad, param.type.adjoint, take(1), shape_at)
 
 
 def accessed(kernel: Kernel) -> set[str]:
@@ -312,6 +316,6 @@ def accessed(kernel: Kernel) -> set[str]:
     return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, ACCESSES)}
 
 
-def written(kernel: Kernel) -> set[str]:
+def written_names(kernel: Kernel) -> set[str]:
     """Return the names of memory that some statement of the kernel writes."""
     return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, ARRAY_WRITES)}

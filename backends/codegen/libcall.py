@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from ...compiler.ir.types import Scalar
 from . import ir
-from .emit import PURE, Arith
-from .polynomials import inlined
-from .polynomials.lean import LEAN, lean, pair
+from .emit import PURE, ArithEmitter
+from .polynomials import emit_inlined
+from .polynomials.lean import LEAN, emit_sin_or_cos, emit_sincos
 from .types import F32, element
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
@@ -35,16 +35,16 @@ LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
-def libcall(name: str) -> Callable[..., ir.Value]:
+def libcall(name: str) -> Callable[..., ir.LLVMValue]:
     """Return the row of OPS for an operation that is one library function of f32 and f64."""
 
-    def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)
 
     return row
 
 
-def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
+def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
     """Emit a math function: a library call for scalars, inlined code for vectors and for scalars that must equal lanes.
 
     Default code for GPUs uses shorter code of its own for the functions in LEAN.
@@ -52,17 +52,17 @@ def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
     t = args[0].type
     scalar = _function(e, name, element(t), len(args))
     if e.m.target.lean and t == F32 and name in LEAN and not e.m.options.precise:
-        return lean(e, name, scalar, args[0], e.reach)
+        return emit_sin_or_cos(e, name, scalar, args[0], e.reach)
     if not isinstance(t, ir.VectorType) and not e.alike:
         return e.b.call(scalar, args)
-    return inlined(e, name, scalar, args)
+    return emit_inlined(e, name, scalar, args)
 
 
-def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def sine_and_cosine(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Emit sine and cosine of one f32 together; to be used where `pays_together` returns True."""
-    return pair(e, x, e.reach, (_function(e, "sin", F32, 1), _function(e, "cos", F32, 1)))
+    return emit_sincos(e, x, e.reach, (_function(e, "sin", F32, 1), _function(e, "cos", F32, 1)))
 
 
-def _function(e: Arith, name: str, t: ir.Type, arity: int) -> ir.Function:
+def _function(e: ArithEmitter, name: str, t: ir.Type, arity: int) -> ir.LLVMFunction:
     single, double = LIBRARY[name][e.m.target.library]
     return e.m.declare(single if t == F32 else double, t, [t] * arity, PURE)

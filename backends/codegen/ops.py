@@ -14,11 +14,11 @@ from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar, f16, f32
 from . import integers, ir
 from .casts import cast
-from .emit import Arith
+from .emit import ArithEmitter
 from .libcall import call, libcall
 from .types import I32, bits_type, like, mantissa_bits, suffix
 
-OpRow = Callable[..., ir.Value]
+OpRow = Callable[..., ir.LLVMValue]
 """row(e, t, *args): emits the operation on operands of type t (of `select`: the type of the alternatives)."""
 
 LLVM: Table[str, OpRow] = Table(
@@ -26,7 +26,7 @@ LLVM: Table[str, OpRow] = Table(
 )
 
 
-def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir.Value:
+def apply(e: ArithEmitter, name: str, types: tuple[Scalar, ...], *args: ir.LLVMValue) -> ir.LLVMValue:
     """Emit an operation on values of these IR types and return its result.
 
     Args:
@@ -46,7 +46,7 @@ def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir
 def by_kind(real: OpRow, integer: OpRow) -> OpRow:
     """Return a row that uses `real` for reals and `integer` for everything else."""
 
-    def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return (real if t.is_real else integer)(e, t, *args)
 
     return row
@@ -55,7 +55,7 @@ def by_kind(real: OpRow, integer: OpRow) -> OpRow:
 def intrinsic(name: str) -> OpRow:
     """Return a row that is one LLVM intrinsic, overloaded on its operand."""
 
-    def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(name, *args)
 
     return row
@@ -64,7 +64,7 @@ def intrinsic(name: str) -> OpRow:
 def instruction(name: str) -> OpRow:
     """Return a row that is one instruction of the builder."""
 
-    def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return getattr(e.b, name)(*args)
 
     return row
@@ -73,7 +73,7 @@ def instruction(name: str) -> OpRow:
 def contracting(name: str) -> OpRow:
     """Return a row that is one real instruction, which may take part in contraction where the options allow it."""
 
-    def row(e: Arith, t: Scalar, *args: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return getattr(e.b, name)(*args, flags=e.flags)
 
     return row
@@ -82,26 +82,26 @@ def contracting(name: str) -> OpRow:
 # ---- reals --------------------------------------------------------------------------------------------------
 
 
-def _sgn_real(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _sgn_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     b, zero = e.b, e.const(x, 0.0)
     sign = b.select(b.fcmp_ordered(">", x, zero), e.const(x, 1.0), zero)
     sign = b.select(b.fcmp_ordered("<", x, zero), e.const(x, -1.0), sign)
     return b.select(e.isnan(x), x, sign)
 
 
-def _inv(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _inv(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     return e.b.fdiv(e.const(x, 1.0), x)
 
 
-def _rsqrt(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _rsqrt(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     return _inv(e, t, e.intrinsic("sqrt", x))
 
 
-def _floordiv_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def _floordiv_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     return e.intrinsic("floor", e.b.fdiv(x, y))
 
 
-def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def _mod_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return fmod, which is exact, moved to the sign of y; a zero remainder takes the sign of y."""
     b = e.b
     r = call(e, "fmod", x, y)
@@ -111,7 +111,7 @@ def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.select(b.fcmp_ordered("==", r, zero), e.intrinsic("copysign", zero, y), moved)
 
 
-def _frexp(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _frexp(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue]:
     """Return (condition 'finite and not zero', mantissa, unbiased exponent) of x."""
     b, bits = e.b, mantissa_bits(x.type)
     width = {23: 32, 52: 64}[bits]
@@ -131,12 +131,12 @@ def _frexp(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     return usual, mantissa, exponent
 
 
-def _frexp_mantissa(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _frexp_mantissa(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     usual, mantissa, _ = _frexp(e, x)
     return e.b.select(usual, mantissa, x)
 
 
-def _frexp_exponent(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _frexp_exponent(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     usual, _, exponent = _frexp(e, x)
     if suffix(exponent.type).endswith("i64"):
         exponent = e.b.trunc(exponent, like(exponent.type, I32))
@@ -149,7 +149,7 @@ def _frexp_exponent(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
 def compare(sign: str) -> OpRow:
     """Return the row of a comparison; for reals an ordered one, except that `!=` is true of NaN."""
 
-    def row(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         if t.is_real:
             return (e.b.fcmp_unordered if sign == "!=" else e.b.fcmp_ordered)(sign, x, y)
         return (e.b.icmp_signed if t.is_signed else e.b.icmp_unsigned)(sign, x, y)
@@ -157,11 +157,11 @@ def compare(sign: str) -> OpRow:
     return row
 
 
-def _select(e: Arith, t: Scalar, cond: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+def _select(e: ArithEmitter, t: Scalar, cond: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     return e.b.select(cond, x, y)
 
 
-def _logic_not(e: Arith, t: Scalar, x: ir.Value) -> ir.Value:
+def _logic_not(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
     return e.b.xor(x, e.const(x, True))
 
 

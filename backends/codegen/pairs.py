@@ -48,11 +48,11 @@ def _in_block(m: ModuleState, body: Block) -> Iterator[tuple[Value, Value]]:
             yield other.result, stmt.result
 
 
-Both = Callable[[Any, ir.Value], tuple[ir.Value, ir.Value]]
+Both = Callable[[Any, ir.LLVMValue], tuple[ir.LLVMValue, ir.LLVMValue]]
 """Function that emits sine and cosine of an f32."""
 
 
-def taken(e: TaskEmitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.Value | None:
+def paired_result(e: TaskEmitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.LLVMValue | None:
     """Return the result of a sine or cosine that is computed together with its partner; None if it has no partner.
 
     Args:

@@ -6,7 +6,7 @@ records when it next waits for the device. Records come in any order, so they na
     buffer   word 0      words claimed so far, those for which there was no room among them
              word 1      prints for which there was no room
              HEADER ...  records, one after another
-    record   word 0      number of the executable, see `Prints.claim`
+    record   word 0      number of the executable, see `PrintBuffer.claim`
              word 1      its words, shifted by 32, and the number of the print's site + 1
              word 2      of the launch: where its first record begins, + 1
              word 3      number of the iteration
@@ -29,7 +29,7 @@ import numpy as np
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel, Task
-from ...compiler.ir.texts import printed
+from ...compiler.ir.texts import printed_text
 from ...compiler.ir.walk import walk_kernel, walk_task
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def is_printing(kernel: Kernel) -> bool:
 
 def text_of(stmt: n.Print, arguments: int) -> str:
     """Return the text of a print, given the address of its 8-byte slots."""
-    return printed(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
+    return printed_text(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
 
 
 def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
@@ -86,7 +86,7 @@ class _Record:
     iteration: int
 
 
-class Prints:
+class PrintBuffer:
     """Represent the print buffer of one device.
 
     Attributes:
@@ -117,7 +117,7 @@ class Prints:
         """Forget an executable of which no launch is under way and whose prints have been taken."""
         self._sites.pop(number, None)
 
-    def take(self) -> Text:
+    def take(self) -> PrintedText:
         """Empty the buffer, and return what was printed and how much was lost; the caller holds the lock."""
         claimed, lost = int(self._words[0]), int(self._words[1])
         if not claimed and not lost:
@@ -125,7 +125,7 @@ class Prints:
         records = sorted(self._records(), key=lambda r: (r.launch, self._task(r), r.iteration, r.at))
         lines = "".join(self._text(record) for record in records)
         self._words[: HEADER + min(claimed, CAPACITY)] = 0
-        return Text(lines, lost)
+        return PrintedText(lines, lost)
 
     def _records(self) -> Iterator[_Record]:
         """Yield the records in the order of memory."""
@@ -155,7 +155,7 @@ class Prints:
 
 
 @dataclass(frozen=True)
-class Text:
+class PrintedText:
     """Hold the text that launches have printed.
 
     Attributes:
@@ -174,12 +174,12 @@ class Text:
             print(_LOST.format(self.lost, CAPACITY * 8), file=sys.stderr, flush=True)
 
 
-NOTHING = Text()
+NOTHING = PrintedText()
 
 Given = TypeVar("Given")
 
 
-def after(prints: Prints | None, finish: Callable[[], Given]) -> tuple[Given, Text]:
+def finish_and_collect(prints: PrintBuffer | None, finish: Callable[[], Given]) -> tuple[Given, PrintedText]:
     """Run `finish`, after which nothing that prints is in flight; return its result and the text printed until then."""
     if prints is None:
         return finish(), NOTHING

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...compiler.ir.types import Scalar
 from . import ir
 from .casts import f32_to_half
-from .emit import PURE, Arith
+from .emit import PURE, ArithEmitter
 from .types import F32, F64, I32, I64, const, like, value_type
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -17,7 +17,11 @@ BUMPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 
-def words(e: Arith, key: tuple[ir.Value, ir.Value], counter: tuple[ir.Value, ir.Value, ir.Value, ir.Value]) -> ir.Value:
+def words(
+    e: ArithEmitter,
+    key: tuple[ir.LLVMValue, ir.LLVMValue],
+    counter: tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue, ir.LLVMValue],
+) -> ir.LLVMValue:
     """Return the first two output words as one 64-bit integer, w1·2^32 + w0; all arguments are 32-bit words."""
     t = counter[1].type
     name = f"sg.philox.{t.count}" if isinstance(t, ir.VectorType) else "sg.philox"
@@ -25,12 +29,12 @@ def words(e: Arith, key: tuple[ir.Value, ir.Value], counter: tuple[ir.Value, ir.
     return e.b.call(function, [*key, *counter])
 
 
-def _philox_body(e: Arith, function: ir.Function) -> None:
+def _philox_body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     b = e.b
     k0, k1, *c = function.args
     wide = like(k0.type, I64)
 
-    def product(number: int, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def product(number: int, word: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
         full = b.mul(b.zext(word, wide), const(wide, number))
         return b.trunc(b.lshr(full, const(wide, 32)), word.type), b.trunc(full, word.type)
 
@@ -44,7 +48,7 @@ def _philox_body(e: Arith, function: ir.Function) -> None:
     b.ret(b.or_(high, b.zext(c[0], wide)))
 
 
-def draw(e: Arith, both: ir.Value, t: Scalar) -> ir.Value:
+def draw(e: ArithEmitter, both: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
     """Return a uniform value of type t from w1·2^32 + w0: reals in [0, 1), integers and booleans from the low bits."""
     b = e.b
     if not t.is_real:

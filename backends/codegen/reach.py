@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiler.analysis.real_ranges import RealRanges, is_innermost, real_ranges, takes_back
+from ...compiler.analysis.real_ranges import RealRanges, is_innermost, pops_history, real_ranges
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import f64
@@ -56,7 +56,7 @@ def needs_library(e: TaskEmitter, loop: n.For | n.While) -> bool:
     return any(form_within(s.op, _reach(e, s, e.flow.usual)) is None for s in inside)
 
 
-def shortens(e: TaskEmitter, loop: n.For | n.While) -> bool:
+def is_code_shorter(e: TaskEmitter, loop: n.For | n.While) -> bool:
     """Return True if code of usual trips of a loop is shorter than code of any trip."""
     inside = [s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN]
     return is_innermost(loop) and any(
@@ -67,4 +67,4 @@ def shortens(e: TaskEmitter, loop: n.For | n.While) -> bool:
 def first_is_apart(e: TaskEmitter, loop: n.For) -> bool:
     """Return True if the first trip of a loop is written apart, so that shorter code serves all others."""
     small = sum(1 for _ in walk(loop.body)) <= APART
-    return e.m.target.lean and small and not takes_back(loop) and shortens(e, loop)
+    return e.m.target.lean and small and not pops_history(loop) and is_code_shorter(e, loop)

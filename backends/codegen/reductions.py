@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...compiler.analysis.affine import Affine, IndexForms, apart
+from ...compiler.analysis.affine import Affine, IndexForms, surely_differ
 from ...compiler.analysis.index_facts import IndexFacts
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Task
@@ -33,7 +33,7 @@ Forms = tuple[tuple[Affine, Scalar], ...]
 
 
 @dataclass(frozen=True)
-class Sum:
+class ElementSum:
     """Represent the updates of one element.
 
     Attributes:
@@ -51,7 +51,7 @@ class Sum:
     updates: tuple[n.Atomic, ...]
 
 
-def sums(task: Task, options: Options) -> tuple[Sum, ...]:
+def element_sums(task: Task, options: Options) -> tuple[ElementSum, ...]:
     """Return the updates of a task that threads can keep; a debug build has none."""
     # A debug build compares every index in its turn, so threads keep no updates.
     if not task.is_parallel or options.debug:
@@ -69,7 +69,7 @@ def sums(task: Task, options: Options) -> tuple[Sum, ...]:
             if exact and _suits(stmt.op, stmt.value.type) and stmt.result not in used and _is_fixed(key[2]):
                 found.setdefault(key, []).append(stmt)
     return tuple(
-        Sum(*key[:2], updates[0].value.type, key[2], tuple(updates))
+        ElementSum(*key[:2], updates[0].value.type, key[2], tuple(updates))
         for key, updates in found.items()
         if key[1] not in others and all(_commute(key, other) for other in every)
     )
@@ -77,7 +77,7 @@ def sums(task: Task, options: Options) -> tuple[Sum, ...]:
 
 def _commute(a: tuple[str, str, Forms], b: tuple[str, str, Forms]) -> bool:
     """Return True if two updates may change places: they are of one kind, or of two elements."""
-    return a[:2] == b[:2] or a[1] != b[1] or any(apart(p, q) for (p, _), (q, _) in zip(a[2], b[2]))
+    return a[:2] == b[:2] or a[1] != b[1] or any(surely_differ(p, q) for (p, _), (q, _) in zip(a[2], b[2]))
 
 
 def _suits(op: str, t: Scalar) -> bool:
@@ -90,7 +90,7 @@ def _is_fixed(forms: Forms) -> bool:
     return all(isinstance(s, tuple) for form, _ in forms for s in form.symbols())
 
 
-def neutral(op: str, t: Scalar) -> float | int:
+def neutral_element(op: str, t: Scalar) -> float | int:
     """Return the value whose update changes nothing."""
     if op == "add":
         return -0.0 if t.is_real else 0
@@ -100,7 +100,9 @@ def neutral(op: str, t: Scalar) -> float | int:
     return high if op == "min" else low
 
 
-def check_element(e: Any, s: Sum, trap_if: Callable[[ir.Value, int, ir.Value, ir.Value], None]) -> None:
+def check_element(
+    e: Any, s: ElementSum, trap_if: Callable[[ir.LLVMValue, int, ir.LLVMValue, ir.LLVMValue], None]
+) -> None:
     """End the launch if the element is outside its array; the updates themselves have compared no index.
 
     Args:
@@ -117,7 +119,7 @@ def check_element(e: Any, s: Sum, trap_if: Callable[[ir.Value, int, ir.Value, ir
         trap_if(outside, e.m.site("index", e.task, s.updates[0], axis), index, extent)
 
 
-def linear_index(e: Any, s: Sum) -> ir.Value:
+def linear_index(e: Any, s: ElementSum) -> ir.LLVMValue:
     """Return the number of the element in its array.
 
     Args:
@@ -125,7 +127,7 @@ def linear_index(e: Any, s: Sum) -> ir.Value:
         s: Sum of the element.
     """
     array, b = e.m.layout.arrays[s.array], e.b
-    linear: ir.Value = const(I64, 0)
+    linear: ir.LLVMValue = const(I64, 0)
     for axis, (form, t) in enumerate(s.forms):
         index = e.to_i64(e.from_i64(value_of(e, form), t), t)
         linear = b.add(b.mul(linear, e.slot(array.shape_at + 8 * axis)), index) if axis else index

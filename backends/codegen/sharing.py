@@ -94,7 +94,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     meeting = {stmt for stmt in atomic if not any(_varies(forms.form(v)) for v in stmt.indices)}
     # Branching code combines no updates, so all of them count as if their old value was read.
     used = used_values(walk_task(task)) if masked else {s.result for s in meeting}
-    times = list(often_run(task))
+    times = list(weighted_statements(task))
     updating = [(stmt, often) for stmt, often in times if stmt in atomic] if atomic else []
     compute = sum(often * _ordinary(stmt) for stmt, often in times if stmt not in atomic)
     updates = sum(often * UPDATE for _, often in updating)
@@ -106,7 +106,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
     return Sharing(compute, updates, plain, pays)
 
 
-def order_shows(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = ()) -> bool:
+def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = ()) -> bool:
     """Return True if another order of the task's updates might give other bits.
 
     Sums and products of reals round, and a statement that reads an old value sees the order.
@@ -158,7 +158,7 @@ def _trips(task: Task) -> dict[n.For, int]:
     }
 
 
-def often_run(task: Task) -> Iterator[tuple[Stmt, int]]:
+def weighted_statements(task: Task) -> Iterator[tuple[Stmt, int]]:
     """Yield the statements of a task with the estimated number of executions in an iteration."""
     return _times(task.body, _trips(task), 1)
 

@@ -50,7 +50,7 @@ def reads(body: Block, stack: str) -> bool:
     return any(isinstance(s, n.StackTop) and s.stack == stack for s in walk(body))
 
 
-def behind_pops(body: Block, stack: str) -> Block:
+def after_last_pop(body: Block, stack: str) -> Block:
     """Return what stands behind the last pop of a stack that stands in a block itself."""
     last = max(k for k, s in enumerate(body) if isinstance(s, n.StackPop) and s.stack == stack)
     return body[last + 1 :]

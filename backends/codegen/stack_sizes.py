@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
-from .layout import Stack
+from .layout import StackLayout
 
 
-def capacity(stack: Stack, sizes: Sizes) -> int:
+def stack_capacity(stack: StackLayout, sizes: Sizes) -> int:
     """Return the slots of a stack: what the sizes say, else the literal of its declaration, else 0.
 
     If nothing is known of a stack, no push was counted on it: a push overflows and is reported.
@@ -17,7 +17,7 @@ def capacity(stack: Stack, sizes: Sizes) -> int:
     return max(sizes.capacities.get(stack.alloca.stack, stack.alloca.capacity or 0), 0)
 
 
-def total(stack: Stack, slots: int, sizes: Sizes) -> int | None:
+def total_pushes(stack: StackLayout, slots: int, sizes: Sizes) -> int | None:
     """Return the number of values pushed over all iterations, or None if it is not known.
 
     If the pushes were not added up, it is at most slots times iterations.
@@ -29,7 +29,7 @@ def total(stack: Stack, slots: int, sizes: Sizes) -> int | None:
     return None if passing is None else passing * slots
 
 
-def refusal(kernel: Kernel, stack: Stack, slots: int, size: int, reason: str) -> str:
+def memory_refusal(kernel: Kernel, stack: StackLayout, slots: int, size: int, reason: str) -> str:
     """Return a message that names the stack that needs most memory, its place in the source, and a cure.
 
     Args:

@@ -17,22 +17,22 @@ import llvmlite.binding as llvm
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.nodes import Kernel
-from ..base import Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
+from ..base import Arrays, Concurrency, Draws, Options, Probe, Scalars, Sizes
 from ..codegen.emit import MASKED_SITES
-from ..codegen.layout import DECLINED, Layout, lay_out, written
+from ..codegen.layout import DECLINED, BlockLayout, lay_out, written_names
 from ..codegen.prints import text_of
 from ..codegen.target import Target
 from ..forks import renew_in_child
 from ..heap import Heap
-from ..host.block import Block
-from ..host.jit import NativeCode, host, host_target, machine, optimised
+from ..host.block import ArgumentBlock
+from ..host.jit import NativeCode, host_cpu, host_target, machine, optimized_module
 from ..host.report import exception
 from ..llvm.compiler_lock import LOCK
 from ..llvm.errors import FAILED
-from ..llvm.module import Code, generate, generate_later
+from ..llvm.module import KernelCode, generate, generate_later
 from ..llvm.spread import POOL
 from . import stacks
-from .laps import Laps, making
+from .laps import TaskTimes, measure_compilation
 from .pool import pool
 from .signals import STOP, raise_signal, signals
 from .variants import REQUEST, Variants
@@ -55,18 +55,18 @@ class CpuExecutable:
     """
 
     kernel: Kernel
-    generated: Code
+    generated: KernelCode
     heap: Heap
     options: Options
     target: Target
-    layout: Layout = field(init=False)
-    _idle: list[Block] = field(default_factory=list)
+    layout: BlockLayout = field(init=False)
+    _idle: list[ArgumentBlock] = field(default_factory=list)
     _written: set[str] = field(init=False)
     _raised: dict[int, BaseException] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layout = self.generated.layout
-        self._written = written(self.kernel)
+        self._written = written_names(self.kernel)
         self._placement = stacks.place(self.kernel, self.layout, self.options, self.target)
         self._code = NativeCode(self.generated, self.options.effort)
         self._launch: Callable[[int], int] = _LAUNCH(self._code.address)
@@ -74,7 +74,7 @@ class CpuExecutable:
         self._variants = Variants(self.kernel, self.options, self.target, self.layout)
         self._request = REQUEST(self._on_request)
 
-    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, laps: Laps | None = None) -> None:
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, laps: TaskTimes | None = None) -> None:
         """Execute the kernel once; arrays are written in place.
 
         Args:
@@ -119,11 +119,11 @@ class CpuExecutable:
         Returns:
             (seconds in which code was made, seconds of each task; None where native code has no clock).
         """
-        laps = Laps(len(self.kernel.tasks))
+        laps = TaskTimes(len(self.kernel.tasks))
         self.run(arrays, scalars, sizes, draws, laps)
         return laps.aside, laps.by_task()
 
-    def _started(self, block: Block, laps: Laps | None) -> int:
+    def _started(self, block: ArgumentBlock, laps: TaskTimes | None) -> int:
         """Launch a block and return the status."""
         return self._launch(block.address) if laps is None else laps.around(self._launch, block, self.layout)
 
@@ -147,7 +147,7 @@ class CpuExecutable:
         """Return True if a launch runs the user's Python code."""
         return self.layout.printer_at != 0  # the block of a kernel that prints has this slot, and not at its begin
 
-    def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+    def stand(self, block: ArgumentBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches; return False if that is not possible now.
 
         Args:
@@ -172,19 +172,19 @@ class CpuExecutable:
                 stacks.bind(block, self._placement, sizes, heap)
         return True
 
-    def new_block(self) -> Block:
+    def new_block(self) -> ArgumentBlock:
         """Return a block in which no launch stands yet."""
-        block = Block(self.layout, self.kernel.name, self._written)
+        block = ArgumentBlock(self.layout, self.kernel.name, self._written)
         block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
         block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
         block.put(self.layout.signals_at, signals())
         return block
 
-    def refuse(self, block: Block, sizes: Sizes) -> bool:
+    def refuse(self, block: ArgumentBlock, sizes: Sizes) -> bool:
         """Raise what a signal handler raised during the launch of the block, or the error that the launch has left."""
         raise_signal(block)
         self._raise_of_callback()
-        published = [(s, stacks.capacity(s, sizes)) for s in self.layout.stacks]
+        published = [(s, stacks.stack_capacity(s, sizes)) for s in self.layout.stacks]
         site, first, second = block.take_error()
         masked = site >= MASKED_SITES
         sites = self._variants.sites if masked else self.generated.sites
@@ -209,7 +209,7 @@ class CpuExecutable:
     def _on_request(self, block: int, task: int) -> None:
         """Make masked code for a task, or the pool, because native code asks for it."""
         try:
-            with making(task):
+            with measure_compilation(task):
                 if task == POOL:
                     slot = ctypes.c_int64.from_address(block + self.layout.pool_at)
                     # If the pool cannot be made, the slot says so.
@@ -238,7 +238,7 @@ class CpuBackend:
     def probe(self) -> Probe:
         """Report whether llvmlite can make code for the host."""
         try:
-            cpu, _ = host()
+            cpu, _ = host_cpu()
         except (RuntimeError, OSError) as error:
             reason = f"LLVM has no target for this machine: {error}"
             return Probe(False, reason=reason, cure="use the reference backend")
@@ -261,15 +261,15 @@ class CpuBackend:
         if not optimise:
             return generated.text
         with LOCK:
-            return str(optimised(generated.text))
+            return str(optimized_module(generated.text))
 
     def assembly(self, kernel: Kernel, options: Options | None = None) -> str:
         """Return the machine code of a kernel as text."""
         generated = generate(kernel, options or Options(), self.target)
         with LOCK:
-            return str(machine().emit_assembly(optimised(generated.text)))
+            return str(machine().emit_assembly(optimized_module(generated.text)))
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows of a task: one for each thread, or for each lane of each thread.
 
         An iteration begins when the iteration before it has given the row back.

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..codegen.layout import Layout
-from ..host.block import Block
+from ..codegen.layout import BlockLayout
+from ..host.block import ArgumentBlock
 
 _CURRENT = threading.local()
 
 
-class Laps:
+class TaskTimes:
     """Represent the readings of one launch; `seconds` is the time of the native call."""
 
     def __init__(self, tasks: int) -> None:
@@ -31,7 +31,7 @@ class Laps:
         """Return the seconds of the native call in which code was made."""
         return sum(self._made.values())
 
-    def around(self, launch: Callable[[int], int], block: Block, layout: Layout) -> int:
+    def around(self, launch: Callable[[int], int], block: ArgumentBlock, layout: BlockLayout) -> int:
         """Launch the block and return the status."""
         block.put(layout.laps_at, ctypes.addressof(self._ticks))
         outer, _CURRENT.laps = getattr(_CURRENT, "laps", None), self
@@ -59,9 +59,9 @@ class Laps:
 
 
 @contextmanager
-def making(task: int) -> Iterator[None]:
+def measure_compilation(task: int) -> Iterator[None]:
     """Measure the making of code that a launch of this thread waits for; `task` is -1 for the pool."""
-    laps: Laps | None = getattr(_CURRENT, "laps", None)
+    laps: TaskTimes | None = getattr(_CURRENT, "laps", None)
     begin = time.perf_counter()
     try:
         yield

@@ -20,7 +20,7 @@ import sys
 import threading
 
 from ...compiler.ir.nodes import Kernel
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 from ..forks import free_in_child
 from ..host.jit import NativeCode
 from ..llvm.module import Generated
@@ -33,7 +33,7 @@ _NO_KERNEL = Kernel("pool", (), ())
 _LOCK = free_in_child(threading.Lock())
 
 
-class Pool:
+class ThreadPool:
     """Represent a pool of worker threads.
 
     Attributes:
@@ -43,7 +43,7 @@ class Pool:
     def __init__(self, on: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> None:
         text = pool_code(on, spin_worker, spin_launcher)
         # Effort 0 takes a tenth of the time to make the code.
-        self._code = NativeCode(Generated(_NO_KERNEL, text, Layout(), ()), 0, ENTRIES)
+        self._code = NativeCode(Generated(_NO_KERNEL, text, BlockLayout(), ()), 0, ENTRIES)
         self.run = self._code.addresses["sg.pool.run"]
         self._stop = ctypes.CFUNCTYPE(None)(self._code.addresses["sg.pool.stop"])
         self._forget = ctypes.PYFUNCTYPE(None)(self._code.addresses["sg.pool.forget"])
@@ -70,14 +70,14 @@ class Pool:
         self._stop()
 
 
-_made: list[Pool] = []
+_made: list[ThreadPool] = []
 
 
-def pool() -> Pool:
+def pool() -> ThreadPool:
     """Return the pool of the process; the first call makes it."""
     with _LOCK:
         if not _made:
-            _made.append(Pool(platform_here()))
+            _made.append(ThreadPool(platform_here()))
         return _made[0]
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..base import Flight
+from ..base import Concurrency
 
 FLOOR = 256 << 10
 """Bytes of rows of one task that it always gets: they stay in the second-level cache."""
@@ -24,7 +24,7 @@ LANES_WORTH = 8
 """Number of threads of branching code that lanes are worth: measured 10 to 40 on one thread."""
 
 
-def most_in_flight(row: int, content: int | None, threads: int, lanes: int, forced: bool = False) -> Flight:
+def most_in_flight(row: int, content: int | None, threads: int, lanes: int, forced: bool = False) -> Concurrency:
     """Return what a task may run at once.
 
     Args:
@@ -36,13 +36,13 @@ def most_in_flight(row: int, content: int | None, threads: int, lanes: int, forc
     """
     lanes = max(lanes, 1)
     if row == 0 or forced and lanes > 1:
-        return Flight(threads, lanes)
+        return Concurrency(threads, lanes)
     alike = content is None
     room = max(FLOOR, row * threads if content is None else content + content // 10)
     plain = min(max(room // row, 1), threads)
     # If the content is not known, lanes must do with FLOOR bytes.
     masked = min((FLOOR if alike else room) // (row * lanes), threads) if lanes > 1 else 0
-    return Flight(masked, lanes) if masked * LANES_WORTH >= plain else Flight(plain)
+    return Concurrency(masked, lanes) if masked * LANES_WORTH >= plain else Concurrency(plain)
 
 
 def content_of(stacks: Iterable[tuple[int, int | None]]) -> int | None:

@@ -14,10 +14,10 @@ from functools import cache
 from typing import Any
 
 from ...compiler.ir.nodes import Kernel
-from ..base import TooLong
-from ..codegen.layout import Layout
+from ..base import LaunchTooLong
+from ..codegen.layout import BlockLayout
 from ..forks import free_in_child
-from ..host.block import Block
+from ..host.block import ArgumentBlock
 from ..host.jit import NativeCode
 from ..llvm.module import Generated
 from ..llvm.polls import TOO_LONG
@@ -90,7 +90,7 @@ def _signals() -> int:
     except AttributeError:
         return 0
     exports = ("sg.signals", "sg.signals.set")
-    code = NativeCode(Generated(Kernel("signals", (), ()), _TEXT, Layout(), ()), 0, exports)
+    code = NativeCode(Generated(Kernel("signals", (), ()), _TEXT, BlockLayout(), ()), 0, exports)
     # The code is never unloaded, because a launch may be in it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     tell = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, ctypes.c_uint64)(code.addresses["sg.signals.set"])
@@ -112,7 +112,7 @@ STOP = 1
 """This number stands in the block in place of what a handler raised inside a callback, which keeps the exception."""
 
 
-def raise_signal(block: Block) -> None:
+def raise_signal(block: ArgumentBlock) -> None:
     """Raise what a signal handler raised during the launch of the block, if one did.
 
     An error of the launch is forgotten then.
@@ -125,6 +125,6 @@ def raise_signal(block: Block) -> None:
         block.put(at + 8 * k, 0)
     block.take_error()
     if raised[0] == TOO_LONG:
-        raise TooLong
+        raise LaunchTooLong
     if raised[0] != STOP:
         _restore(*raised)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
-from ..base import Flight, Options, Sizes
-from ..codegen.layout import ALIGN, Layout, Stack
-from ..codegen.stack_sizes import capacity, refusal, total
+from ..base import Concurrency, Options, Sizes
+from ..codegen.layout import ALIGN, BlockLayout, StackLayout
+from ..codegen.stack_sizes import memory_refusal, stack_capacity, total_pushes
 from ..codegen.target import Target
 from ..heap import Heap, HeapRefusal
-from ..host.block import Block
+from ..host.block import ArgumentBlock
 from ..llvm.masked import lanes_by_task
 from .rows import content_of, most_in_flight
 
@@ -30,7 +30,7 @@ WIDEST = 16
 
 
 @dataclass
-class Placement:
+class StackPlacement:
     """Represent what decides where the adstacks of one executable lie, besides the sizes of a launch.
 
     Attributes:
@@ -42,36 +42,36 @@ class Placement:
     """
 
     kernel: Kernel
-    layout: Layout
+    layout: BlockLayout
     options: Options
     lanes: Mapping[int, int] = field(default_factory=dict)
     growths: int = 0
 
-    def flights(self, sizes: Sizes) -> dict[int, Flight]:
+    def flights(self, sizes: Sizes) -> dict[int, Concurrency]:
         """Return what each task with adstacks runs at once."""
         mine: dict[int, list[tuple[int, int, int | None]]] = {task: [] for task, _ in self.layout.rows}
         for stack in self.layout.stacks:
-            slots = capacity(stack, sizes)
-            mine[stack.task].append((stack.slot_bytes, slots, total(stack, slots, sizes)))
+            slots = stack_capacity(stack, sizes)
+            mine[stack.task].append((stack.slot_bytes, slots, total_pushes(stack, slots, sizes)))
         return {task: self._flight(task, found) for task, found in mine.items()}
 
-    def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Flight:
+    def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Concurrency:
         """Return what a task runs at once, from (bytes of a slot, slots, values pushed in all) of each stack."""
         if task not in self.layout.threads_at:
-            return Flight()
+            return Concurrency()
         row = sum(size * slots for size, slots, _ in stacks)
         content = content_of((size, total) for size, _, total in stacks)
         lanes, threads = self.lanes.get(task, 0), self.options.threads
         return most_in_flight(row, content, threads, lanes, forced=bool(self.options.lanes))
 
 
-def place(kernel: Kernel, layout: Layout, options: Options, target: Target) -> Placement:
+def place(kernel: Kernel, layout: BlockLayout, options: Options, target: Target) -> StackPlacement:
     """Return the placement of a kernel compiled with these options for this machine."""
-    return Placement(kernel, layout, options, lanes_by_task(kernel, options, target))
+    return StackPlacement(kernel, layout, options, lanes_by_task(kernel, options, target))
 
 
 @dataclass
-class Plan:
+class StackPlan:
     """Represent the numbers of one launch.
 
     Attributes:
@@ -83,11 +83,11 @@ class Plan:
 
     words: list[tuple[int, int]] = field(default_factory=list)
     needs: dict[str, int] = field(default_factory=dict)
-    flights: Mapping[int, Flight] = field(default_factory=dict)
+    flights: Mapping[int, Concurrency] = field(default_factory=dict)
     widest: tuple[int, int] = (0, -1)
 
 
-def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
+def plan(layout: BlockLayout, sizes: Sizes, flights: dict[int, Concurrency]) -> StackPlan:
     """Place every stack of a kernel.
 
     Args:
@@ -95,11 +95,11 @@ def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
         sizes: Capacities and rows of the adstacks.
         flights: What each task runs at once.
     """
-    out = Plan(flights=flights)
+    out = StackPlan(flights=flights)
     for task, found in flights.items():
         if task in layout.threads_at:
             out.words += ((layout.threads_at[task], found.threads), (layout.lanes[task], found.lanes))
-    groups: dict[tuple[int, str], list[Stack]] = {key: [] for key in layout.rows}
+    groups: dict[tuple[int, str], list[StackLayout]] = {key: [] for key in layout.rows}
     for stack in layout.stacks:
         groups[stack.task, stack.slab].append(stack)
     for (task, slab), stacks in groups.items():
@@ -111,11 +111,11 @@ def plan(layout: Layout, sizes: Sizes, flights: dict[int, Flight]) -> Plan:
     return out
 
 
-def _place(out: Plan, stacks: list[Stack], sizes: Sizes, places: int) -> int:
+def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, places: int) -> int:
     """Place the stacks of a task one after another in its rows of a slab; return their bytes."""
     offset = 0
     for stack in stacks:
-        slots, size = capacity(stack, sizes), stack.slot_bytes
+        slots, size = stack_capacity(stack, sizes), stack.slot_bytes
         # Each stack is aligned to its own type.
         offset = _round(offset, min(stack.alloca.dtype.size, 8))
         out.words += ((stack.capacity_at, slots), (stack.offset_at, offset if slots else 0))
@@ -130,7 +130,7 @@ def _round(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def bind(block: Block, placement: Placement, sizes: Sizes, heap: Heap) -> None:
+def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: Heap) -> None:
     """Reserve memory and write offsets, capacities and bases into the block, unless they are in the block already.
 
     The caller holds the heap's lock.
@@ -156,10 +156,10 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: Heap) -> None:
     block.stacks_key = heap.epoch, *key[1:]
 
 
-def _reserve(placement: Placement, sizes: Sizes, heap: Heap) -> Plan:
+def _reserve(placement: StackPlacement, sizes: Sizes, heap: Heap) -> StackPlan:
     """Reserve memory and return the plan: rows for all threads and lanes, else for one iteration at a time."""
     wide = placement.flights(sizes)
-    for flights in (wide, {task: Flight() for task in wide}):
+    for flights in (wide, {task: Concurrency() for task in wide}):
         found = plan(placement.layout, sizes, flights)
         try:
             placement.growths += heap.reserve(found.needs)
@@ -168,4 +168,4 @@ def _reserve(placement: Placement, sizes: Sizes, heap: Heap) -> Plan:
             reason = str(problem)
     size, index = found.widest
     widest = placement.layout.stacks[index]
-    raise DeviceError(refusal(placement.kernel, widest, capacity(widest, sizes), size, reason))
+    raise DeviceError(memory_refusal(placement.kernel, widest, stack_capacity(widest, sizes), size, reason))

@@ -13,11 +13,11 @@ import threading
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..codegen.emit import Site
-from ..codegen.layout import DECLINED, Layout
+from ..codegen.layout import DECLINED, BlockLayout
 from ..codegen.target import Target
 from ..forks import free_in_child
 from ..host.jit import NativeCode
-from ..llvm.module import Code, generate_later
+from ..llvm.module import KernelCode, generate_later
 
 REQUEST = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
@@ -25,9 +25,9 @@ REQUEST = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 class Variants:
     """Hold addresses of masked functions by task, and fill them into blocks on request, also of several threads."""
 
-    def __init__(self, kernel: Kernel, options: Options, target: Target, layout: Layout) -> None:
+    def __init__(self, kernel: Kernel, options: Options, target: Target, layout: BlockLayout) -> None:
         self.kernel, self.options, self.target, self.layout = kernel, options, target, layout
-        self._generated: Code | None = None
+        self._generated: KernelCode | None = None
         self._lock = free_in_child(threading.RLock())
         self._code: NativeCode | None = None
         self._addresses: dict[int, int] | None = None

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .device import Device
-from .memory import Managed, is_addressable, managed, owner_of
+from .device import CudaDevice
+from .memory import ManagedMemory, is_addressable, managed_array, owner_of
 
 
 class HostAccess:
     """Read and write arrays for the host, behind all launches; each method raises what went wrong on the device."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._shared: weakref.WeakSet[Managed] = weakref.WeakSet()
+        self._shared: weakref.WeakSet[ManagedMemory] = weakref.WeakSet()
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
         """Return an element as a Python number."""
@@ -44,7 +44,7 @@ class HostAccess:
     def duplicate(self, array: np.ndarray) -> np.ndarray:
         """Return a managed copy, which kernels use without further copies; the device makes it of its own arrays."""
         device = self._device
-        made = managed(device, array.shape, array.dtype)
+        made = managed_array(device, array.shape, array.dtype)
         if is_addressable(array, device) and array.flags.c_contiguous:
             device.driver.copy(_address(made), _address(array), array.nbytes)
         else:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError
-from ...compiler.ir.depth import deep
+from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel
-from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
+from ..base import SLABS, Concurrency, DeviceCounters, Options, Probe, Sizes
 from ..device import stacks
 from ..device.heap import DeviceHeap
 from .access import HostAccess
 from .borrowed import borrow, interface_of
 from .code import generate, layout_of
-from .device import Device
-from .driver import HINTS, Driver, DriverError, Unavailable
+from .device import CudaDevice
+from .driver import HINTS, Driver, DriverError, NoCudaDevice
 from .executable import CudaExecutable, limits_of
 from .memory import Buffers, is_addressable, managed_zeros
 from .nvidia import CudaDriver
@@ -44,11 +44,11 @@ class CudaBackend:
     def __init__(self, driver: Driver | None = None) -> None:
         self._driver = driver
         self._lock = threading.RLock()
-        self._device: Device | None = None
+        self._device: CudaDevice | None = None
         self._refused: DeviceError | None = None
 
     @property
-    def device(self) -> Device:
+    def device(self) -> CudaDevice:
         """Return the GPU; raise DeviceError if there is none."""
         with self._lock:
             if self._device is None:
@@ -64,7 +64,7 @@ class CudaBackend:
 
     def _open(self, driver: Driver) -> None:
         """Open the GPU of a driver."""
-        self._device = Device(driver)
+        self._device = CudaDevice(driver)
         self.heap = DeviceHeap(driver)
         self.buffers = Buffers(self._device)
         self.access = HostAccess(self._device)
@@ -75,7 +75,7 @@ class CudaBackend:
         """Report whether a GPU and its driver can be used, and cuda.bindings is installed."""
         try:
             card = self.device.driver.card
-        except Unavailable as problem:
+        except NoCudaDevice as problem:
             return Probe(False, reason=problem.reason, cure=problem.cure)
         except DeviceError as problem:
             return Probe(False, reason=str(problem), cure="see that `nvidia-smi` lists a GPU that is free")
@@ -83,7 +83,7 @@ class CudaBackend:
         memory = f"{card.memory_bytes / 2**30:.0f} GiB"
         return Probe(True, version=f"{card.name}, sm_{major}{minor}, {memory}, driver for CUDA {card.driver_version}")
 
-    @deep
+    @with_stack_room
     def compile(self, kernel: Kernel, options: Options) -> CudaExecutable:
         """Generate, assemble and load the code of a kernel.
 
@@ -100,7 +100,7 @@ class CudaBackend:
     # -- memory that the host shares --------------------------------------------------------------------------
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> DeviceCounters:
         """Return how often the host has waited and copied to itself since the GPU was opened."""
         return self.device.counters
 
@@ -164,7 +164,7 @@ class CudaBackend:
         """Wait for all work of the device; raise what went wrong on it."""
         self.device.wait()
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows of a task: one for each thread."""
         limits = limits_of(self.device.driver)
         return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)

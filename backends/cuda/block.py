@@ -11,22 +11,22 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..codegen.layout import Layout
-from ..host.block import Block, Bound
-from .borrowed import Borrowed, lender_of
-from .device import Device
-from .instances import Instances
+from ..codegen.layout import BlockLayout
+from ..host.block import ArgumentBlock, BoundArray
+from .borrowed import BorrowedMemory, lender_of
+from .device import CudaDevice
+from .instances import LaunchGraphs
 from .memory import Buffers, owner_of
-from .replay import Key, block_bytes
+from .replay import EntryKey, block_bytes
 
 
-class Owned:
+class BlockState:
     """Represent what a block holds on the device: a state for each stream, by address and bytes, and a graph.
 
     It may outlive the block, whose last launch may be in flight.
     """
 
-    def __init__(self, buffers: Buffers, graphs: Instances) -> None:
+    def __init__(self, buffers: Buffers, graphs: LaunchGraphs) -> None:
         self.buffers, self.graphs = buffers, graphs
         self.states: dict[int, tuple[int, int]] = {}
 
@@ -38,7 +38,7 @@ class Owned:
         self.states = {}
 
 
-class DeviceBlock(Block):
+class DeviceBlock(ArgumentBlock):
     """Represent a block on a GPU.
 
     Attributes:
@@ -49,21 +49,27 @@ class DeviceBlock(Block):
     """
 
     def __init__(
-        self, layout: Layout, kernel: str, written: set[str], device: Device, buffers: Buffers, keys: Sequence[Key]
+        self,
+        layout: BlockLayout,
+        kernel: str,
+        written: set[str],
+        device: CudaDevice,
+        buffers: Buffers,
+        keys: Sequence[EntryKey],
     ) -> None:
         """Allocate the block; `keys` are the entry points of the kernel, in order."""
         super().__init__(layout, kernel, written, block_bytes(layout, len(keys)))
         self.device, self.buffers = device, buffers
-        self.foreign: dict[str, Bound] = {}
-        self.borrowed: dict[str, Bound] = {}
+        self.foreign: dict[str, BoundArray] = {}
+        self.borrowed: dict[str, BoundArray] = {}
         self._shared: dict[str, list[bool]] = {}
-        self.owned = Owned(buffers, Instances(device, keys))
+        self.owned = BlockState(buffers, LaunchGraphs(device, keys))
         self.graphs = self.owned.graphs
         self.graphs.begin(self)
         self.put(layout.driver_at, device.table_address)
         self.put(layout.halted_at, device.halted)
 
-    def _place(self, bound: Bound, array: np.ndarray) -> None:
+    def _place(self, bound: BoundArray, array: np.ndarray) -> None:
         """Write the address and extents of an array, and note what kind of array it is."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
@@ -81,7 +87,7 @@ class DeviceBlock(Block):
         """Return True if other programs may touch an array of this launch when it returns."""
         return any(self._shared.values())
 
-    def lenders(self) -> list[Borrowed]:
+    def lenders(self) -> list[BorrowedMemory]:
         """Return the owners of borrowed arrays, who may have work on their memory."""
         arrays = [bound.held() for bound in self.borrowed.values() if bound.held is not None]
         return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]

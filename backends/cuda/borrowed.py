@@ -16,7 +16,7 @@ import numpy as np
 
 from ...compiler.errors import Unsupported
 from .. import owners
-from .device import Device
+from .device import CudaDevice
 
 LEGACY = (0, 1)
 """Handles of the stream that calls without a stream use."""
@@ -25,7 +25,7 @@ _BY_NAME: tuple[Callable[..., Any], ...] = (np.may_share_memory, np.shares_memor
 """Functions of NumPy that look at addresses alone."""
 
 
-class Borrowed:
+class BorrowedMemory:
     """Represent the owner of a DeviceArray's memory.
 
     Attributes:
@@ -38,7 +38,7 @@ class Borrowed:
 
     def __init__(
         self,
-        device: Device,
+        device: CudaDevice,
         address: int,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
@@ -102,7 +102,7 @@ class DeviceArray(np.ndarray):
 
 
 def borrow(
-    device: Device,
+    device: CudaDevice,
     fetch: Callable[[np.ndarray], np.ndarray],
     interface: Mapping[str, Any],
     lender: Any,
@@ -129,7 +129,7 @@ def borrow(
         dense = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) * dtype.itemsize for axis in range(len(shape))]
         if any(extent > 1 and s != d for s, d, extent in zip(strides, dense, shape)):
             raise ValueError("it is not contiguous")
-    owner = Borrowed(device, int(address or 0) or dtype.itemsize, shape, dtype, lender, stream, not is_constant)
+    owner = BorrowedMemory(device, int(address or 0) or dtype.itemsize, shape, dtype, lender, stream, not is_constant)
     made: DeviceArray = np.asarray(owner).view(DeviceArray)
     made.fetch = fetch
     return made
@@ -150,14 +150,14 @@ def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
     }
 
 
-def lender_of(array: np.ndarray) -> Borrowed | None:
+def lender_of(array: np.ndarray) -> BorrowedMemory | None:
     """Return the owner of the memory of an array, if it is another library's, else None."""
     found = owners.owner_of(array)
-    return found if isinstance(found, Borrowed) else None
+    return found if isinstance(found, BorrowedMemory) else None
 
 
 @contextmanager
-def ordered(device: Device, lenders: Iterable[Borrowed]) -> Iterator[None]:
+def ordered_with_lenders(device: CudaDevice, lenders: Iterable[BorrowedMemory]) -> Iterator[None]:
     """Run what is launched inside the `with` behind the lenders' work so far, and before what they do later."""
     found = list(lenders)
     own = device.stream

@@ -16,11 +16,11 @@ from __future__ import annotations
 from ..codegen import ir
 from ..codegen.types import I1, I32, I64, const
 from ..llvm.emit import Emitter
-from ..llvm.function import Run
+from ..llvm.function import IterationRun
 from . import warp
 
 
-class Chunks:
+class ChunkLoop:
     """Write the loop over chunks.
 
     Attributes:
@@ -31,14 +31,14 @@ class Chunks:
     """
 
     start: ir.Phi
-    size: ir.Value
-    passing: ir.Value
+    size: ir.LLVMValue
+    passing: ir.LLVMValue
 
-    def __init__(self, decide: ir.Function) -> None:
+    def __init__(self, decide: ir.LLVMFunction) -> None:
         """Keep the function that decides; see decision_function."""
         self.decide = decide
 
-    def open(self, e: Emitter, count: ir.Value, blocks: ir.Value) -> Run:
+    def open(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> IterationRun:
         """Begin a chunk; return the run over its list.
 
         Args:
@@ -65,16 +65,16 @@ class Chunks:
         self._is_all = b.icmp_unsigned("==", self.passing, b.trunc(self._width, I32))
         # A thread in which something failed runs no iteration of later chunks.
         mine = b.select(b.load(self._alive, I1), self.passing, const(I32, 0))
-        thread, threads = (b.zext(warp.special(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
+        thread, threads = (b.zext(warp.special_register(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
         return thread, b.zext(mine, I64), threads
 
-    def _place(self, e: Emitter, count: ir.Value, blocks: ir.Value) -> None:
+    def _place(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> None:
         """Compute how wide chunks are, the first chunk of this block, and the distance to the next one."""
         b = e.b
-        threads, block = (b.zext(warp.special(e.m, b, name), I64) for name in ("ntid.x", "ctaid.x"))
+        threads, block = (b.zext(warp.special_register(e.m, b, name), I64) for name in ("ntid.x", "ctaid.x"))
         # A thread has no more iterations of a chunk than leave a chunk for each block, or the most.
         grid = b.mul(threads, blocks)
-        rounds: ir.Value = const(I64, warp.ROUNDS[0])
+        rounds: ir.LLVMValue = const(I64, warp.ROUNDS[0])
         for fewer in warp.ROUNDS[1:]:
             is_enough = b.icmp_unsigned("<=", count, b.mul(grid, const(I64, fewer)))
             rounds = b.select(is_enough, const(I64, fewer), rounds)
@@ -83,7 +83,7 @@ class Chunks:
         takes_part = b.icmp_unsigned("<", block, blocks)
         self._first = b.select(takes_part, b.mul(block, self._width), count)
 
-    def _decide(self, e: Emitter) -> ir.Value:
+    def _decide(self, e: Emitter) -> ir.LLVMValue:
         """Return how many iterations pass, by the code for the number of rounds in use."""
         b, joined = e.b, e.flow.append("decided")
         found = []
@@ -101,7 +101,7 @@ class Chunks:
             passing.add_incoming(value, block)
         return passing
 
-    def _decide_all(self, e: Emitter, rounds: int) -> ir.Value:
+    def _decide_all(self, e: Emitter, rounds: int) -> ir.LLVMValue:
         """Return how many iterations of the chunk pass, and list them; each thread decides `rounds` of them."""
         b, size = e.b, e.b.trunc(self.size, I32)
         last, at, passes = b.sub(size, const(I32, 1)), warp.first_asked(e.m, b, rounds), []
@@ -116,9 +116,9 @@ class Chunks:
             at = b.add(at, warp.lanes(e.m, b))
         return warp.list_block(e.m, b, passes)
 
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the iteration at a place of the list."""
-        found = warp.listed(e.m, e.b, e.b.trunc(place, I32), self._is_all)
+        found = warp.list_number(e.m, e.b, e.b.trunc(place, I32), self._is_all)
         return e.b.add(self.start, e.b.zext(found, I64))
 
     def close(self, e: Emitter) -> None:

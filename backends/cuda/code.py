@@ -32,21 +32,21 @@ from ..codegen import ir
 from ..codegen.builder import IRBuilder
 from ..codegen.emit import ModuleState, Site
 from ..codegen.gates import gate_of
-from ..codegen.layout import Layout, State, lay_out_for_device, stack_allocas
-from ..codegen.reductions import sums
-from ..codegen.sharing import order_shows
+from ..codegen.layout import BlockLayout, TaskState, lay_out_for_device, stack_allocas
+from ..codegen.reductions import element_sums
+from ..codegen.sharing import is_order_visible
 from ..codegen.target import NVPTX
 from ..codegen.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from ..limits import check
 from ..llvm.errors import RETURNED
-from ..llvm.function import bounds_function, task_function, volume
+from ..llvm.function import bounds_function, box_volume, task_function
 from . import warp
-from .chunks import Chunks
+from .chunks import ChunkLoop
 from .comparisons import with_and_without
-from .groups import copies, may_write_late
+from .groups import coarsening_factor, may_write_late
 from .own_index import own_arrays
-from .reductions import PARTIALS, Finish, Private
-from .selection import Listed, Packed, gate_function, packed_gates, select_function
+from .reductions import PARTIALS, FinishSums, PrivateSums
+from .selection import CompactedTask, ListedTask, gate_function, packed_gates, select_function
 
 ZERO, BOUNDS, SELECT, LISTED, PACKED = "zero", "bounds", "select", "listed", "packed"
 TASK, FINISH = "task", "finish"
@@ -59,7 +59,7 @@ PARAMETERS = 32_764
 
 
 @dataclass(frozen=True)
-class Entry:
+class LaunchStep:
     """Represent one step of a launch; if the host does it, `task` is -1 and `name` is empty."""
 
     kind: str
@@ -73,10 +73,10 @@ class DeviceCode:
 
     kernel: Kernel
     text: str
-    layout: Layout
+    layout: BlockLayout
     sites: tuple[Site, ...]
     options: Options
-    entries: tuple[Entry, ...]
+    entries: tuple[LaunchStep, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,24 +95,24 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
             "split the kernel, or pass scalars in one array",
         )
     state = ModuleState(kernel, options, NVPTX, layout)
-    entries = [Entry(ZERO, -1, "")] if layout.state_size else []
+    entries = [LaunchStep(ZERO, -1, "")] if layout.state_size else []
     for index, task in enumerate(kernel.tasks):
-        entries += _Entries(state, index, task).emit()
+        entries += _TaskEntriesWriter(state, index, task).emit()
     return DeviceCode(kernel, str(state.module), layout, tuple(state.sites), options, tuple(entries))
 
 
-def layout_of(kernel: Kernel, options: Options) -> Layout:
+def layout_of(kernel: Kernel, options: Options) -> BlockLayout:
     """Return the layout of block and state of a kernel compiled with these options."""
     tasks = {k: _state(task, options) for k, task in enumerate(kernel.tasks) if task.is_parallel}
     return lay_out_for_device(kernel, tasks, lists=not options.deterministic)
 
 
-def _state(task: Task, options: Options) -> State:
+def _state(task: Task, options: Options) -> TaskState:
     """Return what the device keeps about a task."""
     # A list comes in any order, so deterministic launches have none.
     listed = not options.deterministic and any(stack_allocas(task)) and gate_of(task) is not None
-    words = len(sums(task, options)) * PARTIALS if options.deterministic else 0
-    return State(_writes_its_bounds(task), listed, words + bool(words))
+    words = len(element_sums(task, options)) * PARTIALS if options.deterministic else 0
+    return TaskState(_writes_its_bounds(task), listed, words + bool(words))
 
 
 def _writes_its_bounds(task: Task) -> bool:
@@ -127,15 +127,15 @@ def _writes_its_bounds(task: Task) -> bool:
 # ---- one entry point ----------------------------------------------------------------------------------------
 
 
-class _Entry:
+class _EntryWriter:
     """Represent an entry point being written, which ends at `leave`; its builder stands where nothing has failed."""
 
     def __init__(self, m: ModuleState, name: str, together: bool = False) -> None:
         by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")
-        function = ir.Function(m.module, name, VOID, [by_value], head="ptx_kernel")
+        function = ir.LLVMFunction(m.module, name, VOID, [by_value], head="ptx_kernel")
         m.module.lines.enter(function, None)
         self.m, self.b = m, IRBuilder(function.append_basic_block("entry"))
-        self.block = ir.Value(PTR, function.args[0].ref)
+        self.block = ir.LLVMValue(PTR, function.args[0].ref)
         self.leave = function.append_basic_block("exit")
         IRBuilder(self.leave).ret_void()
         halted = self.b.load(self.address(m.layout.halted_at), I64)
@@ -143,22 +143,22 @@ class _Entry:
         if m.layout.returned_at >= 0:
             self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
 
-    def address(self, at: int) -> ir.Value:
+    def address(self, at: int) -> ir.LLVMValue:
         """Return the address that a slot holds."""
         place = self.b.gep(self.block, const(I64, at), I8, inbounds=True)
         return self.b.load(place, pointer(NVPTX.space))
 
-    def state(self, at: int) -> ir.Value:
+    def state(self, at: int) -> ir.LLVMValue:
         """Return the address of a word of the state."""
         return self.b.gep(self.address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
 
-    def go_on_if(self, cond: ir.Value) -> None:
+    def go_on_if(self, cond: ir.LLVMValue) -> None:
         """Leave the entry point unless the condition holds."""
         go_on = self.b.function.append_basic_block("go")
         self.b.cbranch(cond, go_on, self.leave)
         self.b.position_at_end(go_on)
 
-    def go_on_if_zero(self, word: ir.Value) -> None:
+    def go_on_if_zero(self, word: ir.LLVMValue) -> None:
         """Leave the entry point unless the word is 0."""
         self.go_on_if(self.b.icmp_unsigned("==", word, const(word.type, 0)))
 
@@ -166,23 +166,23 @@ class _Entry:
         self.b.branch(self.leave)
 
 
-class _Entries:
+class _TaskEntriesWriter:
     """Write the entry points of one task."""
 
     def __init__(self, m: ModuleState, index: int, task: Task) -> None:
         self.m, self.index, self.task = m, index, task
         self.axes = len(task.indices)
         self.bounds = bounds_function(m, index, task) if task.is_parallel else None
-        self.sums = sums(task, m.options)
+        self.sums = element_sums(task, m.options)
         self.gate = None if self.in_order else packed_gates(m.kernel, index, m.options)
 
     def name(self, kind: str) -> str:
         prefix = re.sub(r"\W", "_", self.m.kernel.name)
         return f"{prefix}_{kind}_{self.index}"
 
-    def emit(self) -> list[Entry]:
+    def emit(self) -> list[LaunchStep]:
         """Write all entry points of the task; return them in order."""
-        found: list[tuple[str, Callable[[_Entry], None]]] = []
+        found: list[tuple[str, Callable[[_EntryWriter], None]]] = []
         if self.index in self.m.layout.boxes:
             found.append((BOUNDS, self._store_box))
         if self.index in self.m.layout.length_at:
@@ -194,14 +194,14 @@ class _Entries:
         if self.index in self.m.layout.partials:
             found.append((FINISH, self._finish))
         for kind, write in found:
-            entry = _Entry(self.m, self.name(kind), kind in TOGETHER)
+            entry = _EntryWriter(self.m, self.name(kind), kind in TOGETHER)
             write(entry)
             entry.close()
-        return [Entry(kind, self.index, self.name(kind)) for kind, _ in found]
+        return [LaunchStep(kind, self.index, self.name(kind)) for kind, _ in found]
 
     # -- boxes ----------------------------------------------------------------------------------------------
 
-    def _compute_box(self, entry: _Entry) -> ir.Value:
+    def _compute_box(self, entry: _EntryWriter) -> ir.LLVMValue:
         """Return the box in memory of the thread, which becomes registers; leave if the bounds fail."""
         assert self.bounds is not None
         box = entry.b.alloca(I64, 2 * self.axes)
@@ -209,17 +209,17 @@ class _Entries:
         entry.go_on_if_zero(status)
         return box
 
-    def _store_box(self, entry: _Entry) -> None:
+    def _store_box(self, entry: _EntryWriter) -> None:
         entry.go_on_if_zero(warp.thread(self.m, entry.b))
         box = self._compute_box(entry)
         for word in range(2 * self.axes):
             at = self.m.layout.boxes[self.index] + 8 * word
             entry.b.store(self._word(entry.b, box, word), entry.state(at))
 
-    def _word(self, b: IRBuilder, memory: ir.Value, word: int) -> ir.Value:
+    def _word(self, b: IRBuilder, memory: ir.LLVMValue, word: int) -> ir.LLVMValue:
         return b.load(b.gep(memory, const(I64, 8 * word), I8, inbounds=True), I64)
 
-    def _box(self, entry: _Entry) -> ir.Value:
+    def _box(self, entry: _EntryWriter) -> ir.LLVMValue:
         """Return the box, computed or as it was stored, in memory of the thread."""
         if self.index not in self.m.layout.boxes:
             return self._compute_box(entry)
@@ -231,16 +231,16 @@ class _Entries:
 
     # -- tasks ----------------------------------------------------------------------------------------------
 
-    def _threads(self, entry: _Entry) -> tuple[ir.Value, ir.Value]:
+    def _threads(self, entry: _EntryWriter) -> tuple[ir.LLVMValue, ir.LLVMValue]:
         """Return (first iteration of this thread, number of threads that run the task)."""
         b, layout = entry.b, self.m.layout
         thread, threads = warp.thread(self.m, b), warp.threads(self.m, b)
-        limits: list[ir.Value] = []
+        limits: list[ir.LLVMValue] = []
         if any(stack.task == self.index for stack in layout.stacks):
             at = const(I64, layout.threads_at[self.index])
             limits.append(b.load(b.gep(entry.block, at, I8, inbounds=True), I64))
         if self.index in layout.partials:
-            width = b.zext(warp.special(self.m, b, "ntid.x"), I64)
+            width = b.zext(warp.special_register(self.m, b, "ntid.x"), I64)
             limits.append(b.mul(width, const(I64, PARTIALS)))
         if self.in_order:
             limits.append(const(I64, 1))
@@ -258,13 +258,13 @@ class _Entries:
         if not self.m.options.deterministic:
             return False
         kept = {stmt for s in self.sums for stmt in s.updates}
-        return order_shows(self.task, self.m.sharing(self.index).plain, kept)
+        return is_order_visible(self.task, self.m.sharing(self.index).plain, kept)
 
-    def _run(self, entry: _Entry) -> None:
+    def _run(self, entry: _EntryWriter) -> None:
         """Write the entry point of a parallel task."""
         thread, threads = self._threads(entry)
         b, box = entry.b, self._box(entry)
-        call = [entry.block, box, thread, volume(b, box, 0, self.axes), threads, thread]
+        call = [entry.block, box, thread, box_volume(b, box, 0, self.axes), threads, thread]
         own = frozenset() if self.m.options.debug else own_arrays(self.task)
         if own:
             linear, other, done = (b.function.append_basic_block(name) for name in ("linear", "other", "ran"))
@@ -278,10 +278,10 @@ class _Entries:
             b.branch(done)
             b.position_at_end(done)
 
-    def _call(self, entry: _Entry, name: str, numbered: frozenset[str], call: list[ir.Value]) -> None:
+    def _call(self, entry: _EntryWriter, name: str, numbered: frozenset[str], call: list[ir.LLVMValue]) -> None:
         """Run the task; a short task has code of its own for launches that need no comparisons of indices."""
         b, checks = entry.b, self.m.checks.of(self.task, learns=not may_write_late(self.task))
-        if not checks.launches or copies(self.m, self.task) == 1:
+        if not checks.launches or coarsening_factor(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
             return
         with_and_without(
@@ -292,23 +292,23 @@ class _Entries:
             lambda inside: b.call(self._over_all(f"inside.{name}" if inside else name, numbered, inside), call),
         )
 
-    def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.Function:
+    def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.LLVMFunction:
         """Return a function that runs all iterations; each thread takes every n-th, n being the number of threads.
 
         `inside` is True for the code without what launches decide, False for its counterpart, None without both.
         """
-        additions = Private(self.sums, numbered)
+        additions = PrivateSums(self.sums, numbered)
         additions.inside = bool(inside)
         # The counterpart runs seldom, and takes one iteration at a time, as it must not cost registers.
-        additions.copies = 1 if inside is False else copies(self.m, self.task)
+        additions.copies = 1 if inside is False else coarsening_factor(self.m, self.task)
         additions.late = additions.copies > 1 and may_write_late(self.task)
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
-    def _is_linear(self, entry: _Entry, box: ir.Value, own: frozenset[str]) -> ir.Value:
+    def _is_linear(self, entry: _EntryWriter, box: ir.LLVMValue, own: frozenset[str]) -> ir.LLVMValue:
         """Return the condition that the box begins at 0, and the arrays have its extents."""
         b = entry.b
         # The extent of the first axis is not compared, because no number of an element depends on it.
-        is_so: ir.Value = const(I1, True)
+        is_so: ir.LLVMValue = const(I1, True)
         for axis in range(self.axes):
             begin, extent = self._word(b, box, 2 * axis), self._word(b, box, 2 * axis + 1)
             is_so = b.and_(is_so, b.icmp_unsigned("==", begin, const(I64, 0)))
@@ -317,51 +317,53 @@ class _Entries:
                 is_so = b.and_(is_so, b.icmp_unsigned("==", self._word(b, entry.block, at // 8), extent))
         return is_so
 
-    def _select(self, entry: _Entry) -> None:
+    def _select(self, entry: _EntryWriter) -> None:
         b, box = entry.b, self._box(entry)
-        blocks, zero = b.zext(warp.special(self.m, b, "nctaid.x"), I64), const(I64, 0)
+        blocks, zero = b.zext(warp.special_register(self.m, b, "nctaid.x"), I64), const(I64, 0)
         run = select_function(self.m, self.index, self.task)
-        b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
+        b.call(run, [entry.block, box, zero, box_volume(b, box, 0, self.axes), blocks, zero])
 
-    def _run_packed(self, entry: _Entry) -> None:
+    def _run_packed(self, entry: _EntryWriter) -> None:
         """Write the entry point that runs, chunk by chunk, the iterations that pass the gate."""
         assert self.gate is not None
         b, box, zero = entry.b, self._box(entry), const(I64, 0)
         # Blocks beyond those that can write sums down take no part.
-        blocks: ir.Value = b.zext(warp.special(self.m, b, "nctaid.x"), I64)
+        blocks: ir.LLVMValue = b.zext(warp.special_register(self.m, b, "nctaid.x"), I64)
         if self.index in self.m.layout.partials:
             most = const(I64, PARTIALS)
             blocks = b.select(b.icmp_unsigned("<", blocks, most), blocks, most)
-        chunks = Chunks(gate_function(self.m, self.index, self.gate))
-        run = task_function(self.m, self.index, self.task, name=PACKED, additions=Packed(self.sums, chunks))
-        b.call(run, [entry.block, box, zero, volume(b, box, 0, self.axes), blocks, zero])
+        chunks = ChunkLoop(gate_function(self.m, self.index, self.gate))
+        run = task_function(self.m, self.index, self.task, name=PACKED, additions=CompactedTask(self.sums, chunks))
+        b.call(run, [entry.block, box, zero, box_volume(b, box, 0, self.axes), blocks, zero])
 
-    def _run_listed(self, entry: _Entry) -> None:
+    def _run_listed(self, entry: _EntryWriter) -> None:
         """Write the entry point over the list, or over all iterations if more pass than the list has room for."""
         thread, threads = self._threads(entry)
         b, box, layout = entry.b, self._box(entry), self.m.layout
         length = b.load(entry.state(layout.length_at[self.index]), I64)
         room = b.load(b.gep(entry.block, const(I64, layout.room_at[self.index]), I8, inbounds=True), I64)
         complete = b.icmp_unsigned("<=", length, room)
-        count = b.select(complete, length, volume(b, box, 0, self.axes))
-        run = task_function(self.m, self.index, self.task, name=LISTED, additions=Listed(self.sums))
+        count = b.select(complete, length, box_volume(b, box, 0, self.axes))
+        run = task_function(self.m, self.index, self.task, name=LISTED, additions=ListedTask(self.sums))
         b.call(run, [entry.block, box, thread, count, threads, thread])
 
-    def _finish(self, entry: _Entry) -> None:
+    def _finish(self, entry: _EntryWriter) -> None:
         """Write the entry point of a task without iterations whose end adds up the sums that blocks have left."""
-        entry.go_on_if_zero(warp.special(self.m, entry.b, "ctaid.x"))
+        entry.go_on_if_zero(warp.special_register(self.m, entry.b, "ctaid.x"))
         zero, one = const(I64, 0), const(I64, 1)
-        run = task_function(self.m, self.index, replace(self.task, body=()), name=FINISH, additions=Finish(self.sums))
+        run = task_function(
+            self.m, self.index, replace(self.task, body=()), name=FINISH, additions=FinishSums(self.sums)
+        )
         box = entry.b.alloca(I64, 2 * self.axes)
         entry.b.call(run, [entry.block, box, zero, zero, one, zero])
 
-    def _run_once(self, entry: _Entry) -> None:
+    def _run_once(self, entry: _EntryWriter) -> None:
         b = entry.b
         thread = warp.thread(self.m, b)
         entry.go_on_if_zero(thread)
         run = task_function(self.m, self.index, self.task)
         one, zero = const(I64, 1), const(I64, 0)
-        status = b.call(run, [entry.block, ir.Value(PTR, "null"), zero, one, one, zero])
+        status = b.call(run, [entry.block, ir.LLVMValue(PTR, "null"), zero, one, one, zero])
         if self.m.layout.returned_at >= 0:
             with b.if_then(b.icmp_unsigned("==", status, const(I32, RETURNED))):
                 b.store(const(I64, 1), entry.state(self.m.layout.returned_at))

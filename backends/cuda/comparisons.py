@@ -14,23 +14,23 @@ from ...compiler.analysis.index_checks import IndexChecks
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.launch_conditions import needs_comparisons
 from ..codegen.types import I8, I64, const
 
 
-class AtEntry(Arith):
+class EntryConditions(ArithEmitter):
     """Write conditions on extents and arguments where an entry point begins."""
 
-    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks) -> None:
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks) -> None:
         super().__init__(m, b)
         self.block, self.checks = block, checks
 
-    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+    def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
         """Return the content of a slot of the block."""
         return self.b.load(self.b.gep(self.block, const(I64, at), I8, inbounds=True), t)
 
-    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+    def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
         """Return an integer widened to 64 bits."""
         if t.bits == 64:
             return value
@@ -38,7 +38,7 @@ class AtEntry(Arith):
 
 
 def with_and_without(
-    m: ModuleState, b: IRBuilder, block: ir.Value, checks: IndexChecks, run: Callable[[bool], object]
+    m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks, run: Callable[[bool], object]
 ) -> None:
     """Write both forms of a task.
 
@@ -50,7 +50,7 @@ def with_and_without(
         run: run(False) emits the form with all comparisons, run(True) the form without what the launch decides.
     """
     some, none, done = (b.function.append_basic_block(part) for part in ("compared", "inside", "run"))
-    b.cbranch(needs_comparisons(AtEntry(m, b, block, checks)), some, none)
+    b.cbranch(needs_comparisons(EntryConditions(m, b, block, checks)), some, none)
     for start, inside in ((some, False), (none, True)):
         b.position_at_end(start)
         run(inside)

@@ -21,8 +21,8 @@ from functools import partial
 import numpy as np
 
 from ...compiler.errors import StackgradError, Unsupported
-from ..base import Counters
-from ..codegen.prints import BYTES, Prints, Text, after
+from ..base import DeviceCounters
+from ..codegen.prints import BYTES, PrintBuffer, PrintedText, finish_and_collect
 from ..words import address_of, words
 from .driver import Driver, DriverError
 from .driver_table import ADDRESSES, CONTEXT, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE
@@ -38,7 +38,7 @@ _RECORD_WORDS, _RECORDS = 4, 512
 _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
-class Records:
+class ErrorRecords:
     """Hold error records in pinned memory, one for each executable: site + 1, first, second."""
 
     def __init__(self, driver: Driver) -> None:
@@ -93,7 +93,7 @@ class Records:
 
 
 @dataclass
-class Device:
+class CudaDevice:
     """Represent a GPU and its driver.
 
     Attributes:
@@ -110,7 +110,7 @@ class Device:
     """
 
     driver: Driver
-    counters: Counters = field(default_factory=Counters)
+    counters: DeviceCounters = field(default_factory=DeviceCounters)
     is_capturing: bool = False
     patience: int = PATIENCE
     graphs: int = 0
@@ -128,8 +128,8 @@ class Device:
         self.table[CONTEXT] = driver.context
         self.halted = driver.allocate(64)
         driver.zero(self.halted, 64)
-        self.records = Records(driver)
-        self._prints: Prints | None = None
+        self.records = ErrorRecords(driver)
+        self._prints: PrintBuffer | None = None
         self._is_mixed = False
         self._waits = 0
         self._trash: list[tuple[Callable[[], None], int]] = []
@@ -140,10 +140,10 @@ class Device:
         return address_of(self.table)
 
     @property
-    def prints(self) -> Prints:
+    def prints(self) -> PrintBuffer:
         """Return the buffer that kernels print to, made when the first kernel that prints is compiled."""
         if self._prints is None:
-            self._prints = Prints(self.driver.allocate_pinned(BYTES))
+            self._prints = PrintBuffer(self.driver.allocate_pinned(BYTES))
             # What is printed and never waited for is shown at the end of the process.
             atexit.register(_show_rest, weakref.ref(self), os.getpid())
         return self._prints
@@ -259,14 +259,14 @@ class Device:
         self._is_mixed = False
         self._raise_after(self._over(self.driver.wait_all))
 
-    def _over(self, finish: Callable[[], object]) -> Text:
+    def _over(self, finish: Callable[[], object]) -> PrintedText:
         """Do what leaves nothing in flight; return what was printed."""
         # What was dropped before goes back. What is dropped meanwhile may belong to launches that another thread has
         # made since, and stays as long as there are any.
         dropped, self._trash = self._trash, []
         try:
             with self._waiting():
-                _, text = after(self._prints, finish)
+                _, text = finish_and_collect(self._prints, finish)
             while dropped:
                 dropped.pop()[0]()
         finally:
@@ -323,7 +323,7 @@ class Device:
         # The bytes have left the host, and may not have arrived.
         self.launched()
 
-    def _raise_after(self, text: Text) -> None:
+    def _raise_after(self, text: PrintedText) -> None:
         """Show what was printed, then raise what went wrong on the device, else what the user's output stream raised.
 
         What that stream launches is over when this method returns; what it prints comes at the next wait.
@@ -372,12 +372,12 @@ class Device:
         text.show()
 
 
-def _show_rest(device: weakref.ref[Device], process: int) -> None:
+def _show_rest(device: weakref.ref[CudaDevice], process: int) -> None:
     """Show what was printed and never waited for, when the process that opened the device ends."""
     own = device()
     if own is not None and process == os.getpid():
         with suppress(DriverError):
-            after(own._prints, own.driver.wait_all)[1].show()
+            finish_and_collect(own._prints, own.driver.wait_all)[1].show()
 
 
 def _nothing() -> None:

@@ -51,7 +51,7 @@ class DriverError(DeviceError):
         super().__init__(f"the GPU's driver refuses: {where}{name} ({code}), {text}{hint}")
 
 
-class Unavailable(DeviceError):
+class NoCudaDevice(DeviceError):
     """Say that there is no GPU that can be used; `reason` and `cure` are one line each."""
 
     def __init__(self, reason: str, cure: str) -> None:
@@ -60,7 +60,7 @@ class Unavailable(DeviceError):
 
 
 @dataclass(frozen=True)
-class Card:
+class CudaDeviceInfo:
     """Represent what a GPU is.
 
     Attributes:
@@ -90,7 +90,7 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
-class Instance:
+class LaunchGraph:
     """Represent a graph.
 
     Attributes:
@@ -116,7 +116,7 @@ class Driver(Protocol):
     stream: int
 
     @property
-    def card(self) -> Card:
+    def card(self) -> CudaDeviceInfo:
         """Return the name, the compute capability, the sizes and the driver version of the GPU."""
 
     @property
@@ -237,7 +237,7 @@ class Driver(Protocol):
     def destroy_graph(self, graph: int) -> None:
         """Destroy a graph."""
 
-    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
+    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
         """Return a graph of launches one behind the other.
 
         Args:
@@ -246,5 +246,5 @@ class Driver(Protocol):
             parameter: Address of the one parameter that all of them take.
         """
 
-    def discard(self, instance: Instance) -> None:
+    def discard(self, instance: LaunchGraph) -> None:
         """Destroy a graph of `instantiate`, which is launched no more."""

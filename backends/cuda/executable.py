@@ -18,23 +18,23 @@ from functools import partial
 from ...compiler.errors import AdstackOverflow, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
-from ..codegen.layout import written
+from ..codegen.layout import written_names
 from ..codegen.prints import is_printing
-from ..codegen.stack_sizes import capacity
+from ..codegen.stack_sizes import stack_capacity
 from ..device import policy, stacks
 from ..device.heap import DeviceHeap
 from ..host.jit import NativeCode
 from ..host.report import exception
 from ..llvm.errors import FAILED
-from .block import DeviceBlock, Owned
-from .borrowed import ordered
+from .block import BlockState, DeviceBlock
+from .borrowed import ordered_with_lenders
 from .code import DeviceCode
-from .device import Device, Record
+from .device import CudaDevice, Record
 from .driver import CONTEXT_ERRORS, Driver, DriverError
 from .host_code import host_code
-from .laps import Laps, laps
+from .laps import TaskTimes, task_events
 from .memory import Buffers
-from .replay import WANTED, order
+from .replay import WANTED, launch_order
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
@@ -52,7 +52,7 @@ Tests of errors that surface late set it to False, because debug builds find mos
 
 
 @dataclass
-class Reader:
+class ErrorReader:
     """Make exceptions of error records.
 
     Attributes:
@@ -69,7 +69,7 @@ class Reader:
 
     def __call__(self, record: Record) -> StackgradError:
         """Return the exception for an error record."""
-        known = [(stack, capacity(stack, self.published)) for stack in self.code.layout.stacks]
+        known = [(stack, stack_capacity(stack, self.published)) for stack in self.code.layout.stacks]
         found = exception(self.code.kernel, self.code.sites, record, known)
         if isinstance(found, AdstackOverflow):
             self.distrust()
@@ -79,7 +79,7 @@ class Reader:
 
 
 @dataclass
-class Loaded:
+class LoadedKernel:
     """Represent what an executable holds on the device.
 
     Attributes:
@@ -92,15 +92,15 @@ class Loaded:
     module: int
     record: int
     printer: int = 0
-    owned: list[Owned] = field(default_factory=list)
+    owned: list[BlockState] = field(default_factory=list)
 
-    def lose(self, owned: Owned) -> None:
+    def lose(self, owned: BlockState) -> None:
         """Give back what a block held that no longer exists; no launch with it is in flight."""
         if owned in self.owned:
             self.owned.remove(owned)
             owned.give_back()
 
-    def give_back(self, device: Device) -> None:
+    def give_back(self, device: CudaDevice) -> None:
         """Give everything back; no launch uses it any more."""
         while self.owned:
             self.owned.pop().give_back()
@@ -110,25 +110,25 @@ class Loaded:
         device.driver.unload(self.module)
 
 
-def limits_of(driver: Driver) -> policy.Device:
+def limits_of(driver: Driver) -> policy.DeviceLimits:
     """Return the numbers of a GPU that decide how many rows suit it."""
-    return policy.Device(driver.l2_bytes, driver.memory_bytes)
+    return policy.DeviceLimits(driver.l2_bytes, driver.memory_bytes)
 
 
 class CudaExecutable:
     """Represent a compiled kernel; several threads may run it at the same time."""
 
-    def __init__(self, code: DeviceCode, device: Device, heap: DeviceHeap, buffers: Buffers) -> None:
+    def __init__(self, code: DeviceCode, device: CudaDevice, heap: DeviceHeap, buffers: Buffers) -> None:
         self.kernel: Kernel = code.kernel
         self.code, self.layout, self.options = code, code.layout, code.options
         self.device, self.heap, self.buffers = device, heap, buffers
-        self._written = written(self.kernel)
+        self._written = written_names(self.kernel)
         self._idle: list[DeviceBlock] = []
-        self._reader = Reader(code, heap.renew)
+        self._reader = ErrorReader(code, heap.renew)
         self._placement = stacks.place(self.kernel, self.layout, limits_of(device.driver))
         self._load()
         names = {(entry.kind, entry.task): entry.name for entry in code.entries if entry.name}
-        self._keys = order(self.layout, names)
+        self._keys = launch_order(self.layout, names)
         self._host = NativeCode(host_code(self.kernel, self.layout, names, WIDTH), _EFFORT)
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
         self._starting = device.prints.lock if self.calls_back else nullcontext()
@@ -142,13 +142,13 @@ class CudaExecutable:
         self._functions = {
             (entry.kind, entry.task): driver.function(module, entry.name) for entry in self.code.entries if entry.name
         }
-        self._loaded = loaded = Loaded(module, record, printer)
+        self._loaded = loaded = LoadedKernel(module, record, printer)
         device = self.device
         weakref.finalize(self, device.drop, lambda: loaded.give_back(device))
 
     # -- launching ------------------------------------------------------------------------------------------
 
-    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, timed: Laps | None = None) -> None:
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, timed: TaskTimes | None = None) -> None:
         """Launch the kernel once.
 
         Foreign arrays are written when `run` returns, managed arrays when the device is waited for. What goes wrong on
@@ -173,7 +173,7 @@ class CudaExecutable:
         try:
             block.bind(arrays, scalars, draws)
             block.put(self.layout.laps_at, timed.address if timed else 0)
-            with ordered(self.device, block.lenders()) if block.borrowed else nullcontext():
+            with ordered_with_lenders(self.device, block.lenders()) if block.borrowed else nullcontext():
                 if block.foreign:
                     self._run_staged(block, sizes)
                 else:
@@ -196,7 +196,7 @@ class CudaExecutable:
         begin = time.perf_counter()
         self.device.settle()
         aside = time.perf_counter() - begin
-        with laps(self.device.driver, len(self.kernel.tasks)) as timed:
+        with task_events(self.device.driver, len(self.kernel.tasks)) as timed:
             self.run(arrays, scalars, sizes, draws, timed)
             self.device.settle()
             return aside, timed.by_task()

@@ -20,7 +20,7 @@ SMALL = 24
 """Most statements of a task whose iterations run in groups."""
 
 
-def copies(m: ModuleState, task: Task) -> int:
+def coarsening_factor(m: ModuleState, task: Task) -> int:
     """Return how many iterations of a task run together: several if each is short, and waits for memory."""
     inside = list(walk(task.body))
     short = len(inside) <= SMALL and not any(isinstance(s, (*LOOPS, n.StackPush, n.Print)) for s in inside)

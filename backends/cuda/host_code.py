@@ -18,26 +18,26 @@ from ...compiler.ir.nodes import Kernel, Task
 from ..base import Options
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
-from ..codegen.layout import Layout
+from ..codegen.emit import ArithEmitter, ModuleState
+from ..codegen.layout import BlockLayout
 from ..codegen.target import CPU
 from ..codegen.types import I8, I32, I64, PTR, const
 from ..device.countable import is_countable
 from ..device.policy import BUSY, WARP
 from ..llvm.errors import FAILED, OK
-from ..llvm.function import bounds_function, volume
+from ..llvm.function import bounds_function, box_volume
 from ..llvm.module import Generated
 from .driver_table import LAUNCH_KERNEL, MEMSET, MOST, PENDING, RECORD, STREAM
-from .replay import MOST_ENTRIES, PLAIN, Key, order, replay_function, three
+from .replay import MOST_ENTRIES, PLAIN, EntryKey, grid_of_word, launch_order, replay_function
 from .warp import ROUNDS
 
-Entries = Mapping[Key, str]
+Entries = Mapping[EntryKey, str]
 """Names of entry points by kind and task; see layout.ENTRIES."""
 
 _UNKNOWN = (1 << 63) - 1
 
 
-def host_code(kernel: Kernel, layout: Layout, entries: Entries, width: int) -> Generated:
+def host_code(kernel: Kernel, layout: BlockLayout, entries: Entries, width: int) -> Generated:
     """Return the LLVM IR of `launch` for the host.
 
     Args:
@@ -47,21 +47,21 @@ def host_code(kernel: Kernel, layout: Layout, entries: Entries, width: int) -> G
         width: Most threads of a block.
     """
     m = ModuleState(kernel, Options(), CPU, layout)
-    function = ir.Function(m.module, "launch", I32, [PTR], ("nounwind",))
-    _Launch(m, function, entries, width).emit()
+    function = ir.LLVMFunction(m.module, "launch", I32, [PTR], ("nounwind",))
+    _LaunchWriter(m, function, entries, width).emit()
     return Generated(kernel, str(m.module), layout, (), m.options)
 
 
-class _Launch:
+class _LaunchWriter:
     """Write the body of `launch`, which ends at a call that the driver refuses."""
 
-    def __init__(self, m: ModuleState, function: ir.Function, entries: Entries, width: int) -> None:
+    def __init__(self, m: ModuleState, function: ir.LLVMFunction, entries: Entries, width: int) -> None:
         self.m, self.function, self.width = m, function, width
-        self.keys = order(m.layout, entries)
+        self.keys = launch_order(m.layout, entries)
         self.b = IRBuilder(function.append_basic_block("entry"))
         self.block = function.args[0]
         self.plan = self.b.alloca(I64, max(len(self.keys), 1))
-        self.refused: list[tuple[ir.Value, ir.Block]] = []
+        self.refused: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
         self.failed = function.append_basic_block("refused")
 
     def emit(self) -> None:
@@ -94,19 +94,19 @@ class _Launch:
 
     # -- words ----------------------------------------------------------------------------------------------
 
-    def _at(self, offset: int) -> ir.Value:
+    def _at(self, offset: int) -> ir.LLVMValue:
         """Return the address of a byte of the block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
-    def _planned(self, place: int) -> ir.Value:
+    def _planned(self, place: int) -> ir.LLVMValue:
         """Return the address of the word of an entry in the plan (replay.py)."""
         return self.b.gep(self.plan, const(I64, place), I64)
 
-    def _slot(self, offset: int) -> ir.Value:
+    def _slot(self, offset: int) -> ir.LLVMValue:
         """Return the content of a slot of the block."""
         return self.b.load(self._at(offset), I64)
 
-    def _table(self, word: int, t: ir.Type = I64) -> ir.Value:
+    def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:
         """Return a word of the driver's table."""
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
@@ -116,13 +116,13 @@ class _Launch:
         # wait for.
         self.b.store(const(I64, 1), self.b.gep(self.table, const(I64, PENDING), I64))
 
-    def _least(self, x: ir.Value, y: ir.Value) -> ir.Value:
+    def _least(self, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         """Return the lesser of two unsigned numbers."""
         return self.b.call(self.m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])
 
     # -- calls ----------------------------------------------------------------------------------------------
 
-    def _unless_refused(self, code: ir.Value) -> None:
+    def _unless_refused(self, code: ir.LLVMValue) -> None:
         """Go on if the driver has accepted a call, else end the launch."""
         b = self.b
         go_on = self.function.append_basic_block("started")
@@ -137,7 +137,7 @@ class _Launch:
             arguments = [self._slot(self.m.layout.state_at), const(I8, 0), const(I64, size), self.stream]
             self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
 
-    def _lap(self, laps: ir.Value, number: int) -> None:
+    def _lap(self, laps: ir.LLVMValue, number: int) -> None:
         """Let the stream record the time, if a profile is taken.
 
         Args:
@@ -175,7 +175,7 @@ class _Launch:
 
     # -- plans ----------------------------------------------------------------------------------------------
 
-    def _start(self, kind: str, index: int, threads: ir.Value, width: ir.Value | None = None) -> None:
+    def _start(self, kind: str, index: int, threads: ir.LLVMValue, width: ir.LLVMValue | None = None) -> None:
         """Plan an entry with `threads` threads; for 0 threads it is not started."""
         if (kind, index) not in self.keys:
             return
@@ -195,7 +195,7 @@ class _Launch:
             return
         count, layout = self._count(index, task), self.m.layout
         most = self._table(MOST)
-        width: ir.Value = const(I64, self.width)
+        width: ir.LLVMValue = const(I64, self.width)
         held = most
         if any(s.task == index for s in layout.stacks):
             held = self._slot(layout.threads_at[index])
@@ -207,7 +207,7 @@ class _Launch:
             self._start("task", index, self._least(count, held), width)
         self._start("finish", index, one)
 
-    def _by_chunks(self, count: ir.Value, most: ir.Value) -> ir.Value:
+    def _by_chunks(self, count: ir.LLVMValue, most: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of threads that decide several iterations each, if these are enough threads (chunks.py)."""
         b, threads = self.b, count
         for rounds in reversed(ROUNDS):
@@ -216,14 +216,14 @@ class _Launch:
             threads = b.select(b.icmp_unsigned(">=", each, enough), each, threads)
         return self._least(threads, most)
 
-    def _fitting(self, rows: ir.Value) -> ir.Value:
+    def _fitting(self, rows: ir.LLVMValue) -> ir.LLVMValue:
         """Return the threads of a block, so that threads do not outnumber rows: a whole number of blocks, or one."""
         b = self.b
         rest = b.urem(rows, const(I64, self.width))
         narrow = self._least(rows, const(I64, WARP))
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
-    def _choose(self, index: int, all_threads: ir.Value, threads: ir.Value, width: ir.Value) -> None:
+    def _choose(self, index: int, all_threads: ir.LLVMValue, threads: ir.LLVMValue, width: ir.LLVMValue) -> None:
         """Plan to run over the list of the iterations that pass, if this launch has one, else over all iterations."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
@@ -238,7 +238,7 @@ class _Launch:
         b.branch(done)
         b.position_at_end(done)
 
-    def _count(self, index: int, task: Task) -> ir.Value:
+    def _count(self, index: int, task: Task) -> ir.LLVMValue:
         """Return the iterations of a task."""
         # If the host cannot count, or fails, the number is very large, and the device reports the failure.
         if not is_countable(task):
@@ -247,10 +247,10 @@ class _Launch:
         box = IRBuilder(self.function.blocks[0]).alloca(I64, 2 * axes) if axes else b.alloca(I64)
         status = b.call(bounds_function(self.m, index, task), [self.block, box])
         fine = b.icmp_unsigned("==", status, const(I32, OK))
-        return b.select(fine, volume(b, box, 0, axes), const(I64, _UNKNOWN))
+        return b.select(fine, box_volume(b, box, 0, axes), const(I64, _UNKNOWN))
 
 
-def _start(e: Arith, function: ir.Function) -> None:
+def _start(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write sg.start(block, cuLaunchKernel, stream, function, shape); it starts nothing for a shape of 0."""
     b = e.b
     block, launch, stream, handle, shape = function.args
@@ -258,4 +258,4 @@ def _start(e: Arith, function: ir.Function) -> None:
         b.ret(const(I32, 0))
     params = b.alloca(PTR)
     b.store(block, params)
-    b.ret(b.call_pointer(launch, I32, [handle, *three(b, shape), const(I32, 0), stream, params, const(I64, 0)]))
+    b.ret(b.call_pointer(launch, I32, [handle, *grid_of_word(b, shape), const(I32, 0), stream, params, const(I64, 0)]))

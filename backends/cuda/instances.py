@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..host.block import Block
-from .device import Device
-from .driver import DriverError, Instance, KernelCall
-from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, SEEN_ON, SERVES, Key, Places, places
+from ..host.block import ArgumentBlock
+from .device import CudaDevice
+from .driver import DriverError, KernelCall, LaunchGraph
+from .replay import COUNT, ENTERED, EXECUTABLE, NEED, SEEN, SEEN_ON, SERVES, EntryKey, RecordOffsets, record_offsets
 
 IMPATIENT = 8
 """Factor by which more launches in a row are needed before the next graph of a block is made."""
@@ -19,22 +19,22 @@ MOST = 512
 """Most graphs of a device at a time, about 50 MB of its memory."""
 
 
-class Instances:
+class LaunchGraphs:
     """Keep at most one graph of a block at a time, for these entry points in order."""
 
-    def __init__(self, device: Device, keys: Sequence[Key]) -> None:
+    def __init__(self, device: CudaDevice, keys: Sequence[EntryKey]) -> None:
         self._device, self._keys = device, keys
-        self._held: Instance | None = None
+        self._held: LaunchGraph | None = None
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: ArgumentBlock) -> None:
         """Prepare the record of a block that has no graph yet."""
         block.put(self._places(block).word(NEED), self._device.patience)
 
-    def _places(self, block: Block) -> Places:
+    def _places(self, block: ArgumentBlock) -> RecordOffsets:
         """Return the places of the parts of the record of a block."""
-        return places(block.layout, len(self._keys))
+        return record_offsets(block.layout, len(self._keys))
 
-    def make(self, block: Block) -> None:
+    def make(self, block: ArgumentBlock) -> None:
         """Make the graph that host code wants; where the driver refuses, launches go on without a graph."""
         at, device = self._places(block), self._device
         block.put(at.word(EXECUTABLE), 0)
@@ -65,7 +65,7 @@ class Instances:
             block.put(at.word(word), block.word(at.word(seen)))
         block.put(at.word(EXECUTABLE), made.executable)
 
-    def _made(self, block: Block, plan: Sequence[int]) -> Instance | None:
+    def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
         """Return a graph for what the record says, which the block may say no more.
 
         The result is None if the device has enough graphs.
@@ -82,12 +82,12 @@ class Instances:
         device.graphs += 1
         return made
 
-    def _discard(self, held: Instance) -> None:
+    def _discard(self, held: LaunchGraph) -> None:
         """Destroy a graph, which no launch uses any more."""
         self._device.graphs -= 1
         self._device.driver.discard(held)
 
-    def _calls(self, block: Block, plan: Sequence[int]) -> list[KernelCall]:
+    def _calls(self, block: ArgumentBlock, plan: Sequence[int]) -> list[KernelCall]:
         """Return the launches of a plan."""
         functions = block.layout.functions
         return [

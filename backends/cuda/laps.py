@@ -10,7 +10,7 @@ from ..words import address_of, words
 from .driver import Driver
 
 
-class Laps:
+class TaskTimes:
     """Represent the events around the tasks of one launch."""
 
     def __init__(self, driver: Driver, events: list[int]) -> None:
@@ -28,11 +28,11 @@ class Laps:
 
 
 @contextmanager
-def laps(driver: Driver, tasks: int) -> Iterator[Laps]:
+def task_events(driver: Driver, tasks: int) -> Iterator[TaskTimes]:
     """Yield events for one launch of a kernel with `tasks` tasks."""
     events = [driver.new_event() for _ in range(1 + tasks)]
     try:
-        yield Laps(driver, events)
+        yield TaskTimes(driver, events)
     finally:
         for event in events:
             driver.destroy_event(event)

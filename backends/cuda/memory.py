@@ -4,7 +4,7 @@ A managed array is a NumPy array over memory that the driver moves to whatever t
 address. It knows its owner by `base`, so that any view of it is recognized. Every other NumPy array is *foreign*: a
 launch works on a copy in a buffer of the device.
 
-Invariant: memory that launches may still use is given back through `Device.drop`.
+Invariant: memory that launches may still use is given back through `CudaDevice.drop`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from ...compiler.errors import DeviceError
 from .. import owners
-from .borrowed import Borrowed
-from .device import Device
+from .borrowed import BorrowedMemory
+from .device import CudaDevice
 from .driver import NOTHING_LEFT, DriverError
 
 
-class Managed:
+class ManagedMemory:
     """Represent the owner of managed memory; NumPy makes arrays over it, which keep it alive.
 
     Attributes:
@@ -31,7 +31,7 @@ class Managed:
         address: Address of the memory.
     """
 
-    def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.device = device
         self.shared: list[bool] = []
         self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -41,26 +41,26 @@ class Managed:
         weakref.finalize(self, device.drop, lambda: driver.free(address), self.bytes)
 
 
-def managed(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def managed_array(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return a new managed array with arbitrary content; raise DeviceError, with the numbers, if memory is short."""
-    return np.asarray(Managed(device, shape, dtype))
+    return np.asarray(ManagedMemory(device, shape, dtype))
 
 
-def managed_zeros(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def managed_zeros(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return a new managed array of zeros, which the device writes; raise DeviceError if memory is short."""
-    owner = Managed(device, shape, dtype)
+    owner = ManagedMemory(device, shape, dtype)
     device.driver.zero(owner.address, owner.bytes)
     device.launched()
     return np.asarray(owner)
 
 
-def _managed(device: Device, size: int) -> int:
+def _managed(device: CudaDevice, size: int) -> int:
     """Return the address of new managed memory."""
     device.tidy()
     return _asked(device, size, device.driver.allocate_managed)
 
 
-def _asked(device: Device, size: int, ask: Any) -> int:
+def _asked(device: CudaDevice, size: int, ask: Any) -> int:
     """Return memory; if there is none left, ask once more after dropped memory has gone back."""
     try:
         address: int = ask(size)
@@ -77,22 +77,22 @@ def _asked(device: Device, size: int, ask: Any) -> int:
     return address
 
 
-def owner_of(array: np.ndarray) -> Managed | None:
+def owner_of(array: np.ndarray) -> ManagedMemory | None:
     """Return the owner of the memory of an array if it is managed, else None."""
     found = owners.owner_of(array)
-    return found if isinstance(found, Managed) else None
+    return found if isinstance(found, ManagedMemory) else None
 
 
-def is_addressable(array: np.ndarray, device: Device) -> bool:
+def is_addressable(array: np.ndarray, device: CudaDevice) -> bool:
     """Return True if kernels of a device address the array as it is."""
     found = owners.owner_of(array)
-    return isinstance(found, (Managed, Borrowed)) and found.device is device
+    return isinstance(found, (ManagedMemory, BorrowedMemory)) and found.device is device
 
 
 class Buffers:
     """Keep memory of the device for what lives as long as a launch; free buffers are kept by powers of two."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._free: dict[int, list[int]] = {}
 

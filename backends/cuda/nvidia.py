@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import disk_cache
 from ..base import Options
-from .driver import Card, DriverError, Instance, KernelCall, Unavailable
+from .driver import CudaDeviceInfo, DriverError, KernelCall, LaunchGraph, NoCudaDevice
 from .driver_table import ADDRESSES
 from .ptx import assemble
 
@@ -32,11 +32,11 @@ class CudaDriver:
             self._open(ordinal)
         except DriverError as refused:
             cure = "install NVIDIA's driver, and see that `nvidia-smi` lists a GPU"
-            raise Unavailable(f"no GPU can be used: {refused.name}, {refused.text}", cure) from refused
+            raise NoCudaDevice(f"no GPU can be used: {refused.name}, {refused.text}", cure) from refused
         # The library of the driver is missing.
         except RuntimeError as missing:
             text = str(missing).splitlines()[0] if str(missing) else type(missing).__name__
-            raise Unavailable(f"there is no driver of NVIDIA: {text}", "install it, or run on sg.cpu") from missing
+            raise NoCudaDevice(f"there is no driver of NVIDIA: {text}", "install it, or run on sg.cpu") from missing
 
     def _open(self, ordinal: int) -> None:
         """Retain the primary context, and read what the GPU is."""
@@ -57,7 +57,7 @@ class CudaDriver:
         version = int(self._call("cuDriverGetVersion"))
         memory = int(self._call("cuDeviceTotalMem", device))
         shown = f"{version // 1000}.{version % 1000 // 10}"
-        self.card = Card(name, (major, minor), processors, l2, memory, shown)
+        self.card = CudaDeviceInfo(name, (major, minor), processors, l2, memory, shown)
         self.entry_points = {name: self._address(name) for name in ADDRESSES.values()}
 
     def _address(self, name: str) -> int:
@@ -130,10 +130,10 @@ class CudaDriver:
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
         """Return PTX, with a zero byte at the end, from the cache on disk if it is in the cache."""
-        cache = disk_cache.active()
+        cache = disk_cache.active_cache()
         if cache is None:
             return _assemble(text, entries, self.architecture)
-        key = disk_cache.key("ptx", disk_cache.made_by(), self.architecture, repr(tuple(entries)), text)
+        key = disk_cache.entry_key("ptx", disk_cache.package_hash(), self.architecture, repr(tuple(entries)), text)
         found = cache.get(key)
         if found is None:
             found = _assemble(text, entries, self.architecture)
@@ -289,13 +289,13 @@ class CudaDriver:
         self.attach()
         self._call("cuGraphExecDestroy", graph)
 
-    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
+    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
         """Return a graph of launches in a row, with its nodes."""
         self.attach()
         graph = self._call("cuGraphCreate", 0)
         try:
             nodes = self._nodes(graph, clear, calls, parameter)
-            return Instance(int(graph), int(self._call("cuGraphInstantiate", graph, 0)), nodes)
+            return LaunchGraph(int(graph), int(self._call("cuGraphInstantiate", graph, 0)), nodes)
         except BaseException:
             self._call("cuGraphDestroy", graph)
             raise
@@ -321,7 +321,7 @@ class CudaDriver:
             nodes.append(int(before[0]))
         return tuple(nodes)
 
-    def discard(self, instance: Instance) -> None:
+    def discard(self, instance: LaunchGraph) -> None:
         """Destroy a graph and its instance."""
         self.attach()
         self._call("cuGraphExecDestroy", instance.executable)
@@ -334,7 +334,7 @@ def _bindings() -> Any:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as missing:
         reason = f"cuda.bindings is not installed ({missing})"
-        raise Unavailable(reason, "pip install 'stackgrad[cuda]'") from missing
+        raise NoCudaDevice(reason, "pip install 'stackgrad[cuda]'") from missing
 
 
 def _assemble(text: str, entries: Sequence[str], architecture: str) -> bytes:

@@ -10,12 +10,12 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from ...compiler.errors import DeviceError
-from ...compiler.ir.depth import deep
+from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
-from ..crash import crashed
+from ..crash import crash_error
 from ..llvm.compiler_lock import LOCK
-from ..llvm.optimise import Refused, initialise, optimise, parse
+from ..llvm.optimise import InvalidLLVMError, initialize, optimize, parse
 from .code import generate
 from .toolkit import libdevice_path
 
@@ -25,7 +25,7 @@ FEATURES = "+ptx83"
 """Version of PTX: entry points take more than 4 KiB of parameters from 8.1 on."""
 
 
-@deep
+@with_stack_room
 def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
     """Return the PTX text of a kernel for an architecture.
 
@@ -45,7 +45,7 @@ def assemble(text: str, entries: Sequence[str], arch: str) -> str:
         return str(machine.emit_assembly(module))
 
 
-@deep
+@with_stack_room
 def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
     """Return the optimized LLVM IR that `ptx` makes PTX of."""
     code = generate(kernel, options or Options())
@@ -58,9 +58,9 @@ def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> 
     """Raise an error with a report that lets a failure of LLVM be repeated."""
     try:
         yield
-    except (Refused, RuntimeError) as error:
+    except (InvalidLLVMError, RuntimeError) as error:
         texts = {"module.ll": text}
-        raise crashed("LLVM failed", error, {"kernel": kernel}, texts, options=options, arch=arch) from error
+        raise crash_error("LLVM failed", error, {"kernel": kernel}, texts, options=options, arch=arch) from error
 
 
 # ---- linking ------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def _libdevice() -> bytes:
 
 def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     """Return the optimized module with its target machine."""
-    initialise()
+    initialize()
     target = llvm.Target.from_triple(TRIPLE)
     machine = target.create_target_machine(cpu=arch, features=FEATURES, opt=3, codemodel="default")
     layout = str(machine.target_data)
@@ -87,7 +87,7 @@ def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.Module
         library.triple, library.data_layout = TRIPLE, layout
         module.link_in(library)
     _internalise(module, entries)
-    optimise(module, machine)
+    optimize(module, machine)
     return module, machine
 
 

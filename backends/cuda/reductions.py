@@ -11,18 +11,18 @@ up in their order. A task whose updates cannot be kept, and whose order would sh
 from __future__ import annotations
 
 from ..codegen import ir
-from ..codegen.reductions import Sum, check_element, linear_index, neutral
+from ..codegen.reductions import ElementSum, check_element, linear_index, neutral_element
 from ..codegen.types import I32, I64, bits_type, const, memory_type
 from ..llvm import atomics
 from ..llvm.emit import Emitter
-from ..llvm.function import Additions
+from ..llvm.function import TaskExtension
 from . import warp
 
 PARTIALS = 2048
 """Number of blocks whose sums a deterministic launch can write down; further blocks take no part."""
 
 
-class Private(Additions):
+class PrivateSums(TaskExtension):
     """Add to the code of a task the sums that each thread keeps.
 
     Attributes:
@@ -31,9 +31,9 @@ class Private(Additions):
         cells: Register with this thread's part of each sum.
     """
 
-    def __init__(self, found: tuple[Sum, ...], numbered: frozenset[str] = frozenset()) -> None:
+    def __init__(self, found: tuple[ElementSum, ...], numbered: frozenset[str] = frozenset()) -> None:
         self.sums, self.numbered = found, numbered
-        self.cells: list[ir.Value] = []
+        self.cells: list[ir.LLVMValue] = []
 
     def begin(self, e: Emitter) -> None:
         """Give each sum a register that holds the neutral element."""
@@ -41,7 +41,7 @@ class Private(Additions):
         for s in self.sums:
             t = memory_type(s.dtype)
             cell = e.alloca(t)
-            e.b.store(const(t, neutral(s.op, s.dtype)), cell)
+            e.b.store(const(t, neutral_element(s.op, s.dtype)), cell)
             self.cells.append(cell)
             e.private.update(dict.fromkeys(s.updates, cell))
 
@@ -52,27 +52,27 @@ class Private(Additions):
             total = warp.reduce_block(e.m, e.b, s.op, s.dtype, own)
             self.publish(e, s, total)
 
-    def publish(self, e: Emitter, s: Sum, total: ir.Value) -> None:
+    def publish(self, e: Emitter, s: ElementSum, total: ir.LLVMValue) -> None:
         """Let one thread of the block update the element, or write the sum down."""
         if not e.m.options.deterministic:
             self._update(e, s, total)
             return
-        b, block = e.b, warp.special(e.m, e.b, "ctaid.x")
-        first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
+        b, block = e.b, warp.special_register(e.m, e.b, "ctaid.x")
+        first = b.icmp_unsigned("==", warp.special_register(e.m, b, "tid.x"), const(I32, 0))
         with b.if_then(b.and_(first, b.icmp_unsigned("<", block, const(I32, PARTIALS)))):
             b.store(total, b.gep(_partials(e, self.sums.index(s)), b.zext(block, I64), I64))
-            b.store(b.zext(warp.special(e.m, b, "nctaid.x"), I64), e.temp(e.m.layout.partials[e.task]))
+            b.store(b.zext(warp.special_register(e.m, b, "nctaid.x"), I64), e.temp(e.m.layout.partials[e.task]))
 
-    def _update(self, e: Emitter, s: Sum, total: ir.Value) -> None:
+    def _update(self, e: Emitter, s: ElementSum, total: ir.LLVMValue) -> None:
         """Let one thread update the element, unless the sum is neutral."""
         b, t = e.b, memory_type(s.dtype)
-        first = b.icmp_unsigned("==", warp.special(e.m, b, "tid.x"), const(I32, 0))
-        with b.if_then(b.and_(first, _differs(e, total, const(t, neutral(s.op, s.dtype))))):
+        first = b.icmp_unsigned("==", warp.special_register(e.m, b, "tid.x"), const(I32, 0))
+        with b.if_then(b.and_(first, _differs(e, total, const(t, neutral_element(s.op, s.dtype))))):
             check_element(e, s, e.flow.trap_if)
             atomics.update(e, s.op, s.dtype, element(e, s), total, atomic=True)
 
 
-class Finish(Private):
+class FinishSums(PrivateSums):
     """Add to the code of a task without iterations the sums that blocks have written down."""
 
     def end(self, e: Emitter) -> None:
@@ -81,20 +81,20 @@ class Finish(Private):
             found = self._of_this_thread(e, self.sums.index(s), s)
             self._update(e, s, warp.reduce_block(e.m, e.b, s.op, s.dtype, found))
 
-    def _of_this_thread(self, e: Emitter, place: int, s: Sum) -> ir.Value:
+    def _of_this_thread(self, e: Emitter, place: int, s: ElementSum) -> ir.LLVMValue:
         """Return the combination of words number, number + threads, ... in this order."""
         b, t = e.b, memory_type(s.dtype)
         written = b.load(e.temp(e.m.layout.partials[e.task]), I64)
         most = const(I64, PARTIALS)
         count = b.select(b.icmp_unsigned("<", written, most), written, most)
-        number, threads = (b.zext(warp.special(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
+        number, threads = (b.zext(warp.special_register(e.m, b, name), I64) for name in ("tid.x", "ntid.x"))
         words, before = _partials(e, place), b.block
         head, body, done = (b.function.append_basic_block(name) for name in ("words", "word", "summed"))
         b.branch(head)
         b.position_at_end(head)
         k, total = b.phi(I64), b.phi(t)
         k.add_incoming(number, before)
-        total.add_incoming(const(t, neutral(s.op, s.dtype)), before)
+        total.add_incoming(const(t, neutral_element(s.op, s.dtype)), before)
         b.cbranch(b.icmp_unsigned("<", k, count), body, done)
         b.position_at_end(body)
         more = atomics.combine(e, s.op, s.dtype, total, b.load(b.gep(words, k, I64), t))
@@ -105,12 +105,12 @@ class Finish(Private):
         return total
 
 
-def _partials(e: Emitter, place: int) -> ir.Value:
+def _partials(e: Emitter, place: int) -> ir.LLVMValue:
     """Return the address of the sums of blocks, which lie behind the number of blocks."""
     return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 
-def _differs(e: Emitter, total: ir.Value, nothing: ir.Value) -> ir.Value:
+def _differs(e: Emitter, total: ir.LLVMValue, nothing: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that a sum is not the neutral element."""
     b = e.b
     # Bits are compared: -0.0 is not 0.0.
@@ -120,7 +120,7 @@ def _differs(e: Emitter, total: ir.Value, nothing: ir.Value) -> ir.Value:
     return b.icmp_unsigned("!=", total, nothing)
 
 
-def element(e: Emitter, s: Sum) -> ir.Value:
+def element(e: Emitter, s: ElementSum) -> ir.LLVMValue:
     """Return the address of the element, from what the launch fixes."""
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:

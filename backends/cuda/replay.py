@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
-from ..codegen.layout import Layout
+from ..codegen.emit import ArithEmitter, ModuleState
+from ..codegen.layout import BlockLayout
 from ..codegen.types import I1, I8, I32, I64, PTR, VOID, const
 from .driver import CONTEXT_ERRORS
 from .driver_table import CONTEXT, GET_CONTEXT, IS_CAPTURING, LAUNCH_GRAPH, SET_NODE
@@ -47,12 +47,12 @@ They are: function, six numbers of 32 bits and the bytes of shared memory, point
 and a context in place of the function.
 """
 
-Key = tuple[str, int]
+EntryKey = tuple[str, int]
 """Kind and task of an entry point."""
 
 
 @dataclass(frozen=True)
-class Places:
+class RecordOffsets:
     """Represent the places of the parts of a record, in bytes from the begin of a block.
 
     Attributes:
@@ -83,38 +83,38 @@ class Places:
         return self.word(NODES + 2 * self.entries)
 
 
-def order(layout: Layout, entries: Iterable[Key]) -> list[Key]:
+def launch_order(layout: BlockLayout, entries: Iterable[EntryKey]) -> list[EntryKey]:
     """Return the entry points of a kernel in the order in which a launch starts them."""
     there = set(entries)
     return [key for key in layout.functions if key in there]
 
 
-def places(layout: Layout, entries: int) -> Places:
+def record_offsets(layout: BlockLayout, entries: int) -> RecordOffsets:
     """Return the places of the record of a block, which lies behind all that `layout` says."""
-    return Places(layout.size, entries)
+    return RecordOffsets(layout.size, entries)
 
 
-def block_bytes(layout: Layout, entries: int) -> int:
+def block_bytes(layout: BlockLayout, entries: int) -> int:
     """Return the bytes of a block with its record."""
-    return places(layout, entries).parameters + layout.passed
+    return record_offsets(layout, entries).parameters + layout.passed
 
 
-def replay_function(m: ModuleState, keys: list[Key]) -> ir.Function:
+def replay_function(m: ModuleState, keys: list[EntryKey]) -> ir.LLVMFunction:
     """Return sg.replay(block, table, stream, plan) -> i32.
 
     It gives 0 when the launch is made, PLAIN, WANTED, or a code of the driver.
     """
-    return m.helper("sg.replay", I32, [PTR, PTR, I64, PTR], lambda e, f: _Replay(e, f, keys).emit())
+    return m.helper("sg.replay", I32, [PTR, PTR, I64, PTR], lambda e, f: _ReplayWriter(e, f, keys).emit())
 
 
-class _Replay:
+class _ReplayWriter:
     """Write the body of `sg.replay`."""
 
-    def __init__(self, e: Arith, function: ir.Function, keys: list[Key]) -> None:
+    def __init__(self, e: ArithEmitter, function: ir.LLVMFunction, keys: list[EntryKey]) -> None:
         self.e, self.b, self.function, self.keys = e, e.b, function, keys
         self.block, self.table, self.stream, self.plan = function.args
         self.layout = e.m.layout
-        self.places = places(self.layout, len(keys))
+        self.places = record_offsets(self.layout, len(keys))
 
     def emit(self) -> None:
         """Emit the whole body."""
@@ -139,7 +139,7 @@ class _Replay:
             b.ret(code)
         self._give_up(const(I64, -1))
 
-    def _give_up(self, count: ir.Value) -> None:
+    def _give_up(self, count: ir.LLVMValue) -> None:
         """Stop using this graph, because its nodes may hold anything.
 
         Single calls then tell what is wrong, unless the graph is. `count` is the number of launches in a row from now
@@ -151,31 +151,31 @@ class _Replay:
 
     # -- words ----------------------------------------------------------------------------------------------
 
-    def _at(self, offset: int) -> ir.Value:
+    def _at(self, offset: int) -> ir.LLVMValue:
         """Return the address of a byte of the block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
-    def _word(self, offset: int) -> ir.Value:
+    def _word(self, offset: int) -> ir.LLVMValue:
         """Return a word of the block."""
         return self.b.load(self._at(offset), I64)
 
-    def _put(self, number: int, value: ir.Value) -> None:
+    def _put(self, number: int, value: ir.LLVMValue) -> None:
         """Write a word of the record."""
         self.b.store(value, self._at(self.places.word(number)))
 
-    def _table(self, word: int, t: ir.Type = I64) -> ir.Value:
+    def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:
         """Return a word of the driver's table."""
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
-    def _function(self, word: int) -> ir.Value:
+    def _function(self, word: int) -> ir.LLVMValue:
         """Return the address of a function from the driver's table."""
         return self._table(word, PTR)
 
-    def _planned(self, place: int) -> ir.Value:
+    def _planned(self, place: int) -> ir.LLVMValue:
         """Return the word of an entry in the plan."""
         return self.b.load(self.b.gep(self.plan, const(I64, place), I64), I64)
 
-    def _leave_if(self, cond: ir.Value, code: int) -> None:
+    def _leave_if(self, cond: ir.LLVMValue, code: int) -> None:
         """Return `code` from `sg.replay` if the condition holds."""
         with self.b.if_then(cond):
             self.b.ret(const(I32, code))
@@ -204,17 +204,17 @@ class _Replay:
             bad = b.or_(code, b.load(status, I32))
             self._leave_if(b.icmp_unsigned("!=", bad, const(I32, 0)), PLAIN)
 
-    def _started(self) -> ir.Value:
+    def _started(self) -> ir.LLVMValue:
         """Return the entries that this launch starts, as bits; leave if there are none."""
         b = self.b
-        found: ir.Value = const(I64, 0)
+        found: ir.LLVMValue = const(I64, 0)
         for place in range(len(self.keys)):
             there = b.icmp_unsigned("!=", self._planned(place), const(I64, 0))
             found = b.or_(found, b.shl(b.zext(there, I64), const(I64, place)))
         self._leave_if(b.icmp_unsigned("==", found, const(I64, 0)), PLAIN)
         return found
 
-    def _without(self, started: ir.Value) -> None:
+    def _without(self, started: ir.LLVMValue) -> None:
         """Count a launch that no graph fits, and leave."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
@@ -232,12 +232,12 @@ class _Replay:
         self._copy(at.parameters, self.block, self.layout.passed)
         b.ret(const(I32, WANTED))
 
-    def _copy(self, at: int, source: ir.Value, size: int) -> None:
+    def _copy(self, at: int, source: ir.LLVMValue, size: int) -> None:
         """Copy bytes to a place of the block."""
         copy = self.e.m.declare("llvm.memcpy.p0.p0.i64", VOID, [PTR, PTR, I64, I1])
         self.b.call(copy, [self._at(at), source, const(I64, size), const(I1, 0)])
 
-    def _set_nodes(self, graph: ir.Value) -> None:
+    def _set_nodes(self, graph: ir.LLVMValue) -> None:
         """Let every node hold this launch, if the nodes hold another one."""
         b, at = self.b, self.places
         compare = self.e.m.declare("memcmp", I32, [PTR, PTR, I64])
@@ -251,7 +251,7 @@ class _Replay:
             for place, key in enumerate(self.keys):
                 self._set_node(graph, place, key)
 
-    def _set_node(self, graph: ir.Value, place: int, key: Key) -> None:
+    def _set_node(self, graph: ir.LLVMValue, place: int, key: EntryKey) -> None:
         """Let the node of an entry hold this launch."""
         b, shape = self.b, self._planned(place)
         with b.if_then(b.icmp_unsigned("!=", shape, const(I64, 0))):
@@ -264,13 +264,13 @@ class _Replay:
                 self._give_up(b.select(_is_of_context(b, code), const(I64, 0), const(I64, -1)))
 
 
-def _is_of_context(b: IRBuilder, code: ir.Value) -> ir.Value:
+def _is_of_context(b: IRBuilder, code: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that a call was refused because the thread must be attached first."""
     first, second = (b.icmp_unsigned("==", code, const(I32, known)) for known in CONTEXT_ERRORS)
     return b.or_(first, second)
 
 
-def _set(e: Arith, function: ir.Function) -> None:
+def _set(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write sg.set(block, cuGraphExecKernelNodeSetParams, graph, node, function, shape), which sets a node.
 
     The block is the one parameter of the kernel.
@@ -280,7 +280,7 @@ def _set(e: Arith, function: ir.Function) -> None:
     given, words = b.alloca(PTR), b.alloca(I64, NODE_PARAMETERS // 8)
     b.store(block, given)
     none = const(I64, 0)
-    numbers = [*three(b, shape), const(I32, 0)]
+    numbers = [*grid_of_word(b, shape), const(I32, 0)]
     b.store(handle, words)
     for place, number in enumerate(numbers):
         b.store(number, b.gep(words, const(I64, 2 + place), I32))
@@ -290,7 +290,7 @@ def _set(e: Arith, function: ir.Function) -> None:
     b.ret(b.call_pointer(set_parameters, I32, [graph, node, words]))
 
 
-def three(b: IRBuilder, shape: ir.Value) -> list[ir.Value]:
+def grid_of_word(b: IRBuilder, shape: ir.LLVMValue) -> list[ir.LLVMValue]:
     """Return blocks along three axes and threads along three, from a word of a plan."""
     one = const(I32, 1)
     return [b.trunc(shape, I32), one, one, b.trunc(b.lshr(shape, const(I64, 32)), I32), one, one]

@@ -25,15 +25,15 @@ from ..codegen import ir
 from ..codegen.emit import ModuleState
 from ..codegen.gates import Gate, gate_of
 from ..codegen.layout import stack_allocas
-from ..codegen.reductions import Sum
+from ..codegen.reductions import ElementSum
 from ..codegen.types import I1, I32, I64, const
 from ..llvm.emit import Emitter
-from ..llvm.function import Additions, Run, decision_function, task_function
-from ..llvm.masked.function import lowered
+from ..llvm.function import IterationRun, TaskExtension, decision_function, task_function
+from ..llvm.masked.function import lower_exits_of
 from . import warp
-from .chunks import Chunks
+from .chunks import ChunkLoop
 from .own_index import own_arrays
-from .reductions import Private
+from .reductions import PrivateSums
 
 DEAR = 200
 """Cost of a gated body, in additions, from which a task without adstacks runs by chunks.
@@ -47,7 +47,7 @@ LIGHT = 32
 
 
 @dataclass(frozen=True)
-class Gates:
+class NestedGates:
     """Represent gates one behind the other, around all that a task does.
 
     Attributes:
@@ -61,7 +61,7 @@ class Gates:
     after: Block
 
 
-def gates_of(task: Task) -> Gates | None:
+def gates_of(task: Task) -> NestedGates | None:
     """Return the gates of a task without exits, or None if it has none."""
     steps: list[tuple[Block, Gate]] = []
     known: set[int] = set()
@@ -71,10 +71,10 @@ def gates_of(task: Task) -> Gates | None:
         known.update(map(id, deciding))
         steps.append((deciding, found.gate))
         after, found = found.after, gate_of(found.flat)
-    return Gates(task, tuple(steps), after) if steps else None
+    return NestedGates(task, tuple(steps), after) if steps else None
 
 
-def packed_gates(kernel: Kernel, index: int, options: Options) -> Gates | None:
+def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | None:
     """Return the gates of a task that runs over what passes of each chunk, or None for other tasks.
 
     Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
@@ -83,7 +83,7 @@ def packed_gates(kernel: Kernel, index: int, options: Options) -> Gates | None:
     unsuited = not task.is_parallel or options.debug or any(stack_allocas(task)) or own_arrays(task)
     if unsuited or any(isinstance(s, n.Print) for s in walk(task.body)):
         return None
-    found = gates_of(lowered(kernel, index))
+    found = gates_of(lower_exits_of(kernel, index))
     if found is None or sum(1 for deciding, _ in found.steps for _ in walk(deciding)) > LIGHT:
         return None
     numbers = {s.result: int(s.value) for s in walk(found.task.body) if isinstance(s, n.Const) and s.result.type.is_int}
@@ -106,14 +106,14 @@ def _trips(stmt: Stmt, numbers: Mapping[Value, int]) -> int:
     return DEAR if isinstance(stmt, LOOPS) else 1
 
 
-def gate_function(m: ModuleState, index: int, gates: Gates) -> ir.Function:
+def gate_function(m: ModuleState, index: int, gates: NestedGates) -> ir.LLVMFunction:
     """Write sg.gate.N(block, box, number), which gives 1 where an iteration passes."""
 
-    def is_open(e: Emitter, gate: Gate) -> ir.Value:
+    def is_open(e: Emitter, gate: Gate) -> ir.LLVMValue:
         cond = e.operand(gate.cond)
         return cond if gate.opens else e.b.xor(cond, const(I1, True))
 
-    def passes(e: Emitter) -> ir.Value:
+    def passes(e: Emitter) -> ir.LLVMValue:
         if len(gates.steps) == 1:
             return is_open(e, gates.steps[0][1])
         found = e.alloca(I1)
@@ -129,18 +129,18 @@ def gate_function(m: ModuleState, index: int, gates: Gates) -> ir.Function:
     return decision_function(m, index, replace(gates.task, body=gates.steps[0][0]), "gate", passes)
 
 
-def select_function(m: ModuleState, index: int, task: Task) -> ir.Function:
+def select_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
     """Write sg.select.N, which lists the iterations that pass.
 
     It has the form of a task's function, but its stride is a number of blocks.
     """
     found = gates_of(task)
     assert found is not None
-    additions = _Append(Chunks(gate_function(m, index, found)))
+    additions = _ListAppender(ChunkLoop(gate_function(m, index, found)))
     return task_function(m, index, replace(task, body=()), name="select", additions=additions)
 
 
-class Listed(Private):
+class ListedTask(PrivateSums):
     """Take iterations from the list, if it has room for all that pass."""
 
     def begin(self, e: Emitter) -> None:
@@ -150,7 +150,7 @@ class Listed(Private):
         length = e.b.load(e.temp(layout.length_at[e.task]), I64)
         self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
 
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number at a place of the list, or the place itself if the list is not complete."""
         b, before = e.b, e.b.block
         listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
@@ -165,19 +165,19 @@ class Listed(Private):
         return number
 
 
-class Packed(Private):
+class CompactedTask(PrivateSums):
     """Take the iterations that pass, of one chunk after the other."""
 
-    def __init__(self, found: tuple[Sum, ...], chunks: Chunks) -> None:
+    def __init__(self, found: tuple[ElementSum, ...], chunks: ChunkLoop) -> None:
         super().__init__(found)
         self.chunks = chunks
 
-    def enter(self, e: Emitter, run: Run) -> Run:
+    def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
         """Begin a chunk; return the run over its list."""
         _, count, blocks = run
         return self.chunks.open(e, count, blocks)
 
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the iteration at a place of the list."""
         return self.chunks.number(e, place)
 
@@ -190,17 +190,17 @@ WIDEST = 1 << 32
 """Number of values that an entry of a list can hold."""
 
 
-class _Append(Additions):
+class _ListAppender(TaskExtension):
     """Put the iterations of a chunk that pass at the next places of the list, if that has room; the length counts all.
 
     A chunk with numbers that no entry can hold makes the length so large that no list has room, so that the task runs
     over all iterations.
     """
 
-    def __init__(self, chunks: Chunks) -> None:
+    def __init__(self, chunks: ChunkLoop) -> None:
         self.chunks = chunks
 
-    def enter(self, e: Emitter, run: Run) -> Run:
+    def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
         """Begin a chunk, and claim places of the list; return the run over what passes."""
         b, chunks = e.b, self.chunks
         _, count, blocks = run
@@ -213,7 +213,7 @@ class _Append(Additions):
         self.begin_at = warp.claim_block(e.m, b, length, b.add(passing, too_wide))
         return run
 
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the iteration at a place of the chunk's list."""
         self.place = place
         return self.chunks.number(e, place)

@@ -11,29 +11,29 @@ from collections.abc import Sequence
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.target import NVPTX
 from ..codegen.types import I1, I16, I32, I64, VOID, const, memory_type, pointer
 from ..device.policy import BLOCK
 from ..llvm.atomics import combine
 
 
-def special(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
+def special_register(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
     """Return a special register as an i32."""
     return b.call(m.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, []), [])
 
 
-def _wide(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
+def _wide(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
     """Return a special register as an i64."""
-    return b.zext(special(m, b, name), I64)
+    return b.zext(special_register(m, b, name), I64)
 
 
-def thread(m: ModuleState, b: IRBuilder) -> ir.Value:
+def thread(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
     """Return the number of this thread in the grid."""
     return b.add(b.mul(_wide(m, b, "ctaid.x"), _wide(m, b, "ntid.x")), _wide(m, b, "tid.x"))
 
 
-def threads(m: ModuleState, b: IRBuilder) -> ir.Value:
+def threads(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
     """Return the number of threads of the grid."""
     return b.mul(_wide(m, b, "nctaid.x"), _wide(m, b, "ntid.x"))
 
@@ -47,8 +47,8 @@ _CONVERGENT = ("nounwind", "convergent", "noinline")
 _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
-def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.Value]) -> ir.Value:
-    """Return how many of the numbers that the threads of a block ask about pass (i32); `listed` tells which.
+def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
+    """Return how many of the numbers that the threads of a block ask about pass (i32); `list_number` tells which.
 
     A thread asks about `first_asked` and every `lanes`-th number from there on, and gives a condition, an i1, for each.
     The block has BLOCK threads, and all of them must reach this call.
@@ -57,18 +57,18 @@ def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.Value]) -> ir.V
     return b.call(m.helper(name, I32, [I1] * rounds, _list, _INLINED), passes)
 
 
-def lanes(m: ModuleState, b: IRBuilder) -> ir.Value:
+def lanes(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
     """Return the number of threads of a warp as an i32."""
-    return special(m, b, "warpsize")
+    return special_register(m, b, "warpsize")
 
 
-def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.Value:
+def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.LLVMValue:
     """Return the first number that this thread asks about (i32); a warp asks about neighbors."""
-    lane = special(m, b, "laneid")
-    return b.add(b.mul(b.sub(special(m, b, "tid.x"), lane), const(I32, rounds)), lane)
+    lane = special_register(m, b, "laneid")
+    return b.add(b.mul(b.sub(special_register(m, b, "tid.x"), lane), const(I32, rounds)), lane)
 
 
-def listed(m: ModuleState, b: IRBuilder, place: ir.Value, is_all: ir.Value) -> ir.Value:
+def list_number(m: ModuleState, b: IRBuilder, place: ir.LLVMValue, is_all: ir.LLVMValue) -> ir.LLVMValue:
     """Return the number at a place (i32) of the list that the block made last, in ascending order.
 
     Args:
@@ -80,17 +80,17 @@ def listed(m: ModuleState, b: IRBuilder, place: ir.Value, is_all: ir.Value) -> i
     return b.select(is_all, place, b.zext(b.load(b.gep(_list_memory(m), place, I16), I16), I32))
 
 
-def _list_memory(m: ModuleState) -> ir.Value:
+def _list_memory(m: ModuleState) -> ir.LLVMValue:
     """Return the memory that a block shares for its list."""
     return m.module.shared("sg.shared.list", I16, BLOCK * max(ROUNDS))
 
 
-def _list(e: Arith, function: ir.Function) -> None:
+def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write the function that lists what passes: each warp counts, and the counts before say where its numbers go."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
-    thread, lane = special(m, b, "tid.x"), special(m, b, "laneid")
+    thread, lane = special_register(m, b, "tid.x"), special_register(m, b, "laneid")
     warp = b.lshr(thread, const(I32, 5))
     totals = m.module.shared("sg.shared.totals", I32, BLOCK // 32)
     with b.if_then(b.icmp_unsigned("==", lane, const(I32, 0))):
@@ -100,7 +100,7 @@ def _list(e: Arith, function: ir.Function) -> None:
     total = _sum(b, of_warps)
     ahead = [b.icmp_unsigned(">", warp, const(I32, k)) for k in range(BLOCK // 32 - 1)]
     place = _sum(b, [b.select(is_ahead, count, const(I32, 0)) for is_ahead, count in zip(ahead, of_warps)])
-    # If all numbers pass, the list is not written, and `listed` does not read it.
+    # If all numbers pass, the list is not written, and `list_number` does not read it.
     with b.if_then(b.icmp_unsigned("!=", total, const(I32, BLOCK * len(passes)))):
         _write(e, passes, masks, counts, place)
     _barrier(m, b)
@@ -108,11 +108,15 @@ def _list(e: Arith, function: ir.Function) -> None:
 
 
 def _write(
-    e: Arith, passes: Sequence[ir.Value], masks: Sequence[ir.Value], counts: Sequence[ir.Value], place: ir.Value
+    e: ArithEmitter,
+    passes: Sequence[ir.LLVMValue],
+    masks: Sequence[ir.LLVMValue],
+    counts: Sequence[ir.LLVMValue],
+    place: ir.LLVMValue,
 ) -> None:
     """Write the numbers that pass to the list."""
     b, m = e.b, e.m
-    memory, below, number = _list_memory(m), special(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
+    memory, below, number = _list_memory(m), special_register(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
     for one, mask, count in zip(passes, masks, counts):
         with b.if_then(one):
             at = b.add(place, e.intrinsic("ctpop", b.and_(mask, below)))
@@ -120,7 +124,7 @@ def _write(
         place, number = b.add(place, count), b.add(number, const(I32, 32))
 
 
-def _sum(b: IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+def _sum(b: IRBuilder, values: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
     """Return the sum of the values."""
     total = values[0]
     for value in values[1:]:
@@ -128,27 +132,27 @@ def _sum(b: IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
     return total
 
 
-def _ballot(m: ModuleState, b: IRBuilder, cond: ir.Value) -> ir.Value:
+def _ballot(m: ModuleState, b: IRBuilder, cond: ir.LLVMValue) -> ir.LLVMValue:
     """Return the lanes of the warp in which a condition holds, as bits; all lanes must reach this call."""
     return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [const(I32, -1), cond])
 
 
-def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.Value) -> ir.Value:
+def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.LLVMValue) -> ir.LLVMValue:
     """Return the i64 that the first thread of the block has; all threads must reach this call."""
     return b.call(m.helper("sg.block.broadcast", I64, [I64], _broadcast, _INLINED), [own])
 
 
-def _broadcast(e: Arith, function: ir.Function) -> None:
+def _broadcast(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write the function of `broadcast_block`."""
     b, m = e.b, e.m
     told = m.module.shared("sg.shared.told", I64, 1)
-    with b.if_then(b.icmp_unsigned("==", special(m, b, "tid.x"), const(I32, 0))):
+    with b.if_then(b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))):
         b.store(function.args[0], told)
     _barrier(m, b)
     b.ret(b.load(told, I64))
 
 
-def claim_block(m: ModuleState, b: IRBuilder, cell: ir.Value, count: ir.Value) -> ir.Value:
+def claim_block(m: ModuleState, b: IRBuilder, cell: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
     """Return what a counter was before a block adds `count` to it by one atomic.
 
     All threads must reach this call, with the same count (i64). For a count of 0 nothing is added, and the result is
@@ -158,11 +162,11 @@ def claim_block(m: ModuleState, b: IRBuilder, cell: ir.Value, count: ir.Value) -
     return b.call(m.helper("sg.block.claim", I64, place, _claim, _CONVERGENT), [cell, count])
 
 
-def _claim(e: Arith, function: ir.Function) -> None:
+def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write the function of `claim_block`."""
     b, m, (cell, count) = e.b, e.m, function.args
     told = m.module.shared("sg.shared.told", I64, 1)
-    first = b.icmp_unsigned("==", special(m, b, "tid.x"), const(I32, 0))
+    first = b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))
     with b.if_then(b.and_(first, b.icmp_unsigned("!=", count, const(I64, 0)))):
         b.store(b.atomic_rmw("add", cell, count, "monotonic"), told)
     _barrier(m, b)
@@ -175,7 +179,7 @@ WARPS = 32
 """Most warps of a block."""
 
 
-def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value) -> ir.Value:
+def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.LLVMValue) -> ir.LLVMValue:
     """Return the values of all threads of the block combined in a fixed order; only thread 0 gets the result.
 
     All threads of the block must reach this call.
@@ -189,16 +193,20 @@ def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value
     """
     kind = memory_type(t)
 
-    def body(e: Arith, function: ir.Function) -> None:
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         _reduce_block(e, function, op, t)
 
     return b.call(m.helper(f"sg.block.reduce.{op}.{t}", kind, [kind], body, _CONVERGENT), [own])
 
 
-def _reduce_block(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
+def _reduce_block(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar) -> None:
     """Write the function of `reduce_block`: each warp by itself, then the first one combines what the warps have."""
     b, m, kind = e.b, e.m, memory_type(t)
-    lane, thread, width = special(m, b, "laneid"), special(m, b, "tid.x"), special(m, b, "ntid.x")
+    lane, thread, width = (
+        special_register(m, b, "laneid"),
+        special_register(m, b, "tid.x"),
+        special_register(m, b, "ntid.x"),
+    )
     number = b.lshr(thread, const(I32, 5))
     here = _least(e, b.sub(width, b.shl(number, const(I32, 5))), const(I32, 32))
     mine = reduce_warp(m, b, op, t, function.args[0], here)
@@ -220,7 +228,7 @@ def _reduce_block(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
     b.ret(every)
 
 
-def _least(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+def _least(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the lesser of two unsigned numbers of 32 bits."""
     return e.b.call(e.m.declare("llvm.umin.i32", I32, [I32, I32]), [x, y])
 
@@ -231,8 +239,14 @@ def _barrier(m: ModuleState, b: IRBuilder) -> None:
 
 
 def reduce_warp(
-    m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.Value, lanes: ir.Value, here: ir.Value | None = None
-) -> ir.Value:
+    m: ModuleState,
+    b: IRBuilder,
+    op: str,
+    t: Scalar,
+    own: ir.LLVMValue,
+    lanes: ir.LLVMValue,
+    here: ir.LLVMValue | None = None,
+) -> ir.LLVMValue:
     """Return the values of the first `lanes` lanes combined in a fixed order; only lane 0 gets the result.
 
     Args:
@@ -246,20 +260,20 @@ def reduce_warp(
     """
     kind = memory_type(t)
 
-    def body(e: Arith, function: ir.Function) -> None:
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         _reduce_warp(e, function, op, t)
 
     function = m.helper(f"sg.warp.reduce.{op}.{t}", kind, [kind, I32, I32], body, _CONVERGENT)
     return b.call(function, [own, lanes, here or lanes])
 
 
-def _reduce_warp(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
+def _reduce_warp(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar) -> None:
     """Write the function of `reduce_warp`, by halves.
 
     Lane k takes what lane k + 16, k + 8, ... has, if that lane counts.
     """
     b, m, (value, lanes, here) = e.b, e.m, function.args
-    lane = special(m, b, "laneid")
+    lane = special_register(m, b, "laneid")
     all_lanes = b.icmp_unsigned("==", here, const(I32, 32))
     some = b.sub(b.shl(const(I32, 1), b.and_(here, const(I32, 31))), const(I32, 1))
     mask = b.select(all_lanes, const(I32, -1), some)
@@ -270,14 +284,14 @@ def _reduce_warp(e: Arith, function: ir.Function, op: str, t: Scalar) -> None:
     b.ret(value)
 
 
-def _from_lane(e: Arith, mask: ir.Value, value: ir.Value, distance: int) -> ir.Value:
+def _from_lane(e: ArithEmitter, mask: ir.LLVMValue, value: ir.LLVMValue, distance: int) -> ir.LLVMValue:
     """Return the value of the lane `distance` behind; 64 bits go in two parts."""
     b, t = e.b, value.type
     wide = t.text in ("double", "i64")
     word = value if isinstance(t, ir.IntType) else b.bitcast(value, I64 if wide else I32)
     shuffle = e.m.declare("llvm.nvvm.shfl.sync.down.i32", I32, [I32] * 4)
 
-    def move(part: ir.Value) -> ir.Value:
+    def move(part: ir.LLVMValue) -> ir.LLVMValue:
         return b.call(shuffle, [mask, part, const(I32, distance), const(I32, 31)])
 
     if wide:

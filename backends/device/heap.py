@@ -29,7 +29,7 @@ _EPOCHS = count(1)
 """Epochs of all heaps: an epoch also tells heaps apart."""
 
 
-class Memory(Protocol):
+class HeapDriver(Protocol):
     """Describe what the heap asks of a driver; addresses are those of device memory."""
 
     def allocate(self, size: int) -> int:
@@ -46,7 +46,7 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True)
-class Slab:
+class DeviceSlab:
     """Represent one run of device memory.
 
     Attributes:
@@ -71,8 +71,8 @@ class _Slabs:
     """
 
     epoch: int = 0
-    by_name: dict[str, Slab] = field(default_factory=lambda: {name: Slab() for name in SLABS})
-    void: Slab = Slab()
+    by_name: dict[str, DeviceSlab] = field(default_factory=lambda: {name: DeviceSlab() for name in SLABS})
+    void: DeviceSlab = DeviceSlab()
 
     def addresses(self) -> list[int]:
         """Return the addresses of all memory held."""
@@ -90,7 +90,7 @@ class DeviceHeap:
         waits: Number of times that growth waited for the device.
     """
 
-    def __init__(self, memory: Memory, limit: int | None = None) -> None:
+    def __init__(self, memory: HeapDriver, limit: int | None = None) -> None:
         self.memory = memory
         self.limit = limit
         self.lock = threading.RLock()
@@ -181,12 +181,12 @@ class DeviceHeap:
         """
         slabs = self._slabs.by_name
         for name in sizes:
-            old, slabs[name] = slabs[name], Slab(peak=slabs[name].peak)
+            old, slabs[name] = slabs[name], DeviceSlab(peak=slabs[name].peak)
             if old.base:
                 self.memory.free(old.base)
         for name, size in sizes.items():
             base, size = self._allocated(dict.fromkeys((size, least[name])), needs)
-            slabs[name] = Slab(base, size, max(slabs[name].peak, size))
+            slabs[name] = DeviceSlab(base, size, max(slabs[name].peak, size))
 
     def _allocated(self, sizes: Mapping[int, None], needs: Mapping[str, int]) -> tuple[int, int]:
         """Return (address, size) of the first size that the device gives."""
@@ -216,12 +216,12 @@ class DeviceHeap:
         if found or not void:
             return found
         if self._slabs.void.current < void:
-            old, self._slabs.void = self._slabs.void, Slab()
+            old, self._slabs.void = self._slabs.void, DeviceSlab()
             if old.base:
                 self.memory.wait(self._stream)
                 self.memory.free(old.base)
             size = _round(void)
-            self._slabs.void = Slab(self.memory.allocate(size), size, size)
+            self._slabs.void = DeviceSlab(self.memory.allocate(size), size, size)
             self._renew_epoch()
         return self._slabs.void.base
 

@@ -43,7 +43,7 @@ SPARSE = 2
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceLimits:
     """Represent the numbers of a GPU that decide how much runs at once.
 
     Attributes:
@@ -56,7 +56,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Demand:
+class TaskDemand:
     """Represent what a task asks for.
 
     Attributes:
@@ -75,7 +75,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Dispatch:
+class TaskGeometry:
     """Represent what a task gets.
 
     Attributes:
@@ -87,26 +87,26 @@ class Dispatch:
     listed: int = 0
 
 
-def fill(row: int, device: Device) -> int:
+def cached_threads(row: int, device: DeviceLimits) -> int:
     """Return the threads whose rows stay in half of the second-level cache, within what suits a device."""
     fitting = device.l2_bytes // 2 // max(row, 1)
     return min(max(_power_below(fitting), LEAST), MOST)
 
 
-def dispatch(demand: Demand, device: Device) -> Dispatch:
+def dispatch(demand: TaskDemand, device: DeviceLimits) -> TaskGeometry:
     """Return how a parallel task with stacks runs."""
     threads, passing, count = _affordable(demand, device), demand.passing, demand.count
     everything = threads if count is None else min(threads, _warps(count))
     if passing is None:
-        return Dispatch(everything)
+        return TaskGeometry(everything)
     listed = _room(passing) if demand.gated and (count is None or passing * SPARSE <= count) else 0
     if not demand.row:
-        return Dispatch(everything, listed)
+        return TaskGeometry(everything, listed)
     if listed:
-        return Dispatch(min(threads, _warps(passing)), listed)
+        return TaskGeometry(min(threads, _warps(passing)), listed)
     wanted = passing if demand.gated or count is None else count
     cheap = FREE // demand.row if count is None else min(FREE // demand.row, count)
-    return Dispatch(min(threads, _warps(max(wanted, cheap))))
+    return TaskGeometry(min(threads, _warps(max(wanted, cheap))))
 
 
 def _room(passing: int) -> int:
@@ -116,20 +116,20 @@ def _room(passing: int) -> int:
     return passing + passing // 16 + 256
 
 
-def _affordable(demand: Demand, device: Device) -> int:
+def _affordable(demand: TaskDemand, device: DeviceLimits) -> int:
     """Return the threads for which there is a row each, at most as many as help."""
     row = max(demand.row, 1)
     most = max(device.memory_bytes // 4 // row, 1)
     if demand.content is not None:
         worth = 2 if demand.content <= 2 * row else WARP * demand.content // row
         most = min(most, max(worth, FREE // row))
-    return min(fill(row, device), most if most < WARP else _warps(most))
+    return min(cached_threads(row, device), most if most < WARP else _warps(most))
 
 
-def halved(found: Dispatch) -> Dispatch:
+def halve_rows(found: TaskGeometry) -> TaskGeometry:
     """Return the dispatch with half the rows, down to one."""
     rows = found.rows // 2
-    return Dispatch(_warps(rows) if rows >= WARP else max(rows, 1), found.listed)
+    return TaskGeometry(_warps(rows) if rows >= WARP else max(rows, 1), found.listed)
 
 
 def _warps(rows: int) -> int:

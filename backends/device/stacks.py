@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
-from ..base import Flight, Sizes
+from ..base import Concurrency, Sizes
 from ..codegen.gates import gate_of
-from ..codegen.layout import Layout, Stack
-from ..codegen.stack_sizes import capacity, refusal, total
+from ..codegen.layout import BlockLayout, StackLayout
+from ..codegen.stack_sizes import memory_refusal, stack_capacity, total_pushes
 from ..codegen.void_stacks import ALIGN, void_places
 from ..heap import HeapRefusal
-from ..host.block import Block
+from ..host.block import ArgumentBlock
 from .heap import DeviceHeap
-from .policy import WARP, Demand, Device, Dispatch, dispatch, halved
+from .policy import WARP, DeviceLimits, TaskDemand, TaskGeometry, dispatch, halve_rows
 
 WIDEST = 16
 """Bytes of the largest slot; where there are no rows all threads read one slot."""
@@ -33,7 +33,7 @@ ENTRY = 4
 
 
 @dataclass
-class Placement:
+class StackPlacement:
     """Represent what decides where the adstacks of one executable lie, besides the sizes of a launch.
 
     Attributes:
@@ -45,12 +45,12 @@ class Placement:
     """
 
     kernel: Kernel
-    layout: Layout
-    device: Device
+    layout: BlockLayout
+    device: DeviceLimits
     gated: frozenset[int] = frozenset()
     growths: int = 0
 
-    def demands(self, sizes: Sizes) -> dict[int, Demand]:
+    def demands(self, sizes: Sizes) -> dict[int, TaskDemand]:
         """Return what each parallel task with stacks asks for."""
         return {
             task: self._demand(task, [s for s in self.layout.stacks if s.task == task], sizes)
@@ -58,15 +58,15 @@ class Placement:
             if self.kernel.tasks[task].is_parallel
         }
 
-    def _demand(self, task: int, stacks: list[Stack], sizes: Sizes) -> Demand:
+    def _demand(self, task: int, stacks: list[StackLayout], sizes: Sizes) -> TaskDemand:
         """Return what a task with these stacks asks for."""
-        slots = [capacity(s, sizes) for s in stacks]
+        slots = [stack_capacity(s, sizes) for s in stacks]
         row = sum(s.slot_bytes * k for s, k in zip(stacks, slots))
-        pushed = [total(s, k, sizes) for s, k in zip(stacks, slots)]
+        pushed = [total_pushes(s, k, sizes) for s, k in zip(stacks, slots)]
         content = [s.slot_bytes * k for s, k in zip(stacks, pushed) if k is not None]
         passing = [sizes.rows.get((task, slab)) for slab in dict.fromkeys(s.slab for s in stacks)]
         known = [k for k in passing if k is not None]
-        return Demand(
+        return TaskDemand(
             row,
             max(known) if len(known) == len(passing) else None,
             sum(content) if len(content) == len(stacks) else None,
@@ -74,19 +74,19 @@ class Placement:
             task in self.gated,
         )
 
-    def dispatches(self, sizes: Sizes) -> dict[int, Dispatch]:
+    def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
         """Return how each task with stacks runs; a serial task has one thread and one row."""
-        found = {task: Dispatch(1) for task, _ in self.layout.rows}
+        found = {task: TaskGeometry(1) for task, _ in self.layout.rows}
         return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes).items()}
 
 
-def place(kernel: Kernel, layout: Layout, device: Device) -> Placement:
+def place(kernel: Kernel, layout: BlockLayout, device: DeviceLimits) -> StackPlacement:
     """Return the placement of a kernel on a device."""
     parallel = (k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
-    return Placement(kernel, layout, device, frozenset(parallel))
+    return StackPlacement(kernel, layout, device, frozenset(parallel))
 
 
-def rows_in_flight(kernel: Kernel, layout: Layout, task: int, sizes: Sizes, device: Device) -> Flight:
+def rows_in_flight(kernel: Kernel, layout: BlockLayout, task: int, sizes: Sizes, device: DeviceLimits) -> Concurrency:
     """Return the number of rows of a task, one for each thread.
 
     An iteration begins when the iteration before it has given the row back.
@@ -98,11 +98,11 @@ def rows_in_flight(kernel: Kernel, layout: Layout, task: int, sizes: Sizes, devi
         sizes: Capacities and rows of the adstacks.
         device: Numbers of the GPU.
     """
-    return Flight(place(kernel, layout, device).dispatches(sizes)[task].rows)
+    return Concurrency(place(kernel, layout, device).dispatches(sizes)[task].rows)
 
 
 @dataclass
-class Plan:
+class StackPlan:
     """Represent the numbers of one launch.
 
     Attributes:
@@ -113,7 +113,7 @@ class Plan:
         widest: Bytes of the stack that takes most, and its number.
     """
 
-    dispatches: Mapping[int, Dispatch]
+    dispatches: Mapping[int, TaskGeometry]
     words: list[tuple[int, int]] = field(default_factory=list)
     needs: dict[str, int] = field(default_factory=dict)
     lists: dict[int, int] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Plan:
         self.needs[slab] = max(self.needs.get(slab, 0), size)
 
 
-def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Plan:
+def plan(layout: BlockLayout, sizes: Sizes, dispatches: Mapping[int, TaskGeometry]) -> StackPlan:
     """Place every stack of a kernel.
 
     Args:
@@ -132,8 +132,8 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
         sizes: Capacities and rows of the adstacks.
         dispatches: How each task runs.
     """
-    out = Plan(dispatches)
-    groups: dict[tuple[int, str], list[Stack]] = {key: [] for key in layout.rows}
+    out = StackPlan(dispatches)
+    groups: dict[tuple[int, str], list[StackLayout]] = {key: [] for key in layout.rows}
     for stack in layout.stacks:
         groups[stack.task, stack.slab].append(stack)
     ends: dict[int, int] = {}
@@ -152,14 +152,14 @@ def plan(layout: Layout, sizes: Sizes, dispatches: Mapping[int, Dispatch]) -> Pl
     return out
 
 
-def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
+def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -> int:
     """Place the stacks of a task one after another in a row of a slab; return the bytes of the row."""
     # Where there is a whole number of warps any offset is aligned. Elsewhere each offset is a multiple of its slot,
     # since a stack without slots, of any type, may be read at it.
     offset, placed = 0, dict[int, int]()
-    void: list[Stack] = []
+    void: list[StackLayout] = []
     for stack in stacks:
-        slots, size = capacity(stack, sizes), stack.slot_bytes
+        slots, size = stack_capacity(stack, sizes), stack.slot_bytes
         if not slots:
             void.append(stack)
             continue
@@ -176,7 +176,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
     return end
 
 
-def _list(out: Plan, layout: Layout, task: int, begin: int) -> None:
+def _list(out: StackPlan, layout: BlockLayout, task: int, begin: int) -> None:
     """Have room for the list of a task behind its rows."""
     room = out.dispatches[task].listed
     out.words.append((layout.room_at[task], room))
@@ -190,7 +190,7 @@ def _round(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> None:
+def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> None:
     """Reserve memory and write offsets, capacities and bases into the block, unless they are in the block already.
 
     The caller holds the heap's lock until it has launched.
@@ -219,7 +219,7 @@ def bind(block: Block, placement: Placement, sizes: Sizes, heap: DeviceHeap) -> 
     block.stacks_key = heap.epoch, *key[1:]
 
 
-def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap) -> Plan:
+def _reserve(placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> StackPlan:
     """Reserve memory and return the plan: what suits the device, else with half the rows, down to one for each task."""
     dispatches = placement.dispatches(sizes)
     while True:
@@ -228,10 +228,10 @@ def _reserve(placement: Placement, sizes: Sizes, heap: DeviceHeap) -> Plan:
             placement.growths += heap.reserve(found.needs)
             return found
         except HeapRefusal as problem:
-            fewer = {task: halved(one) for task, one in dispatches.items()}
+            fewer = {task: halve_rows(one) for task, one in dispatches.items()}
             if fewer == dispatches:
                 size, index = found.widest
                 stack = placement.layout.stacks[index]
-                slots = capacity(stack, sizes)
-                raise DeviceError(refusal(placement.kernel, stack, slots, size, str(problem))) from problem
+                slots = stack_capacity(stack, sizes)
+                raise DeviceError(memory_refusal(placement.kernel, stack, slots, size, str(problem))) from problem
             dispatches = fewer

@@ -13,13 +13,13 @@ from weakref import ref
 
 import numpy as np
 
-from ...compiler.analysis.index_checks import primal
+from ...compiler.analysis.index_checks import shape_array
 from ...compiler.errors import KernelTypeError
 from ...compiler.ir.build import normal_constant
-from ...compiler.ir.extents import CURE, too_long
+from ...compiler.ir.extents import CURE, extent_problem
 from ...compiler.ir.types import Scalar
 from ..base import Arrays, Draws, Scalars
-from ..codegen.layout import ALIGN, Array, Layout
+from ..codegen.layout import ALIGN, ArrayLayout, BlockLayout
 
 # Each format of `struct` pads a number to a slot of 8 bytes.
 _CODES = {
@@ -42,18 +42,18 @@ _RECORD = struct.Struct("=qqq")
 _MASK = 0xFFFFFFFF
 
 
-class Bound:
+class BoundArray:
     """Represent the array that a slot of the block holds now."""
 
     __slots__ = ("array", "held", "shape")
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: ArrayLayout) -> None:
         self.array = array
         self.held: ref[np.ndarray] | None = None
         self.shape: tuple[int, ...] = ()
 
 
-class Block:
+class ArgumentBlock:
     """Represent the memory of one launch at a time.
 
     Attributes:
@@ -66,7 +66,7 @@ class Block:
         stacks_key: What the adstack words in the block were computed from; None if they are not valid.
     """
 
-    def __init__(self, layout: Layout, kernel: str, written: set[str], size: int = 0) -> None:
+    def __init__(self, layout: BlockLayout, kernel: str, written: set[str], size: int = 0) -> None:
         """Allocate the block; `size` is its bytes, if they are more than the layout says."""
         self.layout = layout
         self.kernel = kernel
@@ -76,7 +76,7 @@ class Block:
         start = ctypes.addressof(self._memory)
         self.address = -(-start // ALIGN) * ALIGN
         self.view = memoryview(self._memory)[self.address - start : self.address - start + size].cast("B")
-        self.bound = [Bound(array) for array in layout.arrays.values()]
+        self.bound = [BoundArray(array) for array in layout.arrays.values()]
         self.names = tuple(layout.arrays)
         self.scalar_names = tuple(layout.scalars)
         self._scalars = {name: (at, struct.Struct("=" + _CODES[t.name]), t) for name, (at, t) in layout.scalars.items()}
@@ -117,12 +117,12 @@ class Block:
         except (struct.error, OverflowError):
             form.pack_into(self.view, at, normal_constant(value, t))
 
-    def _place(self, bound: Bound, array: np.ndarray) -> None:
+    def _place(self, bound: BoundArray, array: np.ndarray) -> None:
         """Write the address and extents of an array."""
         reason = self._misfit(bound.array, array)
         cure = f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}"
         if not reason:
-            reason, cure = too_long(array.shape, bound.array.narrow), CURE
+            reason, cure = extent_problem(array.shape, bound.array.narrow), CURE
         if reason:
             raise KernelTypeError(f"kernel {self.kernel}: array {bound.array.name} is {reason}", cure)
         for axis, extent in enumerate(array.shape):
@@ -136,17 +136,17 @@ class Block:
         shapes = {bound.array.name: bound.shape for bound in self.bound}
         groups: dict[str, str] = {}
         for name in sorted(shapes, key=len):
-            first, shape = groups.setdefault(primal(name), name), shapes[name]
+            first, shape = groups.setdefault(shape_array(name), name), shapes[name]
             if shapes[first] != shape:
                 for bound in self.bound:
                     bound.held = None
-                other = "its primal" if first == primal(name) else first
+                other = "its primal" if first == shape_array(name) else first
                 raise KernelTypeError(
                     f"kernel {self.kernel}: {name} has shape {shape}, but {other} has {shapes[first]}",
                     "give an array, its adjoint and its tangent the same shape",
                 )
 
-    def _misfit(self, slot: Array, array: np.ndarray) -> str:
+    def _misfit(self, slot: ArrayLayout, array: np.ndarray) -> str:
         """Return what is wrong with an array, or an empty text."""
         if not isinstance(array, np.ndarray):
             return f"a {type(array).__name__}"

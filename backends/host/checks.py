@@ -20,7 +20,7 @@ FIT = 0x501
 """Flags of NumPy: C-contiguous, aligned, writable."""
 
 
-def at(name: str, base: str, place: int | str, kind: str = "i64") -> str:
+def load_text(name: str, base: str, place: int | str, kind: str = "i64") -> str:
     """Return the text of a load of a word.
 
     Args:
@@ -44,7 +44,7 @@ def byte_at(name: str, base: str, offset: int | str, kind: str = "ptr") -> str:
     return f"%{name}.p = getelementptr i8, ptr %{base}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.p"
 
 
-def put(value: str, base: str, place: int, name: str) -> str:
+def store_text(value: str, base: str, place: int, name: str) -> str:
     """Return the text of a store of a word.
 
     Args:
@@ -59,8 +59,8 @@ def put(value: str, base: str, place: int, name: str) -> str:
 PIN_CHECK = f"""
 ; Whether all names outside of the kernel mean what they did: words of the interpreter, read in order.
 define internal i1 @pinned(ptr %handle) nounwind {{
-  {at("count", "handle", h.PINS)}
-  {at("pins", "handle", h.PINNED, "ptr")}
+  {load_text("count", "handle", h.PINS)}
+  {load_text("pins", "handle", h.PINNED, "ptr")}
   br label %next
 next:
   %k = phi i64 [ 0, %0 ], [ %k.after, %one ]
@@ -69,9 +69,9 @@ next:
 one:
   %k.word = mul i64 %k, 2
   %pin = getelementptr i64, ptr %pins, i64 %k.word
-  {at("place", "pin", 0, "ptr")}
-  {at("wanted", "pin", 1)}
-  {at("content", "place", 0)}
+  {load_text("place", "pin", 0, "ptr")}
+  {load_text("wanted", "pin", 1)}
+  {load_text("content", "place", 0)}
   %is.same = icmp eq i64 %content, %wanted
   %k.after = add i64 %k, 1
   br i1 %is.same, label %next, label %done
@@ -85,8 +85,8 @@ ARGUMENT_CHECK = f"""
 ; Whether an argument is what the entry asks for; puts numbers into the block.
 define internal i1 @argument(ptr %root, ptr %entry, ptr %object) nounwind {{
   %overflow = alloca i32
-  {at("kind", "entry", h.A_KIND)}
-  {at("is", "entry", h.A_IS, "ptr")}
+  {load_text("kind", "entry", h.A_KIND)}
+  {load_text("is", "entry", h.A_IS, "ptr")}
   {byte_at("class", "object", TYPE_AT)}
   switch i64 %kind, label %refuse [
     i64 {h.OBJECT}, label %object.is
@@ -104,18 +104,18 @@ class.is:
   %alike = icmp eq ptr %class, %is
   ret i1 %alike
 real:
-  {at("float", "root", h.FLOAT, "ptr")}
+  {load_text("float", "root", h.FLOAT, "ptr")}
   %is.float = icmp eq ptr %class, %float
   br i1 %is.float, label %read, label %long
 read:
   {byte_at("value", "object", FLOAT_AT, "double")}
   br label %narrow
 long:
-  {at("int", "root", h.INT, "ptr")}
+  {load_text("int", "root", h.INT, "ptr")}
   %is.int = icmp eq ptr %class, %int
   br i1 %is.int, label %count, label %refuse
 count:
-  {at("as_long_long", "root", h.AS_LONG_LONG, "ptr")}
+  {load_text("as_long_long", "root", h.AS_LONG_LONG, "ptr")}
   %number = call i64 %as_long_long(ptr %object, ptr %overflow)
   %over = load i32, ptr %overflow
   %small = icmp eq i32 %over, 0
@@ -127,9 +127,9 @@ convert:
   %converted = sitofp i64 %number to double
   br label %narrow
 range:
-  {at("low", "entry", h.A_LOW)}
-  {at("high", "entry", h.A_HIGH)}
-  {at("mask", "entry", h.A_MASK)}
+  {load_text("low", "entry", h.A_LOW)}
+  {load_text("high", "entry", h.A_HIGH)}
+  {load_text("mask", "entry", h.A_MASK)}
   %above = icmp sge i64 %number, %low
   %below = icmp sle i64 %number, %high
   %inside = and i1 %above, %below
@@ -145,8 +145,8 @@ narrow:
   %bits = select i1 %is.double, i64 %wide, i64 %padded
   br label %word
 boolean:
-  {at("true", "root", h.TRUE, "ptr")}
-  {at("false", "root", h.FALSE, "ptr")}
+  {load_text("true", "root", h.TRUE, "ptr")}
+  {load_text("false", "root", h.FALSE, "ptr")}
   %is.true = icmp eq ptr %object, %true
   %is.false = icmp eq ptr %object, %false
   %truth = zext i1 %is.true to i64
@@ -154,8 +154,8 @@ boolean:
   br i1 %is.either, label %word, label %refuse
 word:
   %new = phi i64 [ %masked, %range ], [ %bits, %narrow ], [ %truth, %boolean ]
-  {at("slot", "entry", h.A_SLOT, "ptr")}
-  {at("fixed", "entry", h.A_FIXED)}
+  {load_text("slot", "entry", h.A_SLOT, "ptr")}
+  {load_text("fixed", "entry", h.A_FIXED)}
   %is.free = icmp eq i64 %fixed, 0
   br i1 %is.free, label %set, label %compare
 set:
@@ -175,10 +175,10 @@ PLACE = f"""
 ; written, if other extents mean other sizes, or may be those of a wide array, for which kernels are others.
 define internal i1 @place(ptr %handle, ptr %entry, i64 %address, ptr %extents, i64 %bytes) nounwind {{
 start:
-  {at("axes", "entry", h.E_AXES)}
-  {at("slot", "entry", h.E_SLOT, "ptr")}
-  {at("shape", "entry", h.E_EXTENTS, "ptr")}
-  {at("flags", "entry", h.E_FLAGS)}
+  {load_text("axes", "entry", h.E_AXES)}
+  {load_text("slot", "entry", h.E_SLOT, "ptr")}
+  {load_text("shape", "entry", h.E_EXTENTS, "ptr")}
+  {load_text("flags", "entry", h.E_FLAGS)}
   %old = load i64, ptr %slot
   %is.there = icmp eq i64 %old, %address
   br label %next
@@ -213,8 +213,8 @@ measure.one:
 alike:
   br i1 %is.there, label %done, label %replace
 replace:
-  {put("1", "handle", h.MOVED, "moved")}
-  {put("%bytes", "entry", h.E_BYTES, "bytes")}
+  {store_text("1", "handle", h.MOVED, "moved")}
+  {store_text("%bytes", "entry", h.E_BYTES, "bytes")}
   store i64 %address, ptr %slot
   br label %copy
 copy:
@@ -238,18 +238,18 @@ refuse:
 ARRAY_CHECK = f"""
 ; Whether an array is what the entry asks for, and its content that for which the sizes are known.
 define internal i1 @array(ptr %handle, ptr %entry, ptr %args, i64 %generation) nounwind {{
-  {at("source", "entry", h.E_SOURCE)}
-  {at("is", "entry", h.E_IS)}
-  {at("argument", "entry", h.E_ARGUMENT)}
-  {at("known", "entry", h.E_WORDS, "ptr")}
+  {load_text("source", "entry", h.E_SOURCE)}
+  {load_text("is", "entry", h.E_IS)}
+  {load_text("argument", "entry", h.E_ARGUMENT)}
+  {load_text("known", "entry", h.E_WORDS, "ptr")}
   %is.fixed = icmp eq i64 %source, {h.FIXED}
   br i1 %is.fixed, label %look, label %given
 given:
-  {at("object", "args", "%argument", "ptr")}
+  {load_text("object", "args", "%argument", "ptr")}
   %is.numpy = icmp eq i64 %source, {h.OF_NUMPY}
   br i1 %is.numpy, label %numpy, label %own
 own:
-  {at("offset", "entry", h.E_OFFSET)}
+  {load_text("offset", "entry", h.E_OFFSET)}
   {byte_at("run", "object", "%offset")}
   %has.run = icmp ne ptr %run, null
   br i1 %has.run, label %primal, label %refuse
@@ -258,7 +258,7 @@ primal:
   %is.gradient = icmp eq i64 %source, {h.GRADIENT_OF}
   br i1 %is.gradient, label %gradient, label %found
 gradient:
-  {at("beside", "words", w.GRADIENT, "ptr")}
+  {load_text("beside", "words", w.GRADIENT, "ptr")}
   %has.gradient = icmp ne ptr %beside, null
   br i1 %has.gradient, label %found, label %refuse
 found:
@@ -268,8 +268,8 @@ found:
   br label %look
 look:
   %it = phi ptr [ %known, %0 ], [ %reached, %found ]
-  {at("living", "it", w.LIVING)}
-  {at("sort", "it", w.KIND)}
+  {load_text("living", "it", w.LIVING)}
+  {load_text("sort", "it", w.KIND)}
   %is.living = icmp eq i64 %living, %generation
   %is.any = icmp eq i64 %is, 0
   %is.sort = icmp eq i64 %sort, %is
@@ -277,14 +277,14 @@ look:
   %is.fit = and i1 %is.living, %is.kind
   br i1 %is.fit, label %content, label %refuse
 content:
-  {at("flags", "entry", h.E_FLAGS)}
+  {load_text("flags", "entry", h.E_FLAGS)}
   %versioned = and i64 %flags, {h.VERSIONED}
   %is.free = icmp eq i64 %versioned, 0
   br i1 %is.free, label %same, label %compare
 compare:
-  {at("version", "it", w.VERSION)}
-  {at("exported", "it", w.EXPORTED)}
-  {at("expected", "entry", h.E_VERSION)}
+  {load_text("version", "it", w.VERSION)}
+  {load_text("exported", "it", w.EXPORTED)}
+  {load_text("expected", "entry", h.E_VERSION)}
   %is.version = icmp eq i64 %version, %expected
   %is.ours = icmp eq i64 %exported, 0
   %is.same = and i1 %is.version, %is.ours
@@ -292,8 +292,8 @@ compare:
 same:
   br i1 %is.fixed, label %accept, label %where
 where:
-  {at("address", "it", w.ADDRESS)}
-  {at("bytes", "it", w.BYTES)}
+  {load_text("address", "it", w.ADDRESS)}
+  {load_text("bytes", "it", w.BYTES)}
   %extents = getelementptr i64, ptr %it, i64 {w.EXTENTS}
   %placed = call i1 @place(ptr %handle, ptr %entry, i64 %address, ptr %extents, i64 %bytes)
   ret i1 %placed
@@ -301,7 +301,7 @@ numpy:
   {byte_at("dtype", "object", NUMPY_DTYPE, "i64")}
   {byte_at("rank", "object", NUMPY_AXES, "i32")}
   {byte_at("bits", "object", NUMPY_FLAGS, "i32")}
-  {at("axes", "entry", h.E_AXES)}
+  {load_text("axes", "entry", h.E_AXES)}
   %fit = and i32 %bits, {FIT}
   %is.dtype = icmp eq i64 %dtype, %is
   %is.contiguous = icmp eq i32 %fit, {FIT}
@@ -313,7 +313,7 @@ numpy:
 measure:
   {byte_at("data", "object", NUMPY_DATA, "i64")}
   {byte_at("dims", "object", NUMPY_EXTENTS)}
-  {at("item", "entry", h.E_ITEM)}
+  {load_text("item", "entry", h.E_ITEM)}
   br label %product
 product:
   %axis = phi i64 [ 0, %measure ], [ %after, %times ]
@@ -348,8 +348,8 @@ outer:
 first:
   %i.word = mul i64 %i, {h.ARRAY}
   %a = getelementptr i64, ptr %arrays, i64 %i.word
-  {at("a.slot", "a", h.E_SLOT, "ptr")}
-  {at("a.bytes", "a", h.E_BYTES)}
+  {load_text("a.slot", "a", h.E_SLOT, "ptr")}
+  {load_text("a.bytes", "a", h.E_BYTES)}
   %a.begin = load i64, ptr %a.slot
   %a.end = add i64 %a.begin, %a.bytes
   %i.after = add i64 %i, 1
@@ -361,8 +361,8 @@ inner:
 second:
   %j.word = mul i64 %j, {h.ARRAY}
   %b = getelementptr i64, ptr %arrays, i64 %j.word
-  {at("b.slot", "b", h.E_SLOT, "ptr")}
-  {at("b.bytes", "b", h.E_BYTES)}
+  {load_text("b.slot", "b", h.E_SLOT, "ptr")}
+  {load_text("b.bytes", "b", h.E_BYTES)}
   %b.begin = load i64, ptr %b.slot
   %b.end = add i64 %b.begin, %b.bytes
   %j.after = add i64 %j, 1

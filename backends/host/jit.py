@@ -17,10 +17,10 @@ import llvmlite.binding as llvm
 from ...compiler.errors import InternalError
 from .. import disk_cache
 from ..codegen.target import CPU, Target
-from ..crash import crashed
+from ..crash import crash_error
 from ..llvm.compiler_lock import LOCK
-from ..llvm.module import Code
-from ..llvm.optimise import Refused, initialise, optimise, parse
+from ..llvm.module import KernelCode
+from ..llvm.optimise import InvalidLLVMError, initialize, optimize, parse
 from .code_map import note
 
 _NUMBERS = count()
@@ -28,16 +28,16 @@ _NUMBERS = count()
 
 
 @cache
-def host() -> tuple[str, str]:
+def host_cpu() -> tuple[str, str]:
     """Return (name, features) of the CPU that runs this process."""
-    initialise()
+    initialize()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @cache
 def host_target() -> Target:
     """Return the description of this CPU for the generator."""
-    initialise()
+    initialize()
     triple, features = llvm.get_default_triple(), llvm.get_host_cpu_features()
     # All 64-bit ARM CPUs fuse; x86 CPUs say if they do.
     fused = triple.startswith(("aarch64", "arm64")) or bool(features.get("fma"))
@@ -49,14 +49,14 @@ def host_target() -> Target:
 @cache
 def machine(effort: int = 2) -> llvm.TargetMachine:
     """Return the target machine for the host, by effort of its code generator."""
-    name, features = host()
+    name, features = host_cpu()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=effort, reloc="pic", codemodel="small")
 
 
 @cache
 def _linker() -> llvm.LLJIT:
-    initialise()
+    initialize()
     return llvm.create_lljit_compiler(use_jit_link=True)
 
 
@@ -71,7 +71,7 @@ class NativeCode:
         address: Address of the first exported function.
     """
 
-    def __init__(self, generated: Code, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
+    def __init__(self, generated: KernelCode, effort: int = 2, exports: Sequence[str] = ("launch",)) -> None:
         image = _image(generated, effort)
         try:
             with LOCK:
@@ -86,12 +86,14 @@ class NativeCode:
         note(generated.kernel.name, image, self.addresses)
 
 
-def _image(generated: Code, effort: int) -> bytes:
+def _image(generated: KernelCode, effort: int) -> bytes:
     """Return the object file of a module, from the cache if it is in the cache."""
-    cache = disk_cache.active()
+    cache = disk_cache.active_cache()
     if cache is None:
         return _emitted(generated, effort)
-    key = disk_cache.key("object", disk_cache.made_by(), _versions(), *host(), str(effort), generated.key)
+    key = disk_cache.entry_key(
+        "object", disk_cache.package_hash(), _versions(), *host_cpu(), str(effort), generated.key
+    )
     # An entry of the cache is the digest of the text, and then the object.
     found = cache.get(key)
     if found is not None:
@@ -111,31 +113,31 @@ def _versions() -> str:
     return f"LLVM {'.'.join(map(str, llvm.llvm_version_info))}, llvmlite {llvmlite.__version__}"
 
 
-def _emitted(generated: Code, effort: int) -> bytes:
+def _emitted(generated: KernelCode, effort: int) -> bytes:
     """Return the object file of a module, made by LLVM."""
     # The text is read before the lock is taken, because the generator may make it now.
     text = generated.text
     try:
         with LOCK:
-            image: bytes = machine(effort).emit_object(optimised(text, effort))
-    except (Refused, RuntimeError) as error:
+            image: bytes = machine(effort).emit_object(optimized_module(text, effort))
+    except (InvalidLLVMError, RuntimeError) as error:
         raise _crashed("LLVM failed", error, generated, effort) from error
     return image
 
 
-def _crashed(what: str, error: Exception, generated: Code, effort: int) -> InternalError:
+def _crashed(what: str, error: Exception, generated: KernelCode, effort: int) -> InternalError:
     """Return an error with a report that lets the failure be repeated."""
-    name, features = host()
+    name, features = host_cpu()
     texts = {"module.ll": generated.text}
     options, cpu = generated.options, f"{name} {features}"
-    return crashed(
+    return crash_error(
         what, error, {"kernel": generated.kernel}, texts, options=options, effort=effort, cpu=cpu, llvm=_versions()
     )
 
 
-def optimised(text: str, effort: int = 2) -> llvm.ModuleRef:
+def optimized_module(text: str, effort: int = 2) -> llvm.ModuleRef:
     """Return the optimized module; the caller holds LLVM's lock."""
     owner = machine(effort)
     module = parse(text, owner.triple, str(owner.target_data))
-    optimise(module, owner, effort)
+    optimize(module, owner, effort)
     return module

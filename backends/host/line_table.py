@@ -19,7 +19,7 @@ _HEADER = struct.Struct("<IHIBBBbBB")
 _FUNCTION = 2
 
 
-class Function(NamedTuple):
+class ObjectFunction(NamedTuple):
     """Represent a function of `.text`."""
 
     name: str
@@ -27,14 +27,14 @@ class Function(NamedTuple):
     size: int
 
 
-class Line(NamedTuple):
+class AddressLine(NamedTuple):
     """Represent the line of code from this address up to that of the next entry; place is None for code of no line."""
 
     address: int
     place: tuple[str, int] | None
 
 
-class Section(NamedTuple):
+class ObjectSection(NamedTuple):
     """Represent a section of an object file."""
 
     number: int
@@ -54,8 +54,8 @@ class CodeTable:
     """
 
     text: bytes = b""
-    functions: tuple[Function, ...] = ()
-    lines: tuple[Line, ...] = ()
+    functions: tuple[ObjectFunction, ...] = ()
+    lines: tuple[AddressLine, ...] = ()
 
 
 def read_object(image: bytes) -> CodeTable:
@@ -67,7 +67,7 @@ def read_object(image: bytes) -> CodeTable:
     names = next(s for s in sections.values() if s.number == symbols.link).data
     rows = [_SYMBOL.unpack_from(symbols.data, at) for at in range(0, len(symbols.data), _SYMBOL.size)]
     functions = tuple(
-        Function(_string(names, name), address, size)
+        ObjectFunction(_string(names, name), address, size)
         for name, kind, _, section, address, size in rows
         if kind & 15 == _FUNCTION and section == text.number
     )
@@ -77,7 +77,7 @@ def read_object(image: bytes) -> CodeTable:
     return CodeTable(text.data, functions, lines)
 
 
-def _sections(image: bytes) -> Iterator[Section]:
+def _sections(image: bytes) -> Iterator[ObjectSection]:
     """Yield the sections of an ELF file."""
     (at,) = struct.unpack_from("<Q", image, 40)
     size, count, names = struct.unpack_from("<HHH", image, 58)
@@ -86,7 +86,7 @@ def _sections(image: bytes) -> Iterator[Section]:
     for number, row in enumerate(rows):
         # Sections of this type (NOBITS) take no place in the file.
         empty = row[1] == 8
-        yield Section(number, _string(texts, row[0]), b"" if empty else image[row[4] : row[4] + row[5]], row[6])
+        yield ObjectSection(number, _string(texts, row[0]), b"" if empty else image[row[4] : row[4] + row[5]], row[6])
 
 
 def _string(texts: bytes, at: int) -> str:
@@ -94,7 +94,9 @@ def _string(texts: bytes, at: int) -> str:
     return texts[at : texts.index(b"\0", at)].decode(errors="replace")
 
 
-def _starts(sections: dict[str, Section], text: Section, symbols: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _starts(
+    sections: dict[str, ObjectSection], text: ObjectSection, symbols: list[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
     """Yield (place in the line table, the address in `.text` that the linker would write to this place)."""
     for name in (".rela.debug_line",):
         data = sections[name].data if name in sections else b""
@@ -145,7 +147,7 @@ class _Cursor:
 
 
 @dataclass
-class _Program:
+class _LineProgram:
     """Represent one line program: its header, and the registers of its machine.
 
     Attributes:
@@ -174,22 +176,22 @@ class _Program:
     file: int = 1
     line: int = 1
     known: bool = False
-    found: list[Line] = field(default_factory=list)
+    found: list[AddressLine] = field(default_factory=list)
 
     def emit(self) -> None:
         """Note the line at the present address."""
         if self.known:
             name = self.files[self.file - 1] if 0 < self.file <= len(self.files) else ""
-            self.found.append(Line(self.address, (name, self.line) if self.line and name else None))
+            self.found.append(AddressLine(self.address, (name, self.line) if self.line and name else None))
 
     def finish(self) -> None:
         """End a sequence of addresses, and set the registers to their first values."""
         if self.known:
-            self.found.append(Line(self.address, None))
+            self.found.append(AddressLine(self.address, None))
         self.address, self.file, self.line, self.known = 0, 1, 1, False
 
 
-def _lines(data: bytes, starts: dict[int, int]) -> Iterator[Line]:
+def _lines(data: bytes, starts: dict[int, int]) -> Iterator[AddressLine]:
     """Yield the lines of all line programs of DWARF 4."""
     at = 0
     while at < len(data):
@@ -198,7 +200,7 @@ def _lines(data: bytes, starts: dict[int, int]) -> Iterator[Line]:
         if version == 4:
             cursor = _Cursor(data, at + _HEADER.size)
             lengths = [cursor.byte() for _ in range(first - 1)]
-            program = _Program(_Cursor(data, at + 10 + header), end, step, base, span, lengths, _files(cursor))
+            program = _LineProgram(_Cursor(data, at + 10 + header), end, step, base, span, lengths, _files(cursor))
             yield from _run(program, starts)
         at = end
 
@@ -216,7 +218,7 @@ def _files(cursor: _Cursor) -> list[str]:
     return files
 
 
-def _run(p: _Program, starts: dict[int, int]) -> list[Line]:
+def _run(p: _LineProgram, starts: dict[int, int]) -> list[AddressLine]:
     """Run a line program and return its lines."""
     while p.code.at < p.end:
         opcode = p.code.byte()
@@ -233,7 +235,7 @@ def _run(p: _Program, starts: dict[int, int]) -> list[Line]:
     return p.found
 
 
-def _extended(p: _Program, starts: dict[int, int]) -> None:
+def _extended(p: _LineProgram, starts: dict[int, int]) -> None:
     """Run an extended opcode."""
     size = p.code.unsigned()
     begin = p.code.at
@@ -247,7 +249,7 @@ def _extended(p: _Program, starts: dict[int, int]) -> None:
     p.code.at = begin + size
 
 
-def _standard(p: _Program, opcode: int) -> None:
+def _standard(p: _LineProgram, opcode: int) -> None:
     """Run a standard opcode."""
     if opcode == 1:
         p.emit()

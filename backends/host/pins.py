@@ -30,7 +30,7 @@ _ENTRY = 16
 _TEXTS = 1
 
 
-class Pin(NamedTuple):
+class PinnedName(NamedTuple):
     """Represent a pinned name.
 
     Attributes:
@@ -44,7 +44,7 @@ class Pin(NamedTuple):
     named: Any
 
 
-def pin_cell(function: FunctionType, cell: int, found: Any) -> Pin | None:
+def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None:
     """Return the pin of a name that a closure holds, or None if it cannot be pinned.
 
     Args:
@@ -54,10 +54,10 @@ def pin_cell(function: FunctionType, cell: int, found: Any) -> Pin | None:
     """
     assert function.__closure__ is not None
     at = id(function.__closure__[cell]) + CELL_AT
-    return Pin(((at, id(found)),), function, found) if is_expected() and _word(at) == id(found) else None
+    return PinnedName(((at, id(found)),), function, found) if is_expected() and _word(at) == id(found) else None
 
 
-def pin_global(function: FunctionType, name: str, found: Any) -> Pin | None:
+def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | None:
     """Return the pin of a name of a module, or None if the place of the name cannot be found.
 
     Args:
@@ -71,7 +71,7 @@ def pin_global(function: FunctionType, name: str, found: Any) -> Pin | None:
     if entry is None:
         return None
     at = id(function.__globals__) + _KEYS_AT
-    return Pin(((at, _word(at)), (entry, _word(entry)), (entry + 8, id(found))), function, found)
+    return PinnedName(((at, _word(at)), (entry, _word(entry)), (entry + 8, id(found))), function, found)
 
 
 def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:

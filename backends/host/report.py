@@ -17,17 +17,17 @@ from ...compiler.errors import (
     StackgradError,
 )
 from ...compiler.ir import nodes as n
-from ...compiler.ir.names import shown
+from ...compiler.ir.names import shown_name
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import headline
-from ...compiler.ir.texts import about
+from ...compiler.ir.texts import index_message
 from ...compiler.ir.walk import walk
 from ..codegen.emit import Site
-from ..codegen.layout import Stack
+from ..codegen.layout import StackLayout
 
 
 def exception(
-    kernel: Kernel, sites: Sequence[Site], record: tuple[int, int, int], stacks: Sequence[tuple[Stack, int]]
+    kernel: Kernel, sites: Sequence[Site], record: tuple[int, int, int], stacks: Sequence[tuple[StackLayout, int]]
 ) -> StackgradError:
     """Return the exception for an error record.
 
@@ -52,10 +52,10 @@ def exception(
 _Wording = tuple[type[StackgradError], str, str]
 
 
-def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayout, int]]) -> _Wording:
     if isinstance(site.stmt, n.Within):
-        return OutOfBounds, about(site.stmt.message, _number(site.stmt.index, first), second), CURE_OF_INDEX
-    array, value = shown(site.stmt.array), site.stmt.indices[site.axis]  # type: ignore[attr-defined]
+        return OutOfBounds, index_message(site.stmt.message, _number(site.stmt.index, first), second), CURE_OF_INDEX
+    array, value = shown_name(site.stmt.array), site.stmt.indices[site.axis]  # type: ignore[attr-defined]
     reason = f"index {_number(value, first)} is outside axis {site.axis} of {array}, which has {second} elements"
     return OutOfBounds, reason, CURE_OF_INDEX
 
@@ -65,22 +65,22 @@ def _number(value: n.Value, word: int) -> int:
     return word if value.type.is_signed else word & ((1 << 64) - 1)
 
 
-def _element(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+def _element(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayout, int]]) -> _Wording:
     array, value = site.stmt.var, site.stmt.index  # type: ignore[attr-defined]
     reason = f"index {_number(value, first)} is outside local array {array}, which has {second} elements"
     return OutOfBounds, reason, CURE_OF_INDEX
 
 
-def _division(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+def _division(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayout, int]]) -> _Wording:
     return DivisionByZero, "integer division or modulo by zero", "guard the division with an if"
 
 
-def _assert(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+def _assert(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayout, int]]) -> _Wording:
     assert isinstance(site.stmt, n.Assert)
     return KernelAssertionError, f"assertion failed: {site.stmt.message}", ""
 
 
-def _overflowed(kernel: Kernel, site: Site, depth: int, stacks: Sequence[tuple[Stack, int]]) -> Site:
+def _overflowed(kernel: Kernel, site: Site, depth: int, stacks: Sequence[tuple[StackLayout, int]]) -> Site:
     """Return the site of the push that had no room."""
     assert isinstance(site.stmt, n.StackPush)
     body, name = kernel.tasks[site.task].body, site.stmt.stack
@@ -94,7 +94,7 @@ def _overflowed(kernel: Kernel, site: Site, depth: int, stacks: Sequence[tuple[S
     return replace(site, stmt=pushes[0])
 
 
-def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayout, int]]) -> _Wording:
     assert isinstance(site.stmt, n.StackPush)
     name = site.stmt.stack
     mine, second = next(s for s in stacks if s[0].alloca.stack == name and s[0].task == site.task)
@@ -112,7 +112,7 @@ def _overflow(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack,
     return AdstackOverflow, reason, cure
 
 
-def _empty(site: Site, first: int, second: int, stacks: Sequence[tuple[Stack, int]]) -> _Wording:
+def _empty(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayout, int]]) -> _Wording:
     assert isinstance(site.stmt, n.StackPop)
     reason = f"the loop of the pop takes {first} values off adstack {site.stmt.stack}, which holds {second}"
     return AdstackOverflow, reason, "a stack must not be popped when it is empty"

@@ -19,19 +19,19 @@ from typing import Any, NamedTuple, Protocol
 from ...compiler.ir.types import Scalar
 from .. import words as w
 from ..base import Arrays, Scalars, Sizes
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 from . import handles as h
-from .block import Block
-from .pins import Pin
+from .block import ArgumentBlock
+from .pins import PinnedName
 
 
-class Launchable(Protocol):
+class ReadyExecutable(Protocol):
     """Describe an executable whose launches can stand ready."""
 
-    layout: Layout
+    layout: BlockLayout
 
     @property
-    def heap(self) -> HasWords:
+    def heap(self) -> HeapLike:
         """Return the heap whose epoch the launches depend on."""
 
     @property
@@ -46,7 +46,7 @@ class Launchable(Protocol):
     def calls_back(self) -> bool:
         """Return True if a launch runs Python code."""
 
-    def new_block(self) -> Block:
+    def new_block(self) -> ArgumentBlock:
         """Return a block in which no launch stands yet."""
 
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
@@ -56,13 +56,13 @@ class Launchable(Protocol):
         """Raise why a launch failed, or make it after all; return True if launches with the block still stand ready."""
 
 
-def launchable(executable: object) -> Launchable | None:
+def launchable(executable: object) -> ReadyExecutable | None:
     """Return an executable whose launches can stand ready, or None."""
     found: Any = executable
     return None if getattr(executable, "stand", None) is None else found
 
 
-class HasWords(Protocol):
+class HeapLike(Protocol):
     """Describe a heap as launches see it."""
 
     words: array[int]
@@ -72,7 +72,7 @@ class HasWords(Protocol):
         """Return a number that changes whenever an address of the heap does."""
 
 
-class Argument(NamedTuple):
+class ExpectedArgument(NamedTuple):
     """Represent what a call must give at one place.
 
     Attributes:
@@ -88,7 +88,7 @@ class Argument(NamedTuple):
     decides: bool = False
 
 
-class Held(NamedTuple):
+class LaunchArray(NamedTuple):
     """Represent an array of the launch.
 
     Attributes:
@@ -122,7 +122,7 @@ class Held(NamedTuple):
     item: int = 0
 
 
-class Standing:
+class ReadyLaunch:
     """Represent one handle; `number` is its own, among those of its launcher."""
 
     __slots__ = (
@@ -140,13 +140,13 @@ class Standing:
 
     def __init__(
         self,
-        executable: Launchable,
+        executable: ReadyExecutable,
         counters: array[int],
         number: int,
         is_sized: bool,
         patience: int,
-        arguments: Sequence[Argument],
-        held: Sequence[Held],
+        arguments: Sequence[ExpectedArgument],
+        held: Sequence[LaunchArray],
     ) -> None:
         """Make the handle; raise KeyError for a number whose type machine code does not take."""
         self.executable, self.number = executable, number
@@ -169,7 +169,7 @@ class Standing:
         for k, one in enumerate(held):
             spare = self._enter_array(self._entries + k * h.ARRAY, one, spare)
 
-    def _enter_argument(self, at: int, argument: Argument) -> None:
+    def _enter_argument(self, at: int, argument: ExpectedArgument) -> None:
         """Write the entry of an argument."""
         words = self.words
         words[at + h.A_KIND] = argument.kind
@@ -183,7 +183,7 @@ class Standing:
             words[at + h.A_IS] = id(argument.thing)
             self.watch(argument.thing)
 
-    def _enter_array(self, at: int, one: Held, spare: int) -> int:
+    def _enter_array(self, at: int, one: LaunchArray, spare: int) -> int:
         """Write the entry of an array; return the number of the first spare word."""
         words, base = self.words, w.address_of(self.words)
         words[at + h.E_SOURCE], words[at + h.E_ARGUMENT], words[at + h.E_OFFSET] = one.source, one.argument, one.offset
@@ -215,7 +215,7 @@ class Standing:
         except TypeError:
             kept.append(thing)
 
-    def pin(self, pins: Sequence[Pin]) -> None:
+    def pin(self, pins: Sequence[PinnedName]) -> None:
         """Set the names that must keep their present meaning; the handle must be invalid meanwhile."""
         kept: list[Any] = []
         for one in pins:
@@ -228,11 +228,11 @@ class Standing:
     def stand(
         self,
         generation: int,
-        held: Sequence[Held],
+        held: Sequence[LaunchArray],
         arrays: Arrays,
         scalars: Scalars,
         sizes: Sizes,
-        pins: Sequence[Pin] = (),
+        pins: Sequence[PinnedName] = (),
     ) -> bool:
         """Make the handle valid for this state; return False if that is not possible now.
 

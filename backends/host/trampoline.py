@@ -28,7 +28,7 @@ import numpy as np
 
 from ...compiler.ir.nodes import Kernel
 from .. import words as w
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 from ..forks import free_in_child
 from ..llvm.errors import FAILED
 from ..llvm.module import Generated
@@ -48,9 +48,9 @@ from .checks import (
     PLACE,
     RUN_AT,
     TYPE_AT,
-    at,
     byte_at,
-    put,
+    load_text,
+    store_text,
 )
 from .jit import NativeCode
 
@@ -72,11 +72,11 @@ _MICROSECONDS = 100
 _FITS = f"""
 ; Whether a call fits a handle. Its arguments stand in the handle's block then.
 define internal i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %given) nounwind {{
-  {at("valid", "handle", h.VALID)}
-  {at("taken", "handle", h.TAKEN)}
-  {at("born", "handle", h.BORN)}
-  {at("count", "handle", h.ARGUMENTS)}
-  {at("generation", "runtime", w.GENERATION)}
+  {load_text("valid", "handle", h.VALID)}
+  {load_text("taken", "handle", h.TAKEN)}
+  {load_text("born", "handle", h.BORN)}
+  {load_text("count", "handle", h.ARGUMENTS)}
+  {load_text("generation", "runtime", w.GENERATION)}
   %is.valid = icmp eq i64 %valid, {h.READY}
   %is.idle = icmp eq i64 %taken, 0
   %is.young = icmp eq i64 %born, %generation
@@ -89,13 +89,13 @@ pins:
   %is.pinned = call i1 @pinned(ptr %handle)
   br i1 %is.pinned, label %memory, label %refuse
 memory:
-  {at("heap", "handle", h.HEAP, "ptr")}
+  {load_text("heap", "handle", h.HEAP, "ptr")}
   %is.lean = icmp eq ptr %heap, null
   br i1 %is.lean, label %arguments, label %bound
 bound:
-  {at("epoch", "heap", w.EPOCH)}
-  {at("busy", "heap", w.BUSY)}
-  {at("known", "handle", h.HEAP_EPOCH)}
+  {load_text("epoch", "heap", w.EPOCH)}
+  {load_text("busy", "heap", w.BUSY)}
+  {load_text("known", "handle", h.HEAP_EPOCH)}
   %is.epoch = icmp eq i64 %epoch, %known
   %is.free = icmp eq i64 %busy, 0
   %is.bound = and i1 %is.epoch, %is.free
@@ -108,12 +108,12 @@ arguments:
   %entry = getelementptr i64, ptr %handle, i64 %k.place
   br i1 %k.last, label %arrays, label %argument.one
 argument.one:
-  {at("object", "args", "%k", "ptr")}
+  {load_text("object", "args", "%k", "ptr")}
   %is.fit = call i1 @argument(ptr %root, ptr %entry, ptr %object)
   %k.after = add i64 %k, 1
   br i1 %is.fit, label %arguments, label %refuse
 arrays:
-  {at("many", "handle", h.ARRAYS)}
+  {load_text("many", "handle", h.ARRAYS)}
   br label %array.next
 array.next:
   %m = phi i64 [ 0, %arrays ], [ %m.after, %array.one ]
@@ -126,14 +126,14 @@ array.one:
   %m.after = add i64 %m, 1
   br i1 %is.array, label %array.next, label %refuse
 together:
-  {at("moved", "handle", h.MOVED)}
+  {load_text("moved", "handle", h.MOVED)}
   %is.still = icmp eq i64 %moved, 0
   br i1 %is.still, label %accept, label %apart
 apart:
   %is.distinct = call i1 @distinct(ptr %entry, i64 %many)
   br i1 %is.distinct, label %settle, label %refuse
 settle:
-  {put("0", "handle", h.MOVED, "settled")}
+  {store_text("0", "handle", h.MOVED, "settled")}
   ret i1 true
 accept:
   ret i1 true
@@ -146,24 +146,24 @@ _RUN = f"""
 ; Launches, counts, and gives what was written new versions. True if an error was reported: it stands in the block, and
 ; the handle stays taken until Python has read it.
 define internal i1 @run(ptr %root, ptr %runtime, ptr %handle) nounwind {{
-  {at("code", "handle", h.LAUNCH, "ptr")}
-  {at("block", "handle", h.BLOCK, "ptr")}
-  {at("heap", "handle", h.HEAP, "ptr")}
-  {at("number", "handle", h.NUMBER)}
-  {at("counters", "handle", h.COUNTERS, "ptr")}
-  {at("sized", "handle", h.SIZED)}
-  {put("1", "handle", h.TAKEN, "take")}
-  {put("%number", "counters", w.LAST, "last")}
-  {at("launches", "counters", w.LAUNCHES)}
+  {load_text("code", "handle", h.LAUNCH, "ptr")}
+  {load_text("block", "handle", h.BLOCK, "ptr")}
+  {load_text("heap", "handle", h.HEAP, "ptr")}
+  {load_text("number", "handle", h.NUMBER)}
+  {load_text("counters", "handle", h.COUNTERS, "ptr")}
+  {load_text("sized", "handle", h.SIZED)}
+  {store_text("1", "handle", h.TAKEN, "take")}
+  {store_text("%number", "counters", w.LAST, "last")}
+  {load_text("launches", "counters", w.LAUNCHES)}
   %launches.more = add i64 %launches, 1
   store i64 %launches.more, ptr %launches.p
-  {at("hits", "counters", w.CACHE_HITS)}
+  {load_text("hits", "counters", w.CACHE_HITS)}
   %hits.more = add i64 %hits, %sized
   store i64 %hits.more, ptr %hits.p
   %is.lean = icmp eq ptr %heap, null
   br i1 %is.lean, label %go, label %claim
 claim:
-  {put("1", "heap", w.BUSY, "claimed")}
+  {store_text("1", "heap", w.BUSY, "claimed")}
   br label %go
 go:
   %begin = call i64 @ticks()
@@ -171,30 +171,30 @@ go:
   %end = call i64 @ticks()
   br i1 %is.lean, label %over, label %release
 release:
-  {put("0", "heap", w.BUSY, "released")}
+  {store_text("0", "heap", w.BUSY, "released")}
   br label %over
 over:
   %is.failed = icmp eq i32 %status, {FAILED}
   %still.taken = zext i1 %is.failed to i64
-  {put("%still.taken", "handle", h.TAKEN, "leave")}
+  {store_text("%still.taken", "handle", h.TAKEN, "leave")}
   %spent = sub i64 %end, %begin
-  {at("patience", "handle", h.PATIENCE)}
+  {load_text("patience", "handle", h.PATIENCE)}
   %is.short = icmp ult i64 %spent, %patience
   br i1 %is.short, label %short, label %long
 short:
-  {at("done", "handle", h.LAUNCHED)}
+  {load_text("done", "handle", h.LAUNCHED)}
   %done.more = add i64 %done, 1
   store i64 %done.more, ptr %done.p
   br label %stamps
 long:
-  {at("valid", "handle", h.VALID)}
+  {load_text("valid", "handle", h.VALID)}
   %is.ready = icmp eq i64 %valid, {h.READY}
   %tired = select i1 %is.ready, i64 0, i64 %valid
   store i64 %tired, ptr %valid.p
   br label %stamps
 stamps:
-  {at("count", "handle", h.ARGUMENTS)}
-  {at("many", "handle", h.ARRAYS)}
+  {load_text("count", "handle", h.ARGUMENTS)}
+  {load_text("many", "handle", h.ARRAYS)}
   %skip = mul i64 %count, {h.ARGUMENT}
   %start = add i64 %skip, {h.HEAD}
   %arrays = getelementptr i64, ptr %handle, i64 %start
@@ -207,21 +207,21 @@ one:
   %m.word = mul i64 %m, {h.ARRAY}
   %it = getelementptr i64, ptr %arrays, i64 %m.word
   %m.after = add i64 %m, 1
-  {at("flags", "it", h.E_FLAGS)}
-  {at("its", "it", h.E_WORDS, "ptr")}
+  {load_text("flags", "it", h.E_FLAGS)}
+  {load_text("its", "it", h.E_WORDS, "ptr")}
   %written = and i64 %flags, {h.WRITTEN}
   %is.written = icmp ne i64 %written, 0
   br i1 %is.written, label %stamp, label %next
 stamp:
-  {at("version", "runtime", w.STAMP)}
+  {load_text("version", "runtime", w.STAMP)}
   %version.new = add i64 %version, 2
   store i64 %version.new, ptr %version.p
-  {put("%version.new", "its", w.VERSION, "stamped")}
+  {store_text("%version.new", "its", w.VERSION, "stamped")}
   br label %next
 done.all:
   br i1 %is.failed, label %report, label %well
 report:
-  {put("%number", "root", h.FAILED_NUMBER, "failed")}
+  {store_text("%number", "root", h.FAILED_NUMBER, "failed")}
   ret i1 true
 well:
   ret i1 false
@@ -233,9 +233,9 @@ _CALL = f"""
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) nounwind {{
   {byte_at("run", "self", ITEMS_AT)}
   {byte_at("root", "run", RUN_AT)}
-  {at("runtime", "root", h.RUNTIME, "ptr")}
-  {at("first", "root", h.FIRST, "ptr")}
-  {at("watched", "runtime", w.WATCHED)}
+  {load_text("runtime", "root", h.RUNTIME, "ptr")}
+  {load_text("first", "root", h.FIRST, "ptr")}
+  {load_text("watched", "runtime", w.WATCHED)}
   %is.watched = icmp ne i64 %watched, 0
   %has.names = icmp ne ptr %names, null
   %is.other = or i1 %is.watched, %has.names
@@ -248,14 +248,14 @@ look:
   %is.fit = call i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %given)
   br i1 %is.fit, label %go, label %other
 other:
-  {at("following", "handle", h.NEXT, "ptr")}
+  {load_text("following", "handle", h.NEXT, "ptr")}
   br label %try
 go:
   %failed = call i1 @run(ptr %root, ptr %runtime, ptr %handle)
   br i1 %failed, label %raise, label %launched
 launched:
-  {at("none", "root", h.NONE, "ptr")}
-  {at("incref", "root", h.INCREF, "ptr")}
+  {load_text("none", "root", h.NONE, "ptr")}
+  {load_text("incref", "root", h.INCREF, "ptr")}
   call void %incref(ptr %none)
   ret ptr %none
 raise:
@@ -266,7 +266,7 @@ python:
   br label %call
 call:
   %function = phi ptr [ %raiser, %raise ], [ %slow, %python ]
-  {at("vectorcall", "root", h.VECTORCALL, "ptr")}
+  {load_text("vectorcall", "root", h.VECTORCALL, "ptr")}
   %result = tail call ptr %vectorcall(ptr %function, ptr %args, i64 %given, ptr %names)
   ret ptr %result
 }}
@@ -303,7 +303,7 @@ class Trampoline:
 
     def __init__(self) -> None:
         text = text_of(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"))
-        generated = Generated(Kernel("trampoline", (), ()), text, Layout(), ())
+        generated = Generated(Kernel("trampoline", (), ()), text, BlockLayout(), ())
         self._code = NativeCode(generated, _EFFORT, ("call", "ticks"))
         self._definition = _Definition(b"launch", self._code.addresses["call"], _METH_FASTCALL | _METH_KEYWORDS, None)
         self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(

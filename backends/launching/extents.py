@@ -56,12 +56,12 @@ def iterations(
         if task.is_parallel and any(isinstance(s, StackAlloca) for s in walk_task(task)):
             try:
                 found[index] = _count(kernel, task, shapes, scalars, element)
-            except _Unknown:
+            except _UnknownCount:
                 continue
     return found
 
 
-class _Unknown(Exception):
+class _UnknownCount(Exception):
     """Signal that the iterations cannot be counted."""
 
 
@@ -82,7 +82,7 @@ def _count(
         elif isinstance(stmt, (n.Op, n.Cast)):
             known[stmt.result] = _computed(stmt, known)
         else:
-            raise _Unknown
+            raise _UnknownCount
     count = 1
     for begin, end in zip(task.begin, task.end):
         count *= max(int(known[end]) - int(known[begin]), 0)
@@ -94,14 +94,14 @@ def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
     found = shapes.get(name, shapes.get(name.removesuffix(".grad")))
     # A temporary has no shape.
     if found is None:
-        raise _Unknown
+        raise _UnknownCount
     return found
 
 
 def _element(shapes: Mapping[str, tuple[int, ...]], element: Element, name: str, place: list[int]) -> Number:
     """Return an element, or raise _Unknown if its indices lie outside."""
     if not all(0 <= k < extent for k, extent in zip(place, _shape(shapes, name))):
-        raise _Unknown
+        raise _UnknownCount
     return element(name, tuple(place))
 
 
@@ -109,10 +109,10 @@ def _computed(stmt: n.Op | n.Cast, known: Mapping[Value, Number]) -> Number:
     """Return the result of an integer operation, or raise _Unknown."""
     args = stmt.args if isinstance(stmt, n.Op) else (stmt.arg,)
     if not all(a.type.is_int for a in (stmt.result, *args)):
-        raise _Unknown
+        raise _UnknownCount
     if isinstance(stmt, n.Cast):
         return normal_constant(known[stmt.arg], stmt.result.type)
     meaning = _WHOLE.get(stmt.op)
     if meaning is None:
-        raise _Unknown
+        raise _UnknownCount
     return normal_constant(meaning(*[known[a] for a in args]), stmt.result.type)

@@ -24,14 +24,14 @@ from ..base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars,
 from ..words import CACHE_HITS, LAST, LAUNCHES
 from .extents import iterations
 from .launch_stats import LaunchStats
-from .lowered import Lowered
-from .products import Products
+from .lowered import LoweringLike
+from .products import ProductChecks
 from .profiling import execute
-from .sizing import Seen, SizeFinder
-from .slices import NO_DRAWS, NO_SIZES, Counting, Marks, Slice
+from .sizing import DeviceArrays, SizeFinder
+from .slices import NO_DRAWS, NO_SIZES, CountingLaunch, MarkingLaunch, PreLaunch
 from .usage import SlabUse, describe, describe_overflow, find_uses
 
-__all__ = ["NO_DRAWS", "Launcher", "Lowered"]
+__all__ = ["NO_DRAWS", "Launcher", "LoweringLike"]
 
 _KEPT_SIZES = 1024
 """Number of sizes kept per kernel; a program that steps through time asks for one per step, forward and back."""
@@ -47,7 +47,7 @@ class Launcher:
         stats: counters of this launcher
     """
 
-    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
+    def __init__(self, lowered: LoweringLike, backend: Backend, options: Options) -> None:
         self.lowered = lowered
         self.kernel: Kernel = lowered.kernel
         self.backend = backend
@@ -57,7 +57,7 @@ class Launcher:
         self._executable: Executable | None = None
         self._ran: tuple[Mapping[str, weakref.ref[np.ndarray]], Scalars, Draws] = {}, {}, NO_DRAWS
         self._remote: Remote | None = backend if isinstance(backend, Remote) else None
-        self._counting = None if lowered.counting is None else Counting(lowered, backend, options)
+        self._counting = None if lowered.counting is None else CountingLaunch(lowered, backend, options)
         self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
         self._sizes: dict[object, Sizes] = {}
         self._last = self._fitting = NO_SIZES
@@ -66,10 +66,10 @@ class Launcher:
         self._debug = os.environ.get("STACKGRAD_DEBUG_ADSTACK", "0") not in ("", "0")
         if self._counting is not None:
             self.bound_arrays = self._counting.loads
-        self._marks = None if lowered.marking is None else Marks(lowered.marking, backend, options)
-        self._claims = None if lowered.claims is None else Marks(lowered.claims, backend, options)
+        self._marks = None if lowered.marking is None else MarkingLaunch(lowered.marking, backend, options)
+        self._claims = None if lowered.claims is None else MarkingLaunch(lowered.claims, backend, options)
         self._clear: dict[object, None] = {}
-        self._products = Products(lowered.kernel)
+        self._products = ProductChecks(lowered.kernel)
         marked = () if self._marks is None else self._marks.loads
         self.versioned = (*self.bound_arrays, *(name for name in marked if name not in self.bound_arrays))
 
@@ -184,10 +184,10 @@ class Launcher:
         self._use(sizes, source)
         return sizes
 
-    def _look(self, counting: Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> tuple[Sizes, str]:
+    def _look(self, counting: CountingLaunch, arrays: Arrays, scalars: Scalars, draws: Draws) -> tuple[Sizes, str]:
         """Return the sizes of this state, and how they were found."""
         remote = self._remote
-        seen: Any = arrays if remote is None else Seen(arrays, remote)
+        seen: Any = arrays if remote is None else DeviceArrays(arrays, remote)
         sizes = self._evaluate(seen, scalars)
         source = "expression" if sizes is not None else "counted"
         sizes = sizes if sizes is not None else self._count(counting, arrays, scalars, draws)
@@ -223,7 +223,7 @@ class Launcher:
         self.stats.compile_seconds += finder.seconds - before
         return sizes
 
-    def _count(self, counting: Counting, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
+    def _count(self, counting: CountingLaunch, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
         """Return the sizes that the counting kernel finds."""
         if counting.executable is None:
             begin = time.perf_counter()
@@ -255,7 +255,7 @@ class Launcher:
         return self._products.shapes.union(*[one.shapes for one in self._slices])
 
     @property
-    def _slices(self) -> list[Slice]:
+    def _slices(self) -> list[PreLaunch]:
         """Return the kernels that run before this one."""
         return [one for one in (self._counting, self._marks) if one is not None]
 

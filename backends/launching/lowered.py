@@ -9,10 +9,10 @@ import numpy as np
 
 from ...compiler.errors import StackgradError
 from ...compiler.ir.nodes import Kernel
-from ...compiler.sizing.post_order import KeptSizes
+from ...compiler.sizing.post_order import StoredSizes
 
 
-class Marking(Protocol):
+class MarkingKernelLike(Protocol):
     """Describe a kernel that fills arrays with marks, which decide whether another kernel is right on its arrays.
 
     See the compiler's `marks`. The kernel takes `names`, of shape (*shape of the marked array, PLANES), and
@@ -61,7 +61,7 @@ class Marking(Protocol):
         ...
 
 
-class Lowered(Protocol):
+class LoweringLike(Protocol):
     """Describe what the driver makes of a kernel."""
 
     @property
@@ -95,16 +95,16 @@ class Lowered(Protocol):
         ...
 
     @property
-    def marking(self) -> Marking | None:
+    def marking(self) -> MarkingKernelLike | None:
         """Return the kernel that decides whether the kernel may run, or None."""
         ...
 
     @property
-    def claims(self) -> Marking | None:
+    def claims(self) -> MarkingKernelLike | None:
         """Return the kernel that tells after a launch whether what the program claims holds, or None."""
         ...
 
     @property
-    def sizes(self) -> KeptSizes | None:
+    def sizes(self) -> StoredSizes | None:
         """Return what counting finds, as expressions, or None."""
         ...

@@ -53,7 +53,7 @@ MOST = 64
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductBound:
     """Represent a bound that is checked.
 
     Attributes:
@@ -67,7 +67,7 @@ class Product:
     loc: int
 
 
-class Products:
+class ProductChecks:
     """Check, before a launch, the bounds of a kernel that are products.
 
     Attributes:
@@ -81,7 +81,7 @@ class Products:
         self.kernel = kernel
         self.scalars: frozenset[str] = frozenset()
         self.shapes: frozenset[str] = frozenset()
-        self.found: tuple[Product, ...] = ()
+        self.found: tuple[ProductBound, ...] = ()
         bounds = list(_bounds(kernel))
         if any(isinstance(s, n.Op) and s.op in _PRODUCTS and s.result.type.is_int for s in walk_kernel(kernel)):
             finder = _Finder(kernel)
@@ -131,7 +131,7 @@ def _inside(block: Block) -> Iterator[tuple[Value, int]]:
             yield from _inside(stmt.body)
 
 
-class _Unknown(Exception):
+class _UnknownBound(Exception):
     """Signal that a bound depends on more than arguments and extents."""
 
 
@@ -144,25 +144,25 @@ class _Finder:
         self.scalars: set[str] = set()
         self.shapes: set[str] = set()
 
-    def product(self, value: Value, loc: int) -> Product | None:
+    def product(self, value: Value, loc: int) -> ProductBound | None:
         """Return the check of a bound, or None if it contains no product of arguments and extents."""
         self.left, self.multiplies = MOST, False
         before = set(self.scalars), set(self.shapes)
         try:
             found = self._value(value)
-        except _Unknown:
+        except _UnknownBound:
             self.multiplies = False
         if not self.multiplies:
             self.scalars, self.shapes = before
             return None
-        return Product(found, value.type, loc)
+        return ProductBound(found, value.type, loc)
 
     def _value(self, value: Value) -> Compute:
         """Return the computation of a value, or raise _Unknown."""
         self.left -= 1
         stmt, dtype = self.made.get(value), value.type
         if self.left < 0 or not dtype.is_int:
-            raise _Unknown
+            raise _UnknownBound
         if isinstance(stmt, n.Const):
             number = int(stmt.value)
             return lambda arrays, scalars: (number, number)
@@ -183,7 +183,7 @@ class _Finder:
         if isinstance(stmt, n.Op) and stmt.op in _WHOLE:
             self.multiplies |= stmt.op in _PRODUCTS
             return self._applied(_WHOLE[stmt.op], stmt.args, dtype)
-        raise _Unknown
+        raise _UnknownBound
 
     def _applied(self, apply: Callable[..., int], args: Iterable[Value], dtype: Scalar) -> Compute:
         """Return the computation of an operation."""

@@ -32,14 +32,14 @@ _collectors: tuple[Collector, ...] = ()
 _lock = free_in_child(threading.Lock())
 
 
-def collect(collector: Collector) -> None:
+def add_collector(collector: Collector) -> None:
     """Tell this collector of all launches from now on."""
     global _collectors
     with _lock:
         _collectors = (*_collectors, collector)
 
 
-def dismiss(collector: Collector) -> None:
+def remove_collector(collector: Collector) -> None:
     """Tell this collector of launches no longer."""
     global _collectors
     with _lock:

@@ -17,11 +17,11 @@ import numpy as np
 
 from ...compiler.ir.nodes import Kernel, StackAlloca
 from ...compiler.ir.walk import walk_kernel
-from ...compiler.sizing.evaluate import Inexact, TooLong, sizes
+from ...compiler.sizing.evaluate import InexactSizes, TooManyPoints, sizes
 from ...compiler.sizing.expressions import INFINITY, walk
 from ...compiler.sizing.host import host_function
-from ...compiler.sizing.post_order import KeptSizes
-from ...compiler.sizing.sizes import Sized
+from ...compiler.sizing.post_order import StoredSizes
+from ...compiler.sizing.sizes import KernelSizes
 from ...compiler.sizing.to_kernel import INEXACT, size_kernel
 from ..base import SLABS, Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
 
@@ -36,7 +36,7 @@ SMALL = 1 << 16
 """Greatest size in bytes of an array that is copied as a whole when more than one of its elements is looked at."""
 
 
-class _Seen:
+class _DeviceArray:
     """Show an array of a device to size expressions: its shape, and its elements, each read once."""
 
     __slots__ = ("array", "remote", "shape", "_known", "_copy")
@@ -59,16 +59,16 @@ class _Seen:
         return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
 
 
-class Seen(Mapping[str, Any]):
+class DeviceArrays(Mapping[str, Any]):
     """Show the arrays of a launch on a device to size expressions."""
 
     def __init__(self, arrays: Arrays, remote: Remote) -> None:
         self._arrays, self._remote = arrays, remote
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _DeviceArray] = {}
 
-    def __getitem__(self, name: str) -> _Seen:
+    def __getitem__(self, name: str) -> _DeviceArray:
         if name not in self._seen:
-            self._seen[name] = _Seen(self._arrays[name], self._remote)
+            self._seen[name] = _DeviceArray(self._arrays[name], self._remote)
         return self._seen[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -78,7 +78,7 @@ class Seen(Mapping[str, Any]):
         return len(self._arrays)
 
 
-def reads_elements(sized: Sized) -> bool:
+def reads_elements(sized: KernelSizes) -> bool:
     """Return True if the content of an array decides a size."""
     return any(e.kind == "read" for x in sized.expressions for e in walk(x))
 
@@ -96,7 +96,7 @@ class SizeFinder:
         break_even: seconds of NumPy after which native code is made
     """
 
-    def __init__(self, kernel: Kernel, kept: KeptSizes, backend: Backend, options: Options) -> None:
+    def __init__(self, kernel: Kernel, kept: StoredSizes, backend: Backend, options: Options) -> None:
         self.kernel = kernel
         self.kept = kept
         self.backend = backend
@@ -105,14 +105,14 @@ class SizeFinder:
         self.is_remote = isinstance(backend, Remote)
         self.break_even = BREAK_EVEN if backend.name != "reference" and not self.is_remote else INFINITY
         self._spent = 0.0
-        self._sized: Sized | None = None
+        self._sized: KernelSizes | None = None
         self._native: tuple[Kernel, Executable] | None = None
 
     def find(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
         """Return the sizes in this state, or None if the counting kernel must find them.
 
         That is so if the expressions do not describe this state, or cannot be evaluated on the host at small cost. On a
-        device, `arrays` is a `Seen`.
+        device, `arrays` is a `DeviceArrays`.
         """
         sized = self._sized
         if sized is None:
@@ -124,7 +124,7 @@ class SizeFinder:
         found = self._find(sized, arrays, scalars)
         return None if found is None else self._named(found)
 
-    def _find(self, sized: Sized, arrays: Arrays, scalars: Scalars) -> list[int] | None:
+    def _find(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int] | None:
         """Return depths, totals and rows, one after another, or None."""
         try:
             if self._host is not None:
@@ -137,13 +137,13 @@ class SizeFinder:
             found = sizes(sized, arrays, scalars, LONG if self.break_even < INFINITY else INFINITY)
             self._spent += time.perf_counter() - begin
             return found
-        except TooLong:
+        except TooManyPoints:
             self.break_even = 0.0
             return self._find(sized, arrays, scalars)
-        except Inexact:
+        except InexactSizes:
             return None
 
-    def _run(self, sized: Sized, arrays: Arrays, scalars: Scalars) -> list[int]:
+    def _run(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int]:
         """Return depths, totals and rows as native code finds them."""
         if self._native is None:
             begin = time.perf_counter()
@@ -157,7 +157,7 @@ class SizeFinder:
         memory = {name: own[name] if name in own else arrays[name] for name in kernel.array_types()}
         executable.run(memory, {name: scalars[name] for name in kernel.scalar_types()}, Sizes(), Draws())
         if inexact[0]:
-            raise Inexact
+            raise InexactSizes
         return [*depths.tolist(), *totals.tolist(), *rows.tolist()]
 
     def _named(self, found: list[int]) -> Sizes:

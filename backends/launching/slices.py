@@ -18,9 +18,21 @@ from ...compiler.ir.roles import ARRAY_READS
 from ...compiler.ir.walk import walk, walk_kernel
 from ...compiler.sizing.count import count_within
 from ...compiler.sizing.fuel import ROOM
-from ..base import SLABS, Arrays, Backend, Draws, Executable, Limited, Options, Remote, Scalars, Sizes, TooLong
+from ..base import (
+    SLABS,
+    Arrays,
+    Backend,
+    Draws,
+    Executable,
+    LaunchTooLong,
+    MemoryLimited,
+    Options,
+    Remote,
+    Scalars,
+    Sizes,
+)
 from ..host_memory import memory_of_machine
-from .lowered import Lowered, Marking
+from .lowered import LoweringLike, MarkingKernelLike
 from .profiling import execute
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
@@ -40,7 +52,7 @@ NO_SIZES = Sizes()
 NO_DRAWS = Draws()
 
 
-class Slice:
+class PreLaunch:
     """Represent a kernel that is launched before another one, on its arrays, and what its result depends on.
 
     Attributes:
@@ -95,10 +107,10 @@ class Slice:
         return self.executable
 
 
-class Marks(Slice):
+class MarkingLaunch(PreLaunch):
     """Represent the marking kernel of a launcher."""
 
-    def __init__(self, marking: Marking, backend: Backend, options: Options) -> None:
+    def __init__(self, marking: MarkingKernelLike, backend: Backend, options: Options) -> None:
         super().__init__(marking.kernel, frozenset((CONFLICTS, *marking.names)), backend, options)
         self.marking = marking
         self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
@@ -115,10 +127,10 @@ class Marks(Slice):
             raise self.marking.refusal(marks, conflicts)
 
 
-class Counting(Slice):
+class CountingLaunch(PreLaunch):
     """Represent the counting kernel of a launcher."""
 
-    def __init__(self, lowered: Lowered, backend: Backend, options: Options) -> None:
+    def __init__(self, lowered: LoweringLike, backend: Backend, options: Options) -> None:
         assert lowered.counting is not None
         own = frozenset((DEPTHS, ROWS, TOTALS, ROOM))
         super().__init__(lowered.counting, own, backend, replace(options, interruptible=True))
@@ -147,7 +159,7 @@ class Counting(Slice):
         """
         try:
             return self._count(arrays, scalars, draws)
-        except TooLong:
+        except LaunchTooLong:
             self._end_with_memory()
             return self._count(arrays, scalars, draws)
 
@@ -171,7 +183,7 @@ class Counting(Slice):
     @cached_property
     def _room(self) -> tuple[int, str]:
         """Return the greatest number of bytes of the stacks of an iteration, and the words that say who sets it."""
-        return self.backend.most_bytes() if isinstance(self.backend, Limited) else memory_of_machine()
+        return self.backend.most_bytes() if isinstance(self.backend, MemoryLimited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:
         """Raise DeviceError if the stacks of one iteration of a task need more bytes than there can be.

@@ -26,7 +26,7 @@ def fnv1a(data: bytes) -> int:
     return found
 
 
-def specialisation(kernel: Kernel) -> str:
+def kernel_digest(kernel: Kernel) -> str:
     """Return what distinguishes kernels of one name: a digest of the text, without the lines of the source."""
     return hashlib.sha256(print_kernel(kernel).encode()).hexdigest()[:16]
 
@@ -42,7 +42,7 @@ class TaskIds:
         """Return the number of a task."""
         made = vars(kernel).get("specialisation")
         if made is None:
-            made = vars(kernel)["specialisation"] = specialisation(kernel)
+            made = vars(kernel)["specialisation"] = kernel_digest(kernel)
         return self.number(kernel.name, made, task)
 
     def number(self, name: str, made: str, task: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ...compiler.ir.types import Scalar, f16, f32
 from ..codegen import ir
-from ..codegen.emit import Arith
+from ..codegen.emit import ArithEmitter
 from ..codegen.ops import apply
 from ..codegen.types import I8, I16, I32, I64, const, memory_type
 from .emit import Emitter
@@ -29,7 +29,7 @@ def instruction(op: str, t: Scalar) -> str | None:
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 
 
-def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
+def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.LLVMValue, atomic: bool) -> ir.LLVMValue:
     """Apply an operation to the element at an address and return the old value.
 
     Args:
@@ -52,7 +52,7 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
 
 
-def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.Value]) -> ir.Value:
+def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue]) -> ir.LLVMValue:
     """Emit an update that is atomic only where several threads run the task, and return the result of `make`.
 
     Args:
@@ -79,14 +79,14 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.Value]) -> 
     return old
 
 
-def _flushed(e: Arith, t: Scalar) -> bool:
+def _flushed(e: ArithEmitter, t: Scalar) -> bool:
     """Return True if the machine's addition loses subnormal numbers that precise code must keep."""
     return e.m.target.flushes and t == f32 and e.m.options.precise
 
 
 def compare_and_swap(
-    e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
-) -> ir.Value:
+    e: ArithEmitter, t: Scalar, place: ir.LLVMValue, expected: ir.LLVMValue, value: ir.LLVMValue, atomic: bool
+) -> ir.LLVMValue:
     """Replace the element at `place` if its bits are those of `expected`, and return the old value; u1 is excluded.
 
     Args:
@@ -107,18 +107,18 @@ def compare_and_swap(
     return old
 
 
-def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
+def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LLVMValue) -> ir.LLVMValue:
     """Return the new content of an element after an update."""
     # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 
 
-def _loop(e: Arith, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
+def _loop(e: ArithEmitter, op: str, t: Scalar, pointer: ir.Type) -> ir.LLVMFunction:
     """Return a helper that repeats compare-and-swap on the bit pattern until no other iteration came between."""
     memory = memory_type(t)
     word = _WORDS[max(t.bits, 8)]
 
-    def body(a: Arith, function: ir.Function) -> None:
+    def body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
         b = a.b
         place, value = function.args
         first = b.load(place, word)
@@ -138,6 +138,6 @@ def _loop(e: Arith, op: str, t: Scalar, pointer: ir.Type) -> ir.Function:
     return e.m.helper(f"sg.atomic.{op}.{t}", memory, [pointer, memory], body)
 
 
-def _as(e: Arith, value: ir.Value, t: ir.Type) -> ir.Value:
+def _as(e: ArithEmitter, value: ir.LLVMValue, t: ir.Type) -> ir.LLVMValue:
     """Return the same bits as a value of the type `t`."""
     return value if value.type == t else e.b.bitcast(value, t)

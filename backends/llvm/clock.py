@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.types import I8, I64, PTR, const
 
 
-def slot(b: IRBuilder, block: ir.Value, at: int) -> ir.Value:
+def slot(b: IRBuilder, block: ir.LLVMValue, at: int) -> ir.LLVMValue:
     """Return the address of the slot at byte offset `at` of the argument block."""
     return b.gep(block, const(I64, at), I8, inbounds=True)
 
 
-def clock(m: ModuleState, b: IRBuilder) -> ir.Value:
+def clock(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
     """Return a reading in nanoseconds, roughly, from a fixed time on; 0 if no clock is read in a few nanoseconds."""
     return b.call(m.helper("sg.clock", I64, [], lambda e, _: _CLOCKS[m.target.clock](e)), [])
 
 
-def _no_clock(e: Arith) -> None:
+def _no_clock(e: ArithEmitter) -> None:
     e.b.ret(const(I64, 0))
 
 
-def _time_stamp_counter(e: Arith) -> None:
+def _time_stamp_counter(e: ArithEmitter) -> None:
     """Read the time stamp counter of x86."""
     # The counter counts 2 to 4 times in a nanosecond; the code assumes 8/3 times.
     ticks = e.b.call(e.m.declare("llvm.readcyclecounter", I64, []), [])
     e.b.ret(e.b.lshr(e.b.mul(ticks, const(I64, 3)), const(I64, 3)))
 
 
-def _generic_timer(e: Arith) -> None:
+def _generic_timer(e: ArithEmitter) -> None:
     """Read the counter of AArch64 that programs may read, and its frequency."""
     ticks, frequency = (
-        e.b.call_pointer(ir.Value(PTR, f'asm sideeffect "mrs $0, {name}", "=r"'), I64, [])
+        e.b.call_pointer(ir.LLVMValue(PTR, f'asm sideeffect "mrs $0, {name}", "=r"'), I64, [])
         for name in ("cntvct_el0", "cntfrq_el0")
     )
     e.b.ret(e.b.mul(ticks, e.b.udiv(const(I64, 1_000_000_000), frequency)))

@@ -11,32 +11,32 @@ from __future__ import annotations
 from ...compiler.ir.nodes import Task
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.layout import DECLINED
 from ..codegen.types import I8, I32, I64, PTR, VOID, const, pointer
 from .clock import clock, slot
 from .errors import FAILED, OK
-from .function import NOTHING, TWICE, bounds_function, task_function, total
+from .function import NOTHING, TWICE, bounds_function, iteration_count, task_function
 from .polls import poll
-from .spread import LANES, Code, filled, in_parts, spread, whole
-from .worth import lanes_pay
+from .spread import LANES, TaskCode, filled_address, run_on_this_thread, run_on_threads, whole_range_arguments
+from .worth import is_profitable
 
 WORTH = 16
 """Least number of iterations for which masked code is made, unless the options ask for masked code always."""
 
 
-def launch_function(m: ModuleState) -> ir.Function:
+def launch_function(m: ModuleState) -> ir.LLVMFunction:
     """Write `launch(block)`, which clears temporaries and runs all tasks in order.
 
     The function returns FAILED if an error was recorded or a signal handler has raised something, else OK.
     """
-    function = ir.Function(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
+    function = ir.LLVMFunction(m.module, "launch", I32, [pointer(m.target.space)], ("nounwind",))
     m.module.lines.enter(function, None)
     b = IRBuilder(function.append_basic_block("entry"))
     block = function.args[0]
     for at, _ in m.layout.temps.values():
         b.store(const(I64, 0), b.gep(block, const(I64, at), I8, inbounds=True))
-    laps = _Laps(m, b, block)
+    laps = _TaskTimer(m, b, block)
     for index, task in enumerate(m.kernel.tasks):
         if index:
             # A signal that came during the task before ends the launch between tasks.
@@ -47,13 +47,13 @@ def launch_function(m: ModuleState) -> ir.Function:
             _Dispatch(m, b, block, index, task).emit()
         else:
             run = task_function(m, index, task)
-            _unless(b, function, b.call(run, [block, *whole(const(I64, 1))]))
+            _unless(b, function, b.call(run, [block, *whole_range_arguments(const(I64, 1))]))
         laps.note(index + 1)
     b.ret(const(I32, OK))
     return function
 
 
-def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
+def _unless(b: IRBuilder, function: ir.LLVMFunction, status: ir.LLVMValue) -> None:
     """Leave the launch on a status that is not OK; a kernel that returned has ended well."""
     stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
     b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
@@ -63,13 +63,13 @@ def _unless(b: IRBuilder, function: ir.Function, status: ir.Value) -> None:
     b.position_at_end(go_on)
 
 
-class _Laps:
+class _TaskTimer:
     """Add the time of each task to words in memory, if the argument block has their address.
 
     Word 0 is the last reading of the clock, and word k + 1 the sum of the times of task k.
     """
 
-    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value) -> None:
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue) -> None:
         self.m, self.b = m, b
         self.words = b.load(slot(b, block, m.layout.laps_at), I64)
         self.wanted = b.icmp_unsigned("!=", self.words, const(I64, 0))
@@ -86,7 +86,7 @@ class _Laps:
         b.branch(done)
         b.position_at_end(done)
 
-    def _body(self, e: Arith, function: ir.Function) -> None:
+    def _body(self, e: ArithEmitter, function: ir.LLVMFunction) -> None:
         b, (address, word) = e.b, function.args
         words = b.inttoptr(address, PTR)
         now, own = clock(self.m, b), b.gep(words, word, I64)
@@ -98,15 +98,15 @@ class _Laps:
 class _Dispatch:
     """Run one parallel task whose box is in the argument block."""
 
-    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.Value, index: int, task: Task) -> None:
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index
         self.function = b.function
         self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
         self.spreads = m.options.threads > 1 and m.sharing(index).pays
         # Where masked code is preferred, branching code runs seldom and is not written twice.
-        additions = NOTHING if m.options.lanes != 0 and lanes_pay(task) else TWICE
+        additions = NOTHING if m.options.lanes != 0 and is_profitable(task) else TWICE
         self.branching = task_function(m, index, task, inline=not self.spreads, additions=additions)
-        self.count = total(b, m, block, index, len(task.indices))
+        self.count = iteration_count(b, m, block, index, len(task.indices))
 
     def emit(self) -> None:
         """Emit the runs of the task, as masked or as branching code; a status that is not OK ends the launch."""
@@ -118,27 +118,27 @@ class _Dispatch:
             some = self.function.append_basic_block("masked")
             b.cbranch(b.icmp_unsigned(">", address, const(I64, DECLINED)), some, plain)
             b.position_at_end(some)
-            self._run(Code(b.inttoptr(address, PTR), self.m.options.lanes or LANES))
+            self._run(TaskCode(b.inttoptr(address, PTR), self.m.options.lanes or LANES))
             b.branch(done)
             b.position_at_end(plain)
-        self._run(Code(self.branching, 1))
+        self._run(TaskCode(self.branching, 1))
         b.branch(done)
         b.position_at_end(done)
 
-    def _run(self, code: Code) -> None:
+    def _run(self, code: TaskCode) -> None:
         """Emit a run of the task by this code, on several threads if that pays."""
         if self.spreads:
-            status = spread(self.m, self.b, self.block, self.index, self.count, code)
+            status = run_on_threads(self.m, self.b, self.block, self.index, self.count, code)
         else:
-            status = in_parts(self.m, self.b, self.block, self.index, self.count, code)
+            status = run_on_this_thread(self.m, self.b, self.block, self.index, self.count, code)
         _unless(self.b, self.function, status)
 
-    def _split(self, cond: ir.Value) -> tuple[ir.Block, ir.Block]:
+    def _split(self, cond: ir.LLVMValue) -> tuple[ir.BasicBlock, ir.BasicBlock]:
         yes, no = self.function.append_basic_block("wanted"), self.function.append_basic_block("branching")
         self.b.cbranch(cond, yes, no)
         return yes, no
 
-    def _wanted(self) -> ir.Value:
+    def _wanted(self) -> ir.LLVMValue:
         """Return the condition that masked code suits the number of iterations, and the rows that this launch has."""
         b, least = self.b, WORTH if self.m.options.lanes is None else 1
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
@@ -147,6 +147,6 @@ class _Dispatch:
         lanes = b.load(slot(b, self.block, self.m.layout.lanes[self.index]), I64)
         return b.and_(enough, b.icmp_unsigned(">", lanes, const(I64, 1)))
 
-    def _variant(self) -> ir.Value:
+    def _variant(self) -> ir.LLVMValue:
         """Return the address of the masked function, which the host is asked for if it is not known."""
-        return filled(self.m, self.b, self.block, self.m.layout.variants[self.index], self.index)
+        return filled_address(self.m, self.b, self.block, self.m.layout.variants[self.index], self.index)

@@ -14,8 +14,8 @@ from ...compiler.ir.nodes import Atomic, Value
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.checked import Checked
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.checked import CheckedEmitter
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.launch_conditions import needs_comparisons
 from ..codegen.types import I8, I64, const, like, pointer, value_type
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Variable:
+class StackVariable:
     """Represent a mutable scalar (size None) or a local array of the function by its stack memory."""
 
-    address: ir.Value
+    address: ir.LLVMValue
     dtype: Scalar
     size: int | None = None
 
 
-class Emitter(Arith, Checked):
+class Emitter(ArithEmitter, CheckedEmitter):
     """Represent one function being written; `task` is the index of the task that the function belongs to.
 
     Loads from the argument block stand in the entry block, once each, because the block does not change during a
@@ -59,55 +59,55 @@ class Emitter(Arith, Checked):
     """
 
     flow: Branching
-    box: ir.Value | None = None
-    failed: ir.Block | None = None
-    strayed: ir.Value | None = None
+    box: ir.LLVMValue | None = None
+    failed: ir.BasicBlock | None = None
+    strayed: ir.LLVMValue | None = None
 
-    def __init__(self, m: ModuleState, function: ir.Function, task: int) -> None:
+    def __init__(self, m: ModuleState, function: ir.LLVMFunction, task: int) -> None:
         m.module.lines.enter(function, task)
         self.entry = IRBuilder(function.append_basic_block("entry"))
         super().__init__(m, IRBuilder(function.append_basic_block("start")))
         self.function = function
         self.task = task
         self.argument_block = function.args[0]
-        self.values: dict[Value, ir.Value] = {}
-        self.locals: dict[str, Variable] = {}
-        self.draws: ir.Value | None = None
-        self.ticks: ir.Value | None = None
-        self.iteration: ir.Value = const(I64, 0)
-        self.row: ir.Value = const(I64, 0)
+        self.values: dict[Value, ir.LLVMValue] = {}
+        self.locals: dict[str, StackVariable] = {}
+        self.draws: ir.LLVMValue | None = None
+        self.ticks: ir.LLVMValue | None = None
+        self.iteration: ir.LLVMValue = const(I64, 0)
+        self.row: ir.LLVMValue = const(I64, 0)
         self.stacks: dict[str, StackState] = {}
-        self.private: dict[Atomic, ir.Value] = {}
-        self.partners: dict[Value, ir.Value] = {}
+        self.private: dict[Atomic, ir.LLVMValue] = {}
+        self.partners: dict[Value, ir.LLVMValue] = {}
         self.late: list[Callable[[], object]] | None = None
         self.numbered: frozenset[str] = frozenset()
-        self.index_numbers: dict[Value, ir.Value] = {}
-        self._slots: dict[tuple[int, ir.Type], ir.Value] = {}
+        self.index_numbers: dict[Value, ir.LLVMValue] = {}
+        self._slots: dict[tuple[int, ir.Type], ir.LLVMValue] = {}
 
     # -- the argument block ---------------------------------------------------------------------------------
 
-    def slot_pointer(self, at: int, builder: IRBuilder | None = None) -> ir.Value:
+    def slot_pointer(self, at: int, builder: IRBuilder | None = None) -> ir.LLVMValue:
         """Return the address of the slot at byte offset `at` of the argument block."""
         return (builder or self.b).gep(self.argument_block, const(I64, at), I8, inbounds=True)
 
-    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+    def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
         """Return the content of a slot, which is read once at the head of the function."""
         key = at, t
         if key not in self._slots:
             self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), t)
         return self._slots[key]
 
-    def slot_address(self, at: int) -> ir.Value:
+    def slot_address(self, at: int) -> ir.LLVMValue:
         """Return the address that a slot holds."""
         return self.slot(at, pointer(self.m.target.space))
 
-    def temp(self, at: int) -> ir.Value:
+    def temp(self, at: int) -> ir.LLVMValue:
         """Return the address of a temporary: in the argument block, or in the state of the device."""
         if not self.m.layout.device:
             return self.slot_pointer(at)
         return self.b.gep(self.slot_address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
 
-    def bound(self, axis: int, part: int) -> ir.Value:
+    def bound(self, axis: int, part: int) -> ir.LLVMValue:
         """Return begin (part 0) or extent (part 1) of an axis of the task's box, read at the head of the function."""
         at = 16 * axis + 8 * part
         if self.box is None:
@@ -119,7 +119,7 @@ class Emitter(Arith, Checked):
         return self._slots[key]
 
     @cached_property
-    def needs_comparisons(self) -> ir.Value:
+    def needs_comparisons(self) -> ir.LLVMValue:
         """Return the launch condition of launch_conditions.py, computed at the head of the function."""
         around, self.b = self.b, self.entry
         found = needs_comparisons(self)
@@ -128,33 +128,33 @@ class Emitter(Arith, Checked):
 
     # -- values ---------------------------------------------------------------------------------------------
 
-    def operand(self, value: Value) -> ir.Value:
+    def operand(self, value: Value) -> ir.LLVMValue:
         """Return the LLVM value of an IR value."""
         return self.values[value]
 
-    def alloca(self, t: ir.Type, count: int | None = None) -> ir.Value:
+    def alloca(self, t: ir.Type, count: int | None = None) -> ir.LLVMValue:
         """Return stack memory of the function; the entry block holds it, so that LLVM may promote it to registers."""
         return self.entry.alloca(t, count or 1)
 
-    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+    def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
         """Return an integer value widened to 64 bits, with sign extension if its type is signed."""
         if t.bits == 64:
             return value
         wide = like(value.type, I64)
         return self.b.sext(value, wide) if t.is_signed else self.b.zext(value, wide)
 
-    def set_index(self, value: Value, number: ir.Value) -> None:
+    def set_index(self, value: Value, number: ir.LLVMValue) -> None:
         """Set a loop's index from its number in 64 bits."""
         self.values[value] = self.from_i64(number, value.type)
         # A GPU multiplies addresses out, so it keeps the number in 64 bits as well.
         if self.m.target.entries:
             self.index_numbers[value] = number
 
-    def index(self, value: Value) -> ir.Value:
+    def index(self, value: Value) -> ir.LLVMValue:
         """Return an index operand in 64 bits."""
         return self.index_numbers.get(value) or self.to_i64(self.operand(value), value.type)
 
-    def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+    def from_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
         """Return the low bits of a 64-bit integer as a value of an integer type."""
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 

@@ -8,7 +8,7 @@ record of a GPU lies in memory of the host, and a word in memory of the device t
 from __future__ import annotations
 
 from ..codegen import ir
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.types import I8, I64, VOID, const, pointer
 from .emit import Emitter
 
@@ -16,14 +16,14 @@ OK, RETURNED, FAILED = 0, 1, 2
 """Status of a task: it went through; its serial code returned, so later tasks must not run; an error was recorded."""
 
 
-def failer(m: ModuleState) -> ir.Function:
+def failer(m: ModuleState) -> ir.LLVMFunction:
     """Return the function `sg.fail(block, site, a, b)`, which enters an error into the record if that is empty."""
     places = [pointer(m.target.space)] * (2 if m.layout.device else 1)
     body = _body_on_device if m.layout.device else _body
     return m.helper("sg.fail", VOID, [*places, I64, I64, I64], body, ("nounwind", "cold", "noinline"))
 
 
-def report(e: Emitter, site: int, first: ir.Value, second: ir.Value) -> None:
+def report(e: Emitter, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
     """Emit a call that records an error, at the place where the builder of `e` stands.
 
     Args:
@@ -39,21 +39,23 @@ def report(e: Emitter, site: int, first: ir.Value, second: ir.Value) -> None:
     e.b.call(function, [*places, const(I64, site), first, second])
 
 
-def _body(e: Arith, function: ir.Function) -> None:
+def _body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     block, site, first, second = function.args
     record = e.b.gep(block, const(I64, e.m.layout.error_at), I8, inbounds=True)
     _enter(e, record, site, first, second)
     e.b.ret_void()
 
 
-def _body_on_device(e: Arith, function: ir.Function) -> None:
+def _body_on_device(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     record, halted, site, first, second = function.args
     _enter(e, record, site, first, second)
     e.b.store(const(I64, 1), halted)
     e.b.ret_void()
 
 
-def _enter(e: Arith, record: ir.Value, site: ir.Value, first: ir.Value, second: ir.Value) -> None:
+def _enter(
+    e: ArithEmitter, record: ir.LLVMValue, site: ir.LLVMValue, first: ir.LLVMValue, second: ir.LLVMValue
+) -> None:
     b = e.b
     _, first_report = b.cmpxchg(record, const(I64, 0), b.add(site, const(I64, 1)), "monotonic", e.m.target.scope)
     with b.if_then(first_report):

@@ -27,11 +27,11 @@ from .errors import OK, RETURNED
 assert adstack and memory, "they add their rows to LOWER"
 
 
-Run = tuple[ir.Value, ir.Value, ir.Value]
+IterationRun = tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue]
 """Places of iterations: first, first + stride, ... < last, in this order: (first, last, stride)."""
 
 
-class Additions:
+class TaskExtension:
     """Describe what a target adds to the function of a task; this base class adds nothing.
 
     Attributes:
@@ -49,11 +49,11 @@ class Additions:
     def begin(self, e: Emitter) -> None:
         """Emit what runs before the first iteration."""
 
-    def enter(self, e: Emitter, run: Run) -> Run:
+    def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
         """Return the run that the loop takes; what is opened in this method stays open until `leave`."""
         return run
 
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the iteration at a place of the run."""
         return place
 
@@ -67,28 +67,28 @@ class Additions:
         """Emit what runs behind the last run, if nothing failed."""
 
 
-NOTHING = Additions()
+NOTHING = TaskExtension()
 
 
-class Twice(Additions):
+class VersionedLoop(TaskExtension):
     """Make the loop twice: once with all comparisons of indices, once without those that a launch makes needless."""
 
     twice = True
 
 
-TWICE = Twice()
+TWICE = VersionedLoop()
 
 
-def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.Function:
+def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.LLVMFunction:
     """Return a new function of a task; `inline` says that it is called once, and not through its address."""
     places = [PTR, PTR] if m.layout.device else [pointer(m.target.space)]
     params = [*places, *[I64] * numbers]
     attributes = ("nounwind", "alwaysinline") if inline else ("nounwind", "noinline")
-    return ir.Function(m.module, name, I32, params, attributes, "internal")
+    return ir.LLVMFunction(m.module, name, I32, params, attributes, "internal")
 
 
 def _open(
-    m: ModuleState, function: ir.Function, index: int, task: Task, body: Block, leave: Callable[[Emitter], None]
+    m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, body: Block, leave: Callable[[Emitter], None]
 ) -> Emitter:
     """Return an emitter for a function that runs this block of a task.
 
@@ -122,7 +122,7 @@ def _end(e: Emitter, status: int) -> None:
         e.b.ret(const(I32, status))
 
 
-def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
+def bounds_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
     """Write the function that computes the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
     function = _function(m, f"sg.bounds.{index}", 0)
     e = _open(m, function, index, task, task.bounds, lambda e: _end(e, OK))
@@ -139,7 +139,7 @@ def bounds_function(m: ModuleState, index: int, task: Task) -> ir.Function:
     return function
 
 
-def _box_place(e: Emitter, axis: int, part: int) -> ir.Value:
+def _box_place(e: Emitter, axis: int, part: int) -> ir.LLVMValue:
     """Return the address where begin (part 0) or extent (part 1) of an axis is stored."""
     at = 16 * axis + 8 * part
     if e.box is None:
@@ -148,8 +148,8 @@ def _box_place(e: Emitter, axis: int, part: int) -> ir.Value:
 
 
 def task_function(
-    m: ModuleState, index: int, task: Task, inline: bool = True, name: str = "task", additions: Additions = NOTHING
-) -> ir.Function:
+    m: ModuleState, index: int, task: Task, inline: bool = True, name: str = "task", additions: TaskExtension = NOTHING
+) -> ir.LLVMFunction:
     """Write the function that runs the body of a task over a run of its iterations.
 
     Args:
@@ -173,10 +173,10 @@ def task_function(
     return function
 
 
-def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, additions: Additions) -> None:
+def _parallel(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, additions: TaskExtension) -> None:
     """Write the body of the function of a parallel task."""
     *_, first, last, stride, row = function.args
-    latch: list[ir.Block] = []
+    latch: list[ir.BasicBlock] = []
     e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
     e.row = row
     # Where ends of the launch are put off, a comparison does not end it before what follows.
@@ -197,7 +197,9 @@ def _parallel(m: ModuleState, function: ir.Function, index: int, task: Task, add
     e.finish()
 
 
-def _one_by_one(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], run: Run) -> None:
+def _one_by_one(
+    e: Emitter, task: Task, additions: TaskExtension, latch: list[ir.BasicBlock], run: IterationRun
+) -> None:
     """Emit a loop over a run of iterations."""
     first, last, stride = run
     header, body, done, after = (e.flow.append(name) for name in ("iterations", "iteration", "done", "next"))
@@ -218,8 +220,8 @@ def _one_by_one(e: Emitter, task: Task, additions: Additions, latch: list[ir.Blo
 
 
 def decision_function(
-    m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.Value]
-) -> ir.Function:
+    m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.LLVMValue]
+) -> ir.LLVMFunction:
     """Write `sg.NAME.N(block, box, number)` of a device, which decides a gate for one iteration.
 
     The function returns 1 if the condition holds behind the body of that iteration, 0 if not, and FAILED if it has
@@ -245,7 +247,9 @@ def decision_function(
     return function
 
 
-def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header: ir.Block) -> _Odometer | None:
+def _iteration(
+    e: Emitter, task: Task, additions: TaskExtension, k: ir.LLVMValue, header: ir.BasicBlock
+) -> _Odometer | None:
     """Emit one iteration, whose body may end early; return the odometer if places are counted up."""
     e.iteration = additions.number(e, k)
     box = [e.bound(axis, 1) for axis in range(len(task.indices))]
@@ -260,7 +264,9 @@ def _iteration(e: Emitter, task: Task, additions: Additions, k: ir.Value, header
     return point
 
 
-def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block], first: ir.Value) -> ir.Value:
+def _groups(
+    e: Emitter, task: Task, additions: TaskExtension, latch: list[ir.BasicBlock], first: ir.LLVMValue
+) -> ir.LLVMValue:
     """Emit iterations in groups, whose loads are in flight together; return the first iteration that is left over."""
     last, stride = e.function.args[-3:-1]
     b, before = e.b, e.b.block
@@ -270,7 +276,7 @@ def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block],
     k.add_incoming(first, before)
     b.cbranch(b.icmp_unsigned("<", b.add(k, b.mul(stride, const(I64, additions.copies - 1))), last), group, left)
     b.position_at_end(group)
-    at: ir.Value = k
+    at: ir.LLVMValue = k
     e.late = [] if additions.late else None
     e.deferred = [] if additions.late else None
     for _ in range(additions.copies):
@@ -289,7 +295,7 @@ def _groups(e: Emitter, task: Task, additions: Additions, latch: list[ir.Block],
     return k
 
 
-def _decode(b: IRBuilder, box: list[ir.Value], k: ir.Value) -> list[ir.Value]:
+def _decode(b: IRBuilder, box: list[ir.LLVMValue], k: ir.LLVMValue) -> list[ir.LLVMValue]:
     """Return the place along each axis from the row-major number of an iteration."""
     # A box that has iterations has no extent of 0, so that no division fails.
     places = [k]
@@ -306,14 +312,14 @@ def _counts_up(m: ModuleState, task: Task) -> bool:
 class _Odometer:
     """Represent places along the axes as loop variables: the last one counts up, and each that is full carries."""
 
-    def __init__(self, e: Emitter, box: list[ir.Value], header: ir.Block) -> None:
+    def __init__(self, e: Emitter, box: list[ir.LLVMValue], header: ir.BasicBlock) -> None:
         self.e, self.box = e, box
         self.places = [IRBuilder(header).phi(I64) for _ in box]
 
-    def step(self, first: ir.Value, before: ir.Block, latch: ir.Block) -> None:
+    def step(self, first: ir.LLVMValue, before: ir.BasicBlock, latch: ir.BasicBlock) -> None:
         """Advance the places in the latch; before the loop, compute those of the first iteration."""
         b = self.e.b
-        carry: ir.Value = const(I64, 1)
+        carry: ir.LLVMValue = const(I64, 1)
         for place, extent in reversed(list(zip(self.places, self.box))):
             moved = b.add(place, carry)
             full = b.icmp_unsigned("==", moved, extent)
@@ -326,14 +332,14 @@ class _Odometer:
             place.add_incoming(start, before)
 
 
-def total(b: IRBuilder, m: ModuleState, block: ir.Value, index: int, axes: int) -> ir.Value:
+def iteration_count(b: IRBuilder, m: ModuleState, block: ir.LLVMValue, index: int, axes: int) -> ir.LLVMValue:
     """Return the number of iterations of a parallel task, from the box in the argument block."""
-    return volume(b, block, m.layout.boxes[index], axes)
+    return box_volume(b, block, m.layout.boxes[index], axes)
 
 
-def volume(b: IRBuilder, memory: ir.Value, start: int, axes: int) -> ir.Value:
+def box_volume(b: IRBuilder, memory: ir.LLVMValue, start: int, axes: int) -> ir.LLVMValue:
     """Return the number of iterations of a box that begins at byte `start` of some memory."""
-    out: ir.Value = const(I64, 1)
+    out: ir.LLVMValue = const(I64, 1)
     for axis in range(axes):
         at = const(I64, start + 16 * axis + 8)
         out = b.mul(out, b.load(b.gep(memory, at, I8, inbounds=True), I64))

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..codegen import ir
-from ..codegen.emit import Arith
+from ..codegen.emit import ArithEmitter
 from ..codegen.types import I1, I64, const
 
 
-def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> None:
+def each_lane(a: ArithEmitter, mask: ir.LLVMValue, visit: Callable[[ir.LLVMValue], None]) -> None:
     """Run `visit(number of the lane, i64)` for the set lanes in order; the builder then stands behind the loop."""
     b, function = a.b, a.b.function
     assert isinstance(mask.type, ir.VectorType)
@@ -36,7 +36,7 @@ def each_lane(a: Arith, mask: ir.Value, visit: Callable[[ir.Value], None]) -> No
     b.position_at_end(done)
 
 
-def spilled(a: Arith, vector: ir.Value) -> ir.Value:
+def spilled(a: ArithEmitter, vector: ir.LLVMValue) -> ir.LLVMValue:
     """Return the address of a copy of a vector, whose lanes can be read by number.
 
     The copy must be made at the head of a function.

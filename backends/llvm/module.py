@@ -9,12 +9,12 @@ from functools import cached_property
 
 from ...compiler.errors import InternalError
 from ...compiler.ir.codec import identity_of
-from ...compiler.ir.depth import deep
+from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel
 from .. import disk_cache
 from ..base import Options
 from ..codegen.emit import ModuleState, Site
-from ..codegen.layout import Layout, lay_out
+from ..codegen.layout import BlockLayout, lay_out
 from ..codegen.target import Target
 from ..limits import check
 from .dispatch import launch_function
@@ -34,7 +34,7 @@ class Generated:
 
     kernel: Kernel
     text: str
-    layout: Layout
+    layout: BlockLayout
     sites: tuple[Site, ...]
     options: Options | None = None
 
@@ -53,7 +53,7 @@ class Generated:
         assert digest == self.digest
 
 
-class Later:
+class LazyGenerated:
     """Represent the result of a generator by its key; the text and the sites are made only when something reads them.
 
     Machine code in the cache under this key was made from the same text. This is checked once the text has been made.
@@ -96,12 +96,12 @@ class Later:
         self._expected = digest
 
 
-Code = Generated | Later
+KernelCode = Generated | LazyGenerated
 Generator = Callable[[Kernel, Options, Target], Generated]
 
 
-@deep
-def generate_later(generator: Generator, kernel: Kernel, options: Options, target: Target) -> Code:
+@with_stack_room
+def generate_later(generator: Generator, kernel: Kernel, options: Options, target: Target) -> KernelCode:
     """Return the result of a generator, delayed until it is needed if a cache key can be computed without the text.
 
     Args:
@@ -112,14 +112,14 @@ def generate_later(generator: Generator, kernel: Kernel, options: Options, targe
     """
     # The identity of a kernel does not include source lines, but debug information does.
     identity = None if options.debug_info else identity_of(kernel)
-    if identity is None or disk_cache.active() is None:
+    if identity is None or disk_cache.active_cache() is None:
         return generator(kernel, options, target)
     name = f"{generator.__module__}.{generator.__qualname__}"
-    key = disk_cache.key("generated", identity, name, repr(options), repr(target))
-    return Later(kernel, options, key, lambda: generator(kernel, options, target))
+    key = disk_cache.entry_key("generated", identity, name, repr(options), repr(target))
+    return LazyGenerated(kernel, options, key, lambda: generator(kernel, options, target))
 
 
-@deep
+@with_stack_room
 def generate(kernel: Kernel, options: Options, target: Target) -> Generated:
     """Return the LLVM IR of a kernel for a CPU.
 

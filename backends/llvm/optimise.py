@@ -1,6 +1,6 @@
 """This module makes an optimized module, and assembly, from LLVM IR text; LLVM's own verifier runs on every module.
 
-A refusal by LLVM is a defect of the generator; `Refused` carries LLVM's message.
+A refusal by LLVM is a defect of the generator; `InvalidLLVMError` carries LLVM's message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 from ...compiler.errors import InternalError
 
 
-class Refused(InternalError):
+class InvalidLLVMError(InternalError):
     """Say that LLVM cannot read the generated code, or that its verifier finds a mistake in it."""
 
 
@@ -21,7 +21,7 @@ MASKED = "masked."
 
 
 @cache
-def initialise() -> None:
+def initialize() -> None:
     """Make all targets and their assembly printers known to LLVM, once per process."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -37,19 +37,19 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
         data_layout: Data layout of the target. The parser must know it, because it chooses alignments by the layout.
 
     Raises:
-        Refused: LLVM cannot read the text, or its verifier finds a mistake.
+        InvalidLLVMError: LLVM cannot read the text, or its verifier finds a mistake.
     """
-    initialise()
+    initialize()
     head = f'target triple = "{triple}"\ntarget datalayout = "{data_layout}"\n'
     try:
         module = llvm.parse_assembly(head + text)
         module.verify()
     except RuntimeError as error:
-        raise Refused(f"LLVM refuses the generated code: {error}") from None
+        raise InvalidLLVMError(f"LLVM refuses the generated code: {error}") from None
     return module
 
 
-def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
+def optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
     """Run LLVM's standard pipeline for the machine, without the passes that make vectors; effort 0 runs nothing.
 
     Masked code is made of vectors already and gets few passes: more of them take longer than the rest of its

@@ -13,7 +13,7 @@ from ...compiler.ir.roles import LOOPS
 from ...compiler.ir.walk import walk
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.types import I32, I64, PTR, const, pointer
 from .clock import clock, slot
 from .emit import Emitter
@@ -32,23 +32,23 @@ TOO_LONG = 2
 """This number stands in the argument block, in place of what a signal raised, after MOST rounds."""
 
 
-def poll(m: ModuleState, b: IRBuilder, block: ir.Value) -> ir.Value:
+def poll(m: ModuleState, b: IRBuilder, block: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that the launch is to end."""
     function = poll_function(m)
     return b.icmp_unsigned("!=", b.call(function, [block]), const(I32, OK))
 
 
-def look(m: ModuleState, b: IRBuilder, block: ir.Value) -> None:
+def run_signal_handlers(m: ModuleState, b: IRBuilder, block: ir.LLVMValue) -> None:
     """Let signal handlers run before Python code that could not pass on what the handlers raise."""
     b.call(m.helper("sg.look", I32, [pointer(m.target.space)], _look, ("nounwind", "noinline")), [block])
 
 
-def poll_function(m: ModuleState) -> ir.Function:
+def poll_function(m: ModuleState) -> ir.LLVMFunction:
     """Return the function `sg.poll(block)`, which gives FAILED if the launch is to end, else OK."""
     return m.helper("sg.poll", I32, [pointer(m.target.space)], _body, ("nounwind", "noinline"))
 
 
-def _body(e: Arith, function: ir.Function) -> None:
+def _body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     b, layout, (block,) = e.b, e.m.layout, function.args
     now, due = clock(e.m, b), slot(b, block, layout.poll_at)
     with b.if_then(b.icmp_unsigned("<", now, b.load(due, I64))):
@@ -58,7 +58,7 @@ def _body(e: Arith, function: ir.Function) -> None:
     b.ret(b.call(e.m.helper("sg.look", I32, [function.args[0].type], _look, ("nounwind", "noinline")), [block]))
 
 
-def _look(e: Arith, function: ir.Function) -> None:
+def _look(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write `sg.look(block)`, which gives FAILED if a signal handler has raised something, now or before, else OK."""
     b, layout, (block,) = e.b, e.m.layout, function.args
     raised = slot(b, block, layout.raised_at)
@@ -78,7 +78,7 @@ def is_long(loop: n.For | n.While) -> bool:
     return any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
-def tick(e: Emitter, loop: n.For | n.While) -> None:
+def poll_in_loop(e: Emitter, loop: n.For | n.While) -> None:
     """End the launch from inside a long loop of interruptible code, if it is to end; the code asks now and then."""
     if not e.m.options.interruptible or not is_long(loop):
         return

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
+from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.layout import DECLINED
 from ..codegen.types import I32, I64, PTR, VOID, const, pointer
 from .clock import clock, slot
 from .errors import FAILED, OK
-from .polls import look, poll_function
+from .polls import poll_function, run_signal_handlers
 
 LANES = 64
 """Lanes of masked code unless the options say how many: chunks are multiples of this number."""
@@ -41,7 +41,7 @@ POOL = -1
 
 
 @dataclass(frozen=True)
-class Code:
+class TaskCode:
     """Represent a function of a task.
 
     Attributes:
@@ -49,16 +49,16 @@ class Code:
         lanes: Number of iterations that it runs side by side.
     """
 
-    address: ir.Value
+    address: ir.LLVMValue
     lanes: int
 
 
-def whole(count: ir.Value) -> list[ir.Value]:
+def whole_range_arguments(count: ir.LLVMValue) -> list[ir.LLVMValue]:
     """Return the arguments of a task's function after the block: all iterations, one by one, on the first row."""
     return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
 
 
-def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) -> ir.Value:
+def filled_address(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, at: int, what: int) -> ir.LLVMValue:
     """Return the content of an address slot; the host is asked to fill the slot if it is empty.
 
     Args:
@@ -73,7 +73,7 @@ def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) ->
     ask, known = b.function.append_basic_block("ask"), b.function.append_basic_block("known")
     b.cbranch(b.icmp_unsigned("==", first, const(I64, 0)), ask, known, unlikely=True)
     b.position_at_end(ask)
-    look(m, b, block)
+    run_signal_handlers(m, b, block)
     request = b.load(slot(b, block, m.layout.request_at), PTR)
     b.call_pointer(request, VOID, [block, const(I64, what)])
     answer = b.load(slot(b, block, at), I64)
@@ -85,7 +85,9 @@ def filled(m: ModuleState, b: IRBuilder, block: ir.Value, at: int, what: int) ->
     return address
 
 
-def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.Value, code: Code) -> ir.Value:
+def run_on_threads(
+    m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, count: ir.LLVMValue, code: TaskCode
+) -> ir.LLVMValue:
     """Emit a run of all `count` iterations of a task, on several threads if the work is worth it; return the status."""
     # Branching and masked code take different times, so each has a variable.
     kept = m.module.variable(f"sg.spent.{task}.{code.lanes}", I64)
@@ -95,7 +97,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     b.cbranch(b.icmp_unsigned(">=", work, const(I64, ENOUGH)), wide, small)
     b.position_at_end(wide)
     threads = _threads(m, b, block, task, work)
-    pool = filled(m, b, block, m.layout.pool_at, POOL)
+    pool = filled_address(m, b, block, m.layout.pool_at, POOL)
     several = b.icmp_unsigned(">", threads, const(I64, 1))
     b.cbranch(b.and_(several, b.icmp_unsigned(">", pool, const(I64, DECLINED))), pooled, small)
     b.position_at_end(pooled)
@@ -108,7 +110,7 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     b.store(const(I64, 0), shared)
     b.branch(done)
     b.position_at_end(small)
-    alone = in_parts(m, b, block, task, count, code)
+    alone = run_on_this_thread(m, b, block, task, count, code)
     ran = b.block
     b.branch(done)
     b.position_at_end(done)
@@ -121,7 +123,9 @@ def spread(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.V
     return status
 
 
-def in_parts(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir.Value, code: Code) -> ir.Value:
+def run_on_this_thread(
+    m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, count: ir.LLVMValue, code: TaskCode
+) -> ir.LLVMValue:
     """Emit a run of all iterations of a task on this thread; return the status."""
     # Only the program decides how long parts are, so that sums over parts are added up in one order.
     each = max(m.sharing(task).nanoseconds(code.lanes), 2.0**-_SCALE)
@@ -130,7 +134,7 @@ def in_parts(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir
     one, several, done = (b.function.append_basic_block(name) for name in ("at.once", "in.parts", "alone.done"))
     b.cbranch(b.icmp_unsigned("<=", count, const(I64, part)), one, several)
     b.position_at_end(one)
-    whole_status = b.call_pointer(code.address, I32, [block, *whole(count)])
+    whole_status = b.call_pointer(code.address, I32, [block, *whole_range_arguments(count)])
     b.branch(done)
     b.position_at_end(several)
     parts_status = b.call(run, [code.address, block, count, const(I64, part)])
@@ -142,7 +146,7 @@ def in_parts(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, count: ir
     return status
 
 
-def _parts(e: Arith, function: ir.Function) -> None:
+def _parts(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write sg.parts(function, block, count, part), which runs the function on one part after the other.
 
     It returns the first status that is not OK, and FAILED where the launch is to end.
@@ -170,7 +174,9 @@ def _parts(e: Arith, function: ir.Function) -> None:
     b.ret(const(I32, OK))
 
 
-def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, kept: ir.Value) -> ir.Value:
+def _work(
+    m: ModuleState, b: IRBuilder, task: int, count: ir.LLVMValue, code: TaskCode, kept: ir.LLVMValue
+) -> ir.LLVMValue:
     """Return the estimated nanoseconds that the task takes on one thread."""
     nanoseconds = m.sharing(task).nanoseconds(code.lanes)
     known = b.load(kept, I64)
@@ -179,28 +185,30 @@ def _work(m: ModuleState, b: IRBuilder, task: int, count: ir.Value, code: Code, 
     return b.lshr(b.mul(count, each), const(I64, _SCALE))
 
 
-def _keep(m: ModuleState, b: IRBuilder, kept: ir.Value, elapsed: ir.Value, count: ir.Value) -> None:
+def _keep(m: ModuleState, b: IRBuilder, kept: ir.LLVMValue, elapsed: ir.LLVMValue, count: ir.LLVMValue) -> None:
     """Note the time of an iteration for the next launch; it stays 0 where there is no clock."""
     # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)
 
 
-def _threads(m: ModuleState, b: IRBuilder, block: ir.Value, task: int, work: ir.Value) -> ir.Value:
+def _threads(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, work: ir.LLVMValue) -> ir.LLVMValue:
     """Return the number of threads to use: at most one for each row that the launch has, and each with enough to do."""
-    most: ir.Value = const(I64, m.options.threads)
+    most: ir.LLVMValue = const(I64, m.options.threads)
     if any(stack.task == task for stack in m.layout.stacks):
         most = _least(m, b, most, b.load(slot(b, block, m.layout.threads_at[task]), I64))
     return _least(m, b, most, b.udiv(work, const(I64, SHARE)))
 
 
-def _grain(m: ModuleState, b: IRBuilder, count: ir.Value, work: ir.Value, threads: ir.Value, lanes: int) -> ir.Value:
+def _grain(
+    m: ModuleState, b: IRBuilder, count: ir.LLVMValue, work: ir.LLVMValue, threads: ir.LLVMValue, lanes: int
+) -> ir.LLVMValue:
     """Return the iterations of a chunk: a multiple of the lanes, and several chunks of some length for each thread."""
     most = b.mul(threads, const(I64, CHUNKS))
     chunks = _least(m, b, most, b.add(b.udiv(work, const(I64, CHUNK)), const(I64, 1)))
     short = b.udiv(work, const(I64, LONGEST))
     chunks = b.select(b.icmp_unsigned(">", short, chunks), short, chunks)
-    unit: ir.Value = const(I64, lanes)
+    unit: ir.LLVMValue = const(I64, lanes)
     # Neighboring elements share cache lines, which matters where there are many iterations.
     if lanes == 1:
         unit = b.select(b.icmp_unsigned(">=", count, const(I64, 4096)), const(I64, 64), unit)
@@ -208,6 +216,6 @@ def _grain(m: ModuleState, b: IRBuilder, count: ir.Value, work: ir.Value, thread
     return b.mul(b.udiv(b.add(exact, b.sub(unit, const(I64, 1))), unit), unit)
 
 
-def _least(m: ModuleState, b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _least(m: ModuleState, b: IRBuilder, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the lesser of two unsigned numbers."""
     return b.call(m.declare("llvm.umin.i64", I64, [I64, I64]), [x, y])

@@ -18,9 +18,9 @@ from ...compiler.ir.ops import OPS
 from ...compiler.ir.roles import ACCESSES, CONSTANTS
 from ...compiler.ir.table import Table
 from ...compiler.ir.walk import operands, walk_task
-from ..codegen.sharing import ADDITION, SPEEDUP, often_run
+from ..codegen.sharing import ADDITION, SPEEDUP, weighted_statements
 
-Kind = str
+AccessKind = str
 """Kind of an access: run, apart or across.
 
 'run' is one run of memory for all lanes, or one element; 'apart', an element anywhere for each lane; 'across', like
@@ -80,11 +80,11 @@ _PURE = (n.Op, n.Cast, n.BitCast, n.Within, n.Load)
 """Statements that give all lanes one value if their operands are the same in all lanes."""
 
 
-def lanes_pay(task: Task) -> bool:
+def is_profitable(task: Task) -> bool:
     """Return True if a parallel task is estimated to run faster as masked code."""
     accesses = _Accesses(task)
     alone = lanes = 0.0
-    for stmt, often in often_run(task):
+    for stmt, often in weighted_statements(task):
         if isinstance(stmt, ACCESSES):
             kind = accesses.kind(stmt)
             alone += often * _ALONE[kind, type(stmt)]
@@ -106,7 +106,7 @@ class _Accesses:
         self._known: dict[Value, bool] = {self.lane: True, **dict.fromkeys(task.indices[:-1], False)}
         self._known.update(dict.fromkeys(self.loops, False))
 
-    def kind(self, stmt: n.Load | n.Store | n.Atomic) -> Kind:
+    def kind(self, stmt: n.Load | n.Store | n.Atomic) -> AccessKind:
         """Return how lanes reach the elements of an access."""
         if not stmt.indices:
             return "run"

@@ -21,7 +21,7 @@ _RELAXED = "memory_order_relaxed"
 
 
 @dataclass(frozen=True)
-class Access:
+class MetalAccess:
     """Represent an access to memory.
 
     Attributes:
@@ -59,20 +59,20 @@ def _pointer(t: str, address: str = "address") -> str:
     return f"reinterpret_cast<device {t}*>({address})"
 
 
-def _load(access: Access) -> list[str]:
+def _load(access: MetalAccess) -> list[str]:
     """Return the lines of a load."""
     return [f"return *{_pointer(NAMES[access.type])};"]
 
 
-def _store(access: Access) -> list[str]:
+def _store(access: MetalAccess) -> list[str]:
     """Return the lines of a store."""
     return [f"*{_pointer(NAMES[access.type])} = value;"]
 
 
-def _fetch(function: str) -> Callable[[Access], list[str]]:
+def _fetch(function: str) -> Callable[[MetalAccess], list[str]]:
     """Return a writer of one atomic instruction that gives the old value."""
 
-    def write(access: Access) -> list[str]:
+    def write(access: MetalAccess) -> list[str]:
         if access.type == "u64":
             return SPLIT[access.what]
         t = "int" if access.signed else NAMES[access.type]
@@ -83,7 +83,7 @@ def _fetch(function: str) -> Callable[[Access], list[str]]:
     return write
 
 
-def _compare_exchange(access: Access) -> list[str]:
+def _compare_exchange(access: MetalAccess) -> list[str]:
     """Return the lines of a compare-and-swap."""
     # Metal has only the weak form, which may fail although the content is as expected; then it is tried again.
     attempt = f"atomic_compare_exchange_weak_explicit({_pointer('atomic_uint')}, &found, value, {_RELAXED}, {_RELAXED})"
@@ -113,7 +113,7 @@ SPLIT = {
 }
 """The lines of accesses of 64 bits whose old value nobody reads, by what they do."""
 
-ACCESSES: dict[str, Callable[[Access], list[str]]] = {
+ACCESSES: dict[str, Callable[[MetalAccess], list[str]]] = {
     "load": _load,
     "store": _store,
     "compare_exchange": _compare_exchange,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ...compiler.errors import InternalError
 from ...compiler.ir.nodes import Kernel
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 
 BLOCK_INDEX = 0
 """Index of the only buffer."""
@@ -33,7 +33,7 @@ FILLED = {
 
 
 @dataclass(frozen=True)
-class Argument:
+class EntryArgument:
     """Represent an argument of an entry point.
 
     Attributes:
@@ -48,7 +48,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Slot:
+class BlockSlot:
     """Represent a run of bytes of the argument block.
 
     Attributes:
@@ -66,7 +66,7 @@ _SIGNATURE = re.compile(r"^kernel void (?P<name>\w+)\((?P<arguments>.*)\)$", re.
 _ARGUMENT = re.compile(r"(?P<type>[\w&* ]+?) ?(?P<name>\w+) \[\[(?P<attribute>\w+(?:\(\d+\))?)\]\](?:, |$)")
 
 
-def arguments(text: str, entry: str) -> tuple[Argument, ...]:
+def arguments(text: str, entry: str) -> tuple[EntryArgument, ...]:
     """Return the arguments of an entry point, as the text has them.
 
     Raises:
@@ -76,7 +76,7 @@ def arguments(text: str, entry: str) -> tuple[Argument, ...]:
     if len(signatures) != 1:
         raise InternalError(f"the text has {len(signatures)} entry points {entry}")
     given = signatures[0]["arguments"]
-    found = [Argument(m["name"], m["type"], m["attribute"]) for m in _ARGUMENT.finditer(given)]
+    found = [EntryArgument(m["name"], m["type"], m["attribute"]) for m in _ARGUMENT.finditer(given)]
     if ", ".join(f"{a.type} {a.name} [[{a.attribute}]]" for a in found) != given:
         raise InternalError(f"arguments of {entry} cannot be read: {given}")
     for argument in found:
@@ -84,7 +84,7 @@ def arguments(text: str, entry: str) -> tuple[Argument, ...]:
     return tuple(found)
 
 
-def _see(argument: Argument, text: str) -> None:
+def _see(argument: EntryArgument, text: str) -> None:
     """Raise InternalError if the host does not give this argument."""
     expected = FILLED.get(argument.attribute)
     if argument.attribute == f"buffer({BLOCK_INDEX})":
@@ -96,7 +96,7 @@ def _see(argument: Argument, text: str) -> None:
         raise InternalError(f"argument {argument} is none that the host gives")
 
 
-def slots(kernel: Kernel, layout: Layout, tail: int) -> tuple[Slot, ...]:
+def slots(kernel: Kernel, layout: BlockLayout, tail: int) -> tuple[BlockSlot, ...]:
     """Return the slots of the argument block, by place.
 
     Args:
@@ -105,38 +105,40 @@ def slots(kernel: Kernel, layout: Layout, tail: int) -> tuple[Slot, ...]:
         tail: bytes of the table behind the block
     """
     found = [
-        Slot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
-        Slot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each"),
+        BlockSlot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
+        BlockSlot(layout.draws_at, 8, "key of random numbers: seed and launch, 4 bytes each"),
         *_of_stacks(layout),
         *_of_parameters(layout),
     ]
     for name, (at, t) in layout.temps.items():
-        found.append(Slot(at, 8, f"temporary {name}: {t}; 0 before the first entry"))
+        found.append(BlockSlot(at, 8, f"temporary {name}: {t}; 0 before the first entry"))
     for task, at in layout.boxes.items():
         axes = len(kernel.tasks[task].indices)
-        found.append(Slot(at, 16 * axes, f"begin and extent of each axis of task {task}; bounds_{task} writes them"))
+        found.append(
+            BlockSlot(at, 16 * axes, f"begin and extent of each axis of task {task}; bounds_{task} writes them")
+        )
     if tail:
-        found.append(Slot(layout.size, tail, "words of 2/pi, which reduce large arguments; behind the slots"))
+        found.append(BlockSlot(layout.size, tail, "words of 2/pi, which reduce large arguments; behind the slots"))
     return tuple(sorted(dict.fromkeys(found), key=lambda slot: slot.at))
 
 
-def _of_stacks(layout: Layout) -> Iterator[Slot]:
+def _of_stacks(layout: BlockLayout) -> Iterator[BlockSlot]:
     """Yield the slots of adstacks."""
     for slab, at in layout.slabs.items():
-        yield Slot(at, 8, f"address of the {slab} slab of adstacks")
+        yield BlockSlot(at, 8, f"address of the {slab} slab of adstacks")
     for (task, slab), at in layout.rows.items():
-        yield Slot(at, 8, f"rows of task {task} in the {slab} slab: one for each thread")
+        yield BlockSlot(at, 8, f"rows of task {task} in the {slab} slab: one for each thread")
     for stack in layout.stacks:
         of = f"stack {stack.alloca.stack} of task {stack.task}"
-        yield Slot(stack.offset_at, 8, f"bytes before {of} in a row")
-        yield Slot(stack.capacity_at, 8, f"slots of {of}, of {stack.slot_bytes} bytes")
+        yield BlockSlot(stack.offset_at, 8, f"bytes before {of} in a row")
+        yield BlockSlot(stack.capacity_at, 8, f"slots of {of}, of {stack.slot_bytes} bytes")
 
 
-def _of_parameters(layout: Layout) -> Iterator[Slot]:
+def _of_parameters(layout: BlockLayout) -> Iterator[BlockSlot]:
     """Yield the slots of arrays and scalars."""
     for array in layout.arrays.values():
         for axis in range(array.type.ndim):
-            yield Slot(array.shape_at + 8 * axis, 8, f"extent {axis} of {array.name.removesuffix('.grad')}")
-        yield Slot(array.address_at, 8, f"address of {array.name}: {array.type}")
+            yield BlockSlot(array.shape_at + 8 * axis, 8, f"extent {axis} of {array.name.removesuffix('.grad')}")
+        yield BlockSlot(array.address_at, 8, f"address of {array.name}: {array.type}")
     for name, (at, t) in layout.scalars.items():
-        yield Slot(at, 8, f"scalar {name}: {t}")
+        yield BlockSlot(at, 8, f"scalar {name}: {t}")

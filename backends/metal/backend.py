@@ -13,9 +13,9 @@ from typing import NoReturn
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
-from ..base import SLABS, Flight, Options, Probe, Sizes
-from .translate import CURE, PROGRAM, Absent
-from .translate import program as translator
+from ..base import SLABS, Concurrency, Options, Probe, Sizes
+from .translate import CURE, PROGRAM, TranslatorMissing
+from .translate import translator_path as translator
 
 UNTESTED = (
     "kernels are translated and checked, but nothing launches them, because no Metal device was at hand to test it"
@@ -31,7 +31,7 @@ class MetalBackend:
         """Return that the backend is not available, with the reason: what is installed, and what is untested."""
         try:
             version = _version(translator())
-        except Absent:
+        except TranslatorMissing:
             return Probe(False, reason=f"{UNTESTED}; {PROGRAM}, which translates, is missing", cure=CURE)
         cure = "use the cpu backend"
         return Probe(False, reason=f"{UNTESTED} ({version}; this machine runs {platform.system()})", cure=cure)
@@ -48,9 +48,9 @@ class MetalBackend:
         program(kernel, options)
         raise DeviceError(f"kernel {kernel.name}: {UNTESTED}; cure: {self.probe().cure}")
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
         """Return a single row, because nothing runs."""
-        return Flight(1)
+        return Concurrency(1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Return zeros, because no memory is held."""

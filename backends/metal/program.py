@@ -8,28 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...compiler.errors import DeviceError, InternalError
-from ...compiler.ir.depth import deep
+from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel
 from .. import limits
 from ..base import Options
-from ..crash import crashed
+from ..crash import crash_error
 from ..metal_limits import find_wide_atomic
-from ..spirv.emit import Features
+from ..spirv.emit import ShaderFeatures
 from ..spirv.quirks import Quirks
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate
-from .arguments import Argument, Slot, arguments, slots
+from .arguments import BlockSlot, EntryArgument, arguments, slots
 from .rewrite import rewrite
-from .translate import Absent, translate
+from .translate import TranslatorMissing, translate
 
 # Compilers of Metal nest at most 256 brackets, so the shaders are kept shallow.
-FEATURES = Features(float64=False, quirks=Quirks(flushes=True, shallow=True))
+FEATURES = ShaderFeatures(float64=False, quirks=Quirks(flushes=True, shallow=True))
 """Metal 3: integers of 8 to 64 bits, f32, atomic sums of f32, and of 64 bits the atomics of accesses.py."""
 
 _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
 
 
 @dataclass(frozen=True)
-class Entry:
+class MetalEntry:
     """Represent an entry point.
 
     Attributes:
@@ -43,12 +43,12 @@ class Entry:
     name: str
     task: int | None
     threads: int
-    arguments: tuple[Argument, ...]
+    arguments: tuple[EntryArgument, ...]
     text: str
 
 
 @dataclass(frozen=True)
-class Program:
+class MetalProgram:
     """Represent a Metal program.
 
     Attributes:
@@ -60,8 +60,8 @@ class Program:
 
     shaders: Shaders
     words: tuple[int, ...]
-    entries: tuple[Entry, ...]
-    slots: tuple[Slot, ...]
+    entries: tuple[MetalEntry, ...]
+    slots: tuple[BlockSlot, ...]
 
     @property
     def text(self) -> str:
@@ -71,19 +71,19 @@ class Program:
         return "\n".join([f"{head}\n{table}", *map(_shown, self.entries)])
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: MetalEntry) -> str:
     """Return an entry point with a head line, for readers."""
     given = ", ".join(f"{a.name}: {a.attribute}" for a in entry.arguments)
     return f"// {entry.name}: threadgroups of {entry.threads}; {given}\n\n{entry.text}"
 
 
-@deep
-def program(kernel: Kernel, options: Options) -> Program:
+@with_stack_room
+def program(kernel: Kernel, options: Options) -> MetalProgram:
     """Return the program of a kernel of stage tasks, structured or adjoint.
 
     Raises:
         Unsupported: with statement and line, for what Metal does not have
-        Absent: without SPIRV-Cross
+        TranslatorMissing: without SPIRV-Cross
         InternalError: if SPIRV-Cross does not translate the module
     """
     limits.check(kernel, "metal")
@@ -95,13 +95,13 @@ def program(kernel: Kernel, options: Options) -> Program:
         raise InternalError(f"kernel {kernel.name}: code for Metal uses {', '.join(sorted(foreign))}")
     try:
         texts = translate(code, [name for name, _ in shaders.entries], accesses)
-    except Absent:
+    except TranslatorMissing:
         raise
     except DeviceError as error:
         listing = {"module.spv": code}  # `spirv-dis` prints it
-        raise crashed("SPIRV-Cross failed", error, {"kernel": kernel}, listing, options=options) from error
+        raise crash_error("SPIRV-Cross failed", error, {"kernel": kernel}, listing, options=options) from error
     entries = tuple(
-        Entry(name, task, 1 if task is None else LOCAL_SIZE, arguments(texts[name], name), texts[name])
+        MetalEntry(name, task, 1 if task is None else LOCAL_SIZE, arguments(texts[name], name), texts[name])
         for name, task in shaders.entries
     )
-    return Program(shaders, words, entries, slots(shaders.kernel, shaders.layout, len(shaders.tail)))
+    return MetalProgram(shaders, words, entries, slots(shaders.kernel, shaders.layout, len(shaders.tail)))

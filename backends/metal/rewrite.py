@@ -24,13 +24,13 @@ from ...compiler.errors import InternalError
 from ..spirv import opcodes as op
 from ..spirv.decode import instructions
 from ..spirv.module import encode, text_words
-from .accesses import ATOMICS, SPLIT, Access
+from .accesses import ATOMICS, SPLIT, MetalAccess
 
 Instruction = tuple[str, list[int]]
 
 
 @dataclass
-class Names:
+class ModuleNames:
     """Hold the declarations of a module.
 
     Attributes:
@@ -93,7 +93,7 @@ _PLAIN = op.OPCODES.keys() - set(
 """Instructions of which every word behind the result is an id."""
 
 
-class _Rewriting:
+class _ModuleRewriter:
     """Represent a module that is being rewritten.
 
     Attributes:
@@ -107,11 +107,11 @@ class _Rewriting:
 
     def __init__(self, words: Sequence[int]) -> None:
         self.found = [*instructions(words)]
-        self.names = Names()
+        self.names = ModuleNames()
         for name, operands in self.found:
             self.names.learn(name, operands)
         self.bound = words[3]
-        self.functions: dict[Access, int] = {}
+        self.functions: dict[MetalAccess, int] = {}
         self.globals: list[int] = []
         self.variables: list[int] = []
 
@@ -152,11 +152,11 @@ class _Rewriting:
         pointee, address = self.names.addresses[pointer]
         t = self.names.type_names[pointee]
         if name == "Store":
-            return self._call(Access("store", t), self.names.types["void"], self.fresh(), address, operands[1])
+            return self._call(MetalAccess("store", t), self.names.types["void"], self.fresh(), address, operands[1])
         if name == "Load":
-            return self._call(Access("load", t), operands[0], operands[1], address)
+            return self._call(MetalAccess("load", t), operands[0], operands[1], address)
         what, signed = ATOMICS[name]
-        access = Access(what, t, signed and t == "u32")
+        access = MetalAccess(what, t, signed and t == "u32")
         if t == "u64" and (what not in SPLIT or operands[1] in self.names.used):
             raise InternalError(f"{name} of 64 bits, whose old value is read", "avoid it in code for Metal")
         return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
@@ -178,7 +178,7 @@ class _Rewriting:
         last = encode("ISub", t, made, x, product)
         return encode("SDiv", t, quotient, x, y) + encode("IMul", t, product, quotient, y) + last
 
-    def _call(self, access: Access, result: int, made: int, *args: int) -> list[int]:
+    def _call(self, access: MetalAccess, result: int, made: int, *args: int) -> list[int]:
         """Return a call of the function that makes an access."""
         if access not in self.functions:
             self.functions[access] = self.fresh()
@@ -193,7 +193,7 @@ class _Rewriting:
 
     # -- placeholders ---------------------------------------------------------------------------------------
 
-    def placeholder(self, access: Access, made: int) -> list[int]:
+    def placeholder(self, access: MetalAccess, made: int) -> list[int]:
         """Return a function of the access's name and type that writes memory."""
         names, aligned = self.names, (op.ALIGNED, int(access.type[1:]) // 8)
         t = names.types[access.type]
@@ -232,7 +232,7 @@ class _Rewriting:
                 yield from encode(name, *operands)
 
 
-def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[Access, ...]]:
+def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[MetalAccess, ...]]:
     """Return the rewritten module, and the accesses that its calls name.
 
     The words are a module of the generator, with buffer addresses.
@@ -240,7 +240,7 @@ def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[Access, ...]]:
     Raises:
         InternalError: for an atomic of 64 bits that Metal does not have
     """
-    r = _Rewriting(words)
+    r = _ModuleRewriter(words)
     start = next((at for at, (name, _) in enumerate(r.found) if name == "Function"), len(r.found))
     body = r.bodies(r.found[start:])
     first = [word for access, made in r.functions.items() for word in r.placeholder(access, made)]

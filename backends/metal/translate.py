@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ...compiler.errors import DeviceError
-from .accesses import Access
+from .accesses import MetalAccess
 
 PROGRAM = "spirv-cross"
 CURE = "apt-get install spirv-cross"
@@ -42,24 +42,24 @@ using namespace metal;
 _DROPPED = ("#include <metal_stdlib>", "#include <simd/simd.h>", "using namespace metal;")
 
 
-class Absent(DeviceError):
+class TranslatorMissing(DeviceError):
     """Signal that SPIRV-Cross is not installed."""
 
 
 @cache
-def program() -> str:
+def translator_path() -> str:
     """Return the path of the translator, or raise Absent."""
     found = shutil.which(PROGRAM)
     if found is None:
-        raise Absent(f"{PROGRAM}, which writes code for Metal, is not installed; cure: {CURE}")
+        raise TranslatorMissing(f"{PROGRAM}, which writes code for Metal, is not installed; cure: {CURE}")
     return found
 
 
-def translate(code: bytes, entries: Sequence[str], accesses: Sequence[Access]) -> dict[str, str]:
+def translate(code: bytes, entries: Sequence[str], accesses: Sequence[MetalAccess]) -> dict[str, str]:
     """Return the text of each entry point of a module that `rewrite` made.
 
     Raises:
-        Absent: without SPIRV-Cross
+        TranslatorMissing: without SPIRV-Cross
         DeviceError: with what the translator says of a module that it does not take
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +70,7 @@ def translate(code: bytes, entries: Sequence[str], accesses: Sequence[Access]) -
 
 def _run(module: Path, entry: str) -> str:
     """Run the translator for one entry point and return its text."""
-    command = [program(), str(module), *_OPTIONS, "--entry", entry]
+    command = [translator_path(), str(module), *_OPTIONS, "--entry", entry]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
@@ -78,7 +78,7 @@ def _run(module: Path, entry: str) -> str:
     return done.stdout
 
 
-def completed(text: str, accesses: Sequence[Access]) -> str:
+def completed(text: str, accesses: Sequence[MetalAccess]) -> str:
     """Return the text with the functions that access memory in place of their placeholders."""
     by_name = {access.name: access.text for access in accesses}
     for line in _DROPPED:

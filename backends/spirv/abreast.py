@@ -33,7 +33,7 @@ MOST = 16
 """Greatest number of statements of a body whose iterations are written side by side."""
 
 
-def fits(e: Emitter, body: Block) -> bool:
+def can_coarsen(e: Emitter, body: Block) -> bool:
     """Return True if the iterations of this body are to be written side by side."""
     if not e.m.features.abreast or e.m.options.debug or e.m.in_order(e.task) or len(body) > MOST:
         return False
@@ -46,12 +46,12 @@ def _is_straight(stmt: Stmt) -> bool:
     return isinstance(stmt, STRAIGHT) and not called
 
 
-def lower_abreast(e: Emitter, body: Block, places: list[ir.Value], start: Callable[[ir.Value], None]) -> None:
+def lower_abreast(e: Emitter, body: Block, places: list[ir.LLVMValue], start: Callable[[ir.LLVMValue], None]) -> None:
     """Write the iterations at the given places side by side, statement by statement.
 
     Args:
         e: emitter of the task
-        body: statements of one iteration, which `fits` has accepted
+        body: statements of one iteration, which `can_coarsen` has accepted
         places: number of each iteration in its box, as IR values
         start: sets the indices of the iteration at a place
     """

@@ -14,16 +14,16 @@ from ..codegen import ir
 from ..codegen.types import I32, I64
 from . import opcodes as op
 from .bindings import BLOCK
-from .module import Value
+from .module import SpirvValue
 
 if TYPE_CHECKING:
-    from .code import Code
+    from .code import ArithmeticWriter
 
 _SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "f32": 4, "f64": 8}
 _STORAGE = {1: "StorageBuffer8BitAccess", 2: "StorageBuffer16BitAccess"}
 
 
-def pointer(code: Code, address: ir.Value, t: ir.Type) -> int:
+def pointer(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> int:
     """Return the id of a pointer to a value of type `t` at an address.
 
     Without buffer addresses, the address must have a root, which is the binding of the buffer.
@@ -42,26 +42,26 @@ def pointer(code: Code, address: ir.Value, t: ir.Type) -> int:
     return made
 
 
-def _element(code: Code, place: Value, size: int) -> Value:
+def _element(code: ArithmeticWriter, place: SpirvValue, size: int) -> SpirvValue:
     """Return the number of the element of `size` bytes at a place in a buffer, as an I32."""
     if place.number is not None:
         return code.const(I32, int(place.number) // size)
     return code.trunc(code.lshr(place, code.const(I64, size.bit_length() - 1)), I32)
 
 
-def _aligned(code: Code, t: ir.Type) -> tuple[int, ...]:
+def _aligned(code: ArithmeticWriter, t: ir.Type) -> tuple[int, ...]:
     """Return the memory operands of an access to a value of type `t`."""
     return (op.ALIGNED, size_of(t)) if code.module.physical else ()
 
 
-def rooted(address: ir.Value, root: int | None) -> ir.Value:
+def rooted(address: ir.LLVMValue, root: int | None) -> ir.LLVMValue:
     """Return a number as an address in the buffer `root`; return it unchanged if `root` is None.
 
     The root is None on devices with buffer addresses.
     """
     if root is None:
         return address
-    assert isinstance(address, Value)
+    assert isinstance(address, SpirvValue)
     return address.within(root)
 
 
@@ -70,12 +70,12 @@ def size_of(t: ir.Type) -> int:
     return _SIZES[t.name]
 
 
-def load(code: Code, address: ir.Value, t: ir.Type) -> Value:
+def load(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValue:
     """Return the content of memory at an address, as a value of type `t`."""
     return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
 
 
-def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
+def load_once(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValue:
     """Return the content of memory that does not change while the shader runs, loading it at most once in a function.
 
     The caller emits it at the head of the function (`Body.at_head`).
@@ -91,13 +91,13 @@ def load_once(code: Code, address: ir.Value, t: ir.Type) -> Value:
     return code.remember(key, made)
 
 
-def store(code: Code, value: ir.Value, address: ir.Value) -> None:
+def store(code: ArithmeticWriter, value: ir.LLVMValue, address: ir.LLVMValue) -> None:
     """Overwrite the memory at an address with a value."""
     v = code.value(value)
     code.emit("Store", pointer(code, address, v.type), v.id, *_aligned(code, v.type))
 
 
-def block_address(code: Code) -> Value:
+def block_address(code: ArithmeticWriter) -> SpirvValue:
     """Return the address of the argument block, which the launch passes as a push constant."""
     if not code.module.physical:
         return code.const(I64, 0).within(BLOCK)
@@ -107,7 +107,7 @@ def block_address(code: Code) -> Value:
     return code.result_of(I64, "Load", made)
 
 
-def first_of(code: Code, name: str, number: int) -> Value:
+def first_of(code: ArithmeticWriter, name: str, number: int) -> SpirvValue:
     """Return the first word of a built-in variable of three words, widened to 64 bits.
 
     Args:
@@ -122,7 +122,7 @@ def first_of(code: Code, name: str, number: int) -> Value:
     return code.zext(code.result_of(I32, "CompositeExtract", all_three, 0), I64)
 
 
-def chunk(code: Code) -> tuple[Value, Value]:
+def chunk(code: ArithmeticWriter) -> tuple[SpirvValue, SpirvValue]:
     """Return the number of the first thread of this dispatch and the number of threads of the whole task, in 64 bits.
 
     Without buffer addresses, a task whose adstacks do not fit in one buffer is dispatched in parts. Each part has a
@@ -136,7 +136,7 @@ def chunk(code: Code) -> tuple[Value, Value]:
     return out[0], out[1]
 
 
-def _atomic(code: Code, address: ir.Value, t: ir.Type) -> tuple[int, int, int]:
+def _atomic(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> tuple[int, int, int]:
     """Return the ids of pointer, scope and memory semantics of an atomic instruction."""
     if size_of(t) == 8 and isinstance(t, ir.IntType):
         code.module.require("Int64Atomics")
@@ -144,13 +144,15 @@ def _atomic(code: Code, address: ir.Value, t: ir.Type) -> tuple[int, int, int]:
     return place, code.const(I32, op.DEVICE_SCOPE).id, code.const(I32, op.RELAXED).id
 
 
-def atomic(code: Code, name: str, address: ir.Value, value: ir.Value) -> Value:
+def atomic(code: ArithmeticWriter, name: str, address: ir.LLVMValue, value: ir.LLVMValue) -> SpirvValue:
     """Emit the atomic instruction `name` on the memory at an address and return the old content."""
     v = code.value(value)
     return code.result_of(v.type, name, *_atomic(code, address, v.type), v.id)
 
 
-def compare_exchange(code: Code, address: ir.Value, expected: ir.Value, value: ir.Value) -> Value:
+def compare_exchange(
+    code: ArithmeticWriter, address: ir.LLVMValue, expected: ir.LLVMValue, value: ir.LLVMValue
+) -> SpirvValue:
     """Store `value` at an address if the content there, of 32 or 64 bits, equals `expected`; return the old content."""
     v = code.value(value)
     place, scope, relaxed = _atomic(code, address, v.type)

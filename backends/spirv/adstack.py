@@ -20,12 +20,12 @@ from .stack_state import StackState, state_of
 from .statements import LOWER, from_memory, to_memory
 
 
-def _slot(e: Emitter, s: StackState, place: ir.Value, part: int) -> ir.Value:
+def _slot(e: Emitter, s: StackState, place: ir.LLVMValue, part: int) -> ir.LLVMValue:
     """Return the address of the primal (part 0) or of the adjoint (part 1) of the slot at a place."""
     return s.slot(e, place, part)
 
 
-def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
+def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return the place of the top slot (the base of an empty stack) and the condition that the stack is not empty."""
     b, place, group = e.b, s.place(e), s.group
     below = b.sub(place, group.pitch)
@@ -59,7 +59,7 @@ def _push(e: Emitter, stmt: n.StackPush) -> None:
     group.move(e, stmt.stack, 1)
 
 
-def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.Value) -> None:
+def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.LLVMValue) -> None:
     """Trap with an overflow if the stack with the least capacity of the group is full."""
     full = e.b.icmp_unsigned(">=", place, s.group.limit)
     e.trap_with(

@@ -15,8 +15,8 @@ from ...compiler.ir.types import Scalar, f32, f64
 from ..codegen import ir
 from ..codegen.types import memory_type
 from . import access
-from .code import I32, I64, Code
-from .emit import Arith
+from .code import I32, I64, ArithmeticWriter
+from .emit import ArithEmitter
 from .module import root_of
 from .ops import apply
 
@@ -36,7 +36,7 @@ _EXTREMA = {
 _WORDS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
 
 
-def instruction(e: Arith, op: str, t: Scalar) -> str | None:
+def instruction(e: ArithEmitter, op: str, t: Scalar) -> str | None:
     """Return the atomic instruction of this meaning, or None if the device has none.
 
     The capability that the instruction needs is declared.
@@ -56,12 +56,12 @@ def instruction(e: Arith, op: str, t: Scalar) -> str | None:
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 
 
-def _flushed(e: Arith) -> bool:
+def _flushed(e: ArithEmitter) -> bool:
     """Return True if the device's sums of f32 may lose subnormal numbers that a precise build has to keep."""
     return e.m.features.quirks.flushes and e.m.options.precise
 
 
-def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomic: bool) -> ir.Value:
+def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.LLVMValue, atomic: bool) -> ir.LLVMValue:
     """Apply an operation to the element at an address and return the old value.
 
     Args:
@@ -76,7 +76,7 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
     if t.is_bool:
         value = e.b.zext(value, memory)
     if not atomic:
-        old: ir.Value = access.load(e.b, place, memory)
+        old: ir.LLVMValue = access.load(e.b, place, memory)
         access.store(e.b, combine(e, op, t, old, value), place)
     elif (name := instruction(e, op, t)) is not None:
         old = access.atomic(e.b, name, place, value)
@@ -85,15 +85,15 @@ def update(e: Arith, op: str, t: Scalar, place: ir.Value, value: ir.Value, atomi
     return e.b.icmp_unsigned("!=", old, e.const(old, 0)) if t.is_bool else old
 
 
-def combine(e: Arith, op: str, t: Scalar, old: ir.Value, value: ir.Value) -> ir.Value:
+def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LLVMValue) -> ir.LLVMValue:
     """Return the new content of an element from the old content and the operand."""
     # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 
 
 def compare_and_swap(
-    e: Arith, t: Scalar, place: ir.Value, expected: ir.Value, value: ir.Value, atomic: bool
-) -> ir.Value:
+    e: ArithEmitter, t: Scalar, place: ir.LLVMValue, expected: ir.LLVMValue, value: ir.LLVMValue, atomic: bool
+) -> ir.LLVMValue:
     """Replace the element at `place` if its bits are those of `expected`, and return the old value.
 
     The dtype `t` is not u1. Without `atomic`, a load, a comparison and a store serve.
@@ -107,7 +107,7 @@ def compare_and_swap(
     if t.bits >= 32:
         return b.bitcast(access.compare_exchange(b, place, b.bitcast(expected, word), b.bitcast(value, word)), memory)
 
-    def replaced(a: Arith, old: ir.Value, operands: list[ir.Value]) -> ir.Value:
+    def replaced(a: ArithEmitter, old: ir.LLVMValue, operands: list[ir.LLVMValue]) -> ir.LLVMValue:
         expected, value = (a.b.bitcast(x, word) for x in operands)
         same = a.b.icmp_unsigned("==", a.b.bitcast(old, word), expected)
         return a.b.bitcast(a.b.select(same, value, a.b.bitcast(old, word)), memory)
@@ -115,20 +115,22 @@ def compare_and_swap(
     return b.call(_repeated(e, f"sg.atomic.cas.{t}", t, 2, replaced, root_of(place)), [place, expected, value])
 
 
-def _loop(e: Arith, op: str, t: Scalar, root: int | None) -> Code:
+def _loop(e: ArithEmitter, op: str, t: Scalar, root: int | None) -> ArithmeticWriter:
     """Return the function that applies `op` to an element by a compare-and-swap loop."""
 
-    def combined(a: Arith, old: ir.Value, operands: list[ir.Value]) -> ir.Value:
+    def combined(a: ArithEmitter, old: ir.LLVMValue, operands: list[ir.LLVMValue]) -> ir.LLVMValue:
         return combine(a, op, t, old, operands[0])
 
     return _repeated(e, f"sg.atomic.{op}.{t}", t, 1, combined, root)
 
 
-Change = Callable[[Arith, ir.Value, list[ir.Value]], ir.Value]
+Change = Callable[[ArithEmitter, ir.LLVMValue, list[ir.LLVMValue]], ir.LLVMValue]
 """The type of a function that returns the new content from the old content and the operands."""
 
 
-def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, root: int | None) -> Code:
+def _repeated(
+    e: ArithEmitter, name: str, t: Scalar, operands: int, change: Change, root: int | None
+) -> ArithmeticWriter:
     """Return a function NAME(address, operands...) that repeats compare-and-swap until it succeeds.
 
     The function returns the old value of the element.
@@ -144,7 +146,7 @@ def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, roo
     memory = memory_type(t)
     own, word = _WORDS[max(t.bits, 8)], _WORDS[max(t.bits, 32)]
 
-    def body(a: Arith, b: Code) -> None:
+    def body(a: ArithEmitter, b: ArithmeticWriter) -> None:
         place, *given = access.rooted(b.args[0], root), *b.args[1:]
         # An element below 32 bits is a part of an aligned word, `shift` bits above its lowest bit.
         down = b.and_(place, a.word(word.width // 8 - 1))
@@ -168,7 +170,9 @@ def _repeated(e: Arith, name: str, t: Scalar, operands: int, change: Change, roo
     return e.m.helper(name if root is None else f"{name}.in_{root}", memory, [I64, *[memory] * operands], body)
 
 
-def _placed(a: Arith, word: ir.Value, part: ir.Value, shift: ir.Value, t: ir.IntType, own: ir.IntType) -> ir.Value:
+def _placed(
+    a: ArithEmitter, word: ir.LLVMValue, part: ir.LLVMValue, shift: ir.LLVMValue, t: ir.IntType, own: ir.IntType
+) -> ir.LLVMValue:
     """Return the word with the part of `own.width` bits at `shift` replaced."""
     if own == t:
         return part

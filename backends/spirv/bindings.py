@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ...compiler.errors import Unsupported
 from ...compiler.ir.nodes import Kernel
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 from ..codegen.prints import is_printing
 
 BLOCK = 0
@@ -39,7 +39,7 @@ class Bindings:
     prints: int | None = None
 
 
-def assign(kernel: Kernel, layout: Layout, most: int) -> Bindings:
+def assign(kernel: Kernel, layout: BlockLayout, most: int) -> Bindings:
     """Return a binding for each piece of memory that a kernel reaches.
 
     Args:

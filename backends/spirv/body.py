@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 from ..codegen import ir
 from . import opcodes as op
-from .module import Module, Value, encode
-from .variables import Variable
+from .module import SpirvModule, SpirvValue, encode
+from .variables import ShaderVariable
 
 
-class Body:
+class FunctionWriter:
     """Write the body of a function, block by block.
 
     Attributes:
@@ -27,17 +27,17 @@ class Body:
         head: words of the instructions that stand before all others, in the first block
         body: words of the instructions behind the head
         ended: True if the current block has ended
-        held: content of variables as far as it is known, by id; `Variable` maintains it
+        held: content of variables as far as it is known, by id; `ShaderVariable` maintains it
         products: factors of each product that may be contracted, by the id of the product
         unknown: ids of values about which no driver knows anything
     """
 
-    def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
+    def __init__(self, module: SpirvModule, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
         self.module = module
         self.id = module.fresh()
         self.result = result
         module.name(self.id, name)
-        self.args = [Value(t, module.fresh()) for t in params]
+        self.args = [SpirvValue(t, module.fresh()) for t in params]
         form = module.function_type(result, tuple(params))
         self._start = encode("Function", module.type(result), self.id, 0, form)
         for arg in self.args:
@@ -48,12 +48,12 @@ class Body:
         self.body: list[int] = []
         self.ended = False
         self._at_head = False
-        self._resizings: dict[int, tuple[str, Value]] = {}
-        self.products: dict[int, tuple[Value, Value]] = {}
+        self._resizings: dict[int, tuple[str, SpirvValue]] = {}
+        self.products: dict[int, tuple[SpirvValue, SpirvValue]] = {}
         self.unknown: set[int] = set()
-        self._known: list[dict[object, Value]] = [{}]
-        self._known_at_head: dict[object, Value] = {}
-        self.held: dict[int, Value] = {}
+        self._known: list[dict[object, SpirvValue]] = [{}]
+        self._known_at_head: dict[object, SpirvValue] = {}
+        self.held: dict[int, SpirvValue] = {}
 
     def close(self) -> None:
         """Hand the finished function to the module; the function must have returned."""
@@ -68,13 +68,13 @@ class Body:
         assert self._at_head or not self.ended, f"{name} after the end of a block"
         (self.head if self._at_head else self.body).extend(encode(name, *operands))
 
-    def result_of(self, t: ir.Type, name: str, *operands: int) -> Value:
+    def result_of(self, t: ir.Type, name: str, *operands: int) -> SpirvValue:
         """Emit an instruction that has effects or reads memory, and return its result."""
-        made = Value(t, self.module.fresh())
+        made = SpirvValue(t, self.module.fresh())
         self.emit(name, self.module.type(t), made.id, *operands)
         return made
 
-    def pure(self, t: ir.Type, name: str, *operands: ir.Value | int, of: int | None = None) -> Value:
+    def pure(self, t: ir.Type, name: str, *operands: ir.LLVMValue | int, of: int | None = None) -> SpirvValue:
         """Return the result of an instruction without effects, reusing an earlier equal instruction.
 
         Args:
@@ -89,13 +89,13 @@ class Body:
         if known is None and not self._at_head:
             known = next((scope[key] for scope in reversed(self._known) if key in scope), None)
         if known is None:
-            known = self.result_of(t, name, *ids) if of is None else Value(t, self.module.fresh())
+            known = self.result_of(t, name, *ids) if of is None else SpirvValue(t, self.module.fresh())
             if of is not None:
                 self.emit(name, of, known.id, *ids)
             (self._known_at_head if self._at_head else self._known[-1])[key] = known
         return known
 
-    def exact(self, t: ir.Type, name: str, *operands: ir.Value | int) -> Value:
+    def exact(self, t: ir.Type, name: str, *operands: ir.LLVMValue | int) -> SpirvValue:
         """Return the result of a pure instruction on reals that no driver may contract, so that IEEE defines it."""
         before = self.module.bound
         made = self.pure(t, name, *operands)
@@ -104,15 +104,15 @@ class Body:
             self.module.decorate(made.id, op.NO_CONTRACTION)
         return made
 
-    def glsl(self, name: str, t: ir.Type, *operands: ir.Value) -> Value:
+    def glsl(self, name: str, t: ir.Type, *operands: ir.LLVMValue) -> SpirvValue:
         """Return the result of an instruction of the extended set GLSL.std.450."""
         return self.exact(t, "ExtInst", self.module.glsl, op.GLSL[name], *operands)
 
-    def remembered(self, key: object) -> Value | None:
+    def remembered(self, key: object) -> SpirvValue | None:
         """Return the value that `remember` stored under the key, or None."""
         return self._known_at_head.get(key)
 
-    def remember(self, key: object, value: Value) -> Value:
+    def remember(self, key: object, value: SpirvValue) -> SpirvValue:
         """Store a value of the head of the function under a key, and return the value."""
         self._known_at_head[key] = value
         return value
@@ -124,9 +124,9 @@ class Body:
         yield
         self._at_head = before
 
-    def value(self, x: ir.Value) -> Value:
+    def value(self, x: ir.LLVMValue) -> SpirvValue:
         """Return the operand as a value of this module; make constants of the LLVM generator anew."""
-        if isinstance(x, Value):
+        if isinstance(x, SpirvValue):
             return x
         assert isinstance(x, ir.Constant), x
         if x.constant is not None:
@@ -134,7 +134,7 @@ class Body:
         # LLVM writes a real constant as the hexadecimal bits of an f64.
         return self.const(x.type, struct.unpack(">d", bytes.fromhex(x.ref[2:].zfill(16)))[0])
 
-    def const(self, t: ir.Type, number: int | float | bool) -> Value:
+    def const(self, t: ir.Type, number: int | float | bool) -> SpirvValue:
         """Return a constant of a type."""
         return self.module.constant(t, number)
 
@@ -146,11 +146,11 @@ class Body:
         self._variables += encode("Variable", pointer, made, op.FUNCTION)
         return made
 
-    def scalar(self, t: ir.Type) -> Variable:
+    def scalar(self, t: ir.Type) -> ShaderVariable:
         """Declare a variable of a scalar type."""
-        return Variable(self, t, self.variable(self.module.type(t)))
+        return ShaderVariable(self, t, self.variable(self.module.type(t)))
 
-    def call(self, function: Body, args: Sequence[ir.Value]) -> Value:
+    def call(self, function: FunctionWriter, args: Sequence[ir.LLVMValue]) -> SpirvValue:
         """Emit a call of a function of the module and return its result."""
         return self.result_of(function.result, "FunctionCall", function.id, *(self.value(a).id for a in args))
 
@@ -179,7 +179,7 @@ class Body:
         if not self.ended:
             self._end("Branch", label)
 
-    def ret(self, value: ir.Value) -> None:
+    def ret(self, value: ir.LLVMValue) -> None:
         """Return a value from the function."""
         self._end("ReturnValue", self.value(value).id)
 
@@ -188,7 +188,7 @@ class Body:
         self._end("Return")
 
     @contextmanager
-    def if_then(self, cond: ir.Value) -> Iterator[None]:
+    def if_then(self, cond: ir.LLVMValue) -> Iterator[None]:
         """Run what the `with` block emits only where the condition holds."""
         then, done = self.module.fresh(), self.module.fresh()
         held = dict(self.held)
@@ -202,7 +202,7 @@ class Body:
             self.branch(done)
         self.open(done)
 
-    def if_else(self, cond: ir.Value, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+    def if_else(self, cond: ir.LLVMValue, then: Callable[[], None], orelse: Callable[[], None]) -> None:
         """Run one of two blocks, which `then` and `orelse` emit."""
         yes, no, done = (self.module.fresh() for _ in range(3))
         held = self.held
@@ -218,7 +218,7 @@ class Body:
         self.open(done)
 
     def loop(
-        self, condition: Callable[[], ir.Value], body: Callable[[], None], step: Callable[[], ir.Value | None]
+        self, condition: Callable[[], ir.LLVMValue], body: Callable[[], None], step: Callable[[], ir.LLVMValue | None]
     ) -> None:
         """Emit `while condition(): body(); step()`.
 

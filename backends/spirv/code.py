@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 from ..codegen import ir
 from . import subnormals
-from .body import Body
-from .hiding import hidden, hidden_factors
-from .module import Value, root_of
+from .body import FunctionWriter
+from .hiding import hidden_factors, hide_value
+from .module import SpirvValue, root_of
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
 _SIGNS = {
@@ -43,25 +43,25 @@ CONTRACT = "contract"
 """Flag of a product or a sum that may become part of a multiply-add."""
 
 
-def _real(name: str) -> Callable[..., Value]:
+def _real(name: str) -> Callable[..., SpirvValue]:
     """Return a method that emits the real instruction `name` on operands whose zeros are hidden from the driver."""
 
-    def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
-        return self.arithmetic(name, hidden(self, x), hidden(self, y))
+    def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
+        return self.arithmetic(name, hide_value(self, x), hide_value(self, y))
 
     return emit
 
 
-def _product(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
+def _product(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
     """Emit a product of reals, and note its factors if it may be contracted."""
-    v, w = hidden(self, x), hidden(self, y)
+    v, w = hide_value(self, x), hide_value(self, y)
     made = self.arithmetic("FMul", v, w)
     if CONTRACT in flags:
         self.products[made.id] = v, w
     return made
 
 
-def _sum(name: str) -> Callable[..., Value]:
+def _sum(name: str) -> Callable[..., SpirvValue]:
     """Return a method that emits a sum or difference of reals, as a multiply-add where both parts may be contracted.
 
     x·y + z, z + x·y  ->  fma(x, y, z)
@@ -69,8 +69,8 @@ def _sum(name: str) -> Callable[..., Value]:
     z - x·y           ->  fma(-x, y, z)
     """
 
-    def emit(self: Code, x: ir.Value, y: ir.Value, flags: Sequence[str] = ()) -> Value:
-        v, w = hidden(self, x), hidden(self, y)
+    def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
+        v, w = hide_value(self, x), hide_value(self, y)
         first, second = self.products.get(v.id), self.products.get(w.id)
         if CONTRACT not in flags or (first or second) is None:
             return self.arithmetic(name, v, w)
@@ -84,10 +84,10 @@ def _sum(name: str) -> Callable[..., Value]:
     return emit
 
 
-def _plain(name: str) -> Callable[..., Value]:
+def _plain(name: str) -> Callable[..., SpirvValue]:
     """Return a method that emits the integer instruction `name` without folding."""
 
-    def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
+    def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return self.binary(name, x, y)
 
     return emit
@@ -95,7 +95,7 @@ def _plain(name: str) -> Callable[..., Value]:
 
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
-) -> Callable[..., Value]:
+) -> Callable[..., SpirvValue]:
     """Return a method that emits a binary integer instruction, and folds constants and identities.
 
     Args:
@@ -106,7 +106,7 @@ def _folding(
         absorbing: operand that is the result, whatever the other operand is
     """
 
-    def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
+    def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         v, w = self.value(x), self.value(y)
         ones = (1 << x.type.width) - 1 if isinstance(x.type, ir.IntType) else 0
         p, q = v.number, w.number
@@ -123,26 +123,26 @@ def _folding(
     return emit
 
 
-def _placing(fold: Callable[..., Value]) -> Callable[..., Value]:
+def _placing(fold: Callable[..., SpirvValue]) -> Callable[..., SpirvValue]:
     """Return a method that does what `fold` does and notes that the result is an address in the operand's buffer."""
 
-    def emit(self: Code, x: ir.Value, y: ir.Value) -> Value:
+    def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return fold(self, x, y).within(root_of(x, y))
 
     return emit
 
 
-def _count(name: str) -> Callable[..., Value]:
+def _count(name: str) -> Callable[..., SpirvValue]:
     """Return a method that emits a shift; counts have the operand's type and lie below its width."""
 
-    def emit(self: Code, x: ir.Value, count: ir.Value) -> Value:
+    def emit(self: ArithmeticWriter, x: ir.LLVMValue, count: ir.LLVMValue) -> SpirvValue:
         v, w = self.value(x), self.value(count)
         return v if w.number == 0 else self.binary(name, v, w)
 
     return emit
 
 
-class Code(Body):
+class ArithmeticWriter(FunctionWriter):
     """Write the arithmetic of a function."""
 
     # -- arithmetic -----------------------------------------------------------------------------------------
@@ -157,30 +157,30 @@ class Code(Body):
     shl, lshr, ashr = map(_count, ("ShiftLeftLogical", "ShiftRightLogical", "ShiftRightArithmetic"))
     fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
 
-    def mul(self, x: ir.Value, y: ir.Value) -> Value:
+    def mul(self, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Emit a product of integers."""
         return self._times(*hidden_factors(self, x, y))
 
-    def srem(self, x: ir.Value, y: ir.Value) -> Value:
+    def srem(self, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Emit the signed remainder x - (x / y) y."""
         # Vulkan leaves OpSRem of negative numbers undefined, and NVIDIA's driver gives other numbers for them.
         return self.sub(x, self.mul(self.sdiv(x, y), y))
 
-    def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
+    def binary(self, name: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Emit an instruction on two integers or truth values without folding."""
         return self.pure(x.type, name, x, y)
 
-    def widened_product(self, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
+    def widened_product(self, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
         """Return the lower and the upper word of the product of two unsigned integers of 32 bits."""
         both = self.pure(I32, "UMulExtended", x, y, of=self.module.two_words)
         low, high = (self.pure(I32, "CompositeExtract", both, k) for k in range(2))
         return low, high
 
-    def fneg(self, x: ir.Value) -> Value:
+    def fneg(self, x: ir.LLVMValue) -> SpirvValue:
         """Emit the negative of a real."""
         return self.exact(x.type, "FNegate", x)
 
-    def arithmetic(self, name: str, *operands: Value) -> Value:
+    def arithmetic(self, name: str, *operands: SpirvValue) -> SpirvValue:
         """Emit an instruction on reals of which no operand is a zero that the driver knows."""
         t = operands[0].type
         made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
@@ -191,31 +191,31 @@ class Code(Body):
 
     # -- conversions ----------------------------------------------------------------------------------------
 
-    def fpext(self, x: ir.Value, to: ir.Type) -> Value:
+    def fpext(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Widen a real to a larger type."""
         v = self.value(x)
-        return subnormals.widened(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
+        return subnormals.f32_to_f64(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
-    def fptrunc(self, x: ir.Value, to: ir.Type) -> Value:
+    def fptrunc(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Round a real to a smaller type."""
         v = self.value(x)
-        return subnormals.narrowed(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
+        return subnormals.f64_to_f32(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
-    def trunc(self, x: ir.Value, to: ir.Type) -> Value:
+    def trunc(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Keep the low bits of an integer."""
         if to == I1:
             return self.icmp_unsigned("!=", self.and_(x, self.const(x.type, 1)), self.const(x.type, 0))
         return self._resized("UConvert", x, to)
 
-    def zext(self, x: ir.Value, to: ir.Type) -> Value:
+    def zext(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Widen an integer with zeros."""
         return self._resized("UConvert", x, to)
 
-    def sext(self, x: ir.Value, to: ir.Type) -> Value:
+    def sext(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Widen an integer with its sign."""
         return self._resized("SConvert", x, to)
 
-    def _resized(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+    def _resized(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Widen or cut an integer; constants and truth values need no conversion instruction."""
         v = self.value(x)
         if v.type == I1:
@@ -231,44 +231,44 @@ class Code(Body):
         self._resizings[made.id] = "" if shrinks else name, v
         return made
 
-    def sitofp(self, x: ir.Value, to: ir.Type) -> Value:
+    def sitofp(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Convert a signed integer to a real."""
         return self._to_real("ConvertSToF", "SConvert", x, to)
 
-    def uitofp(self, x: ir.Value, to: ir.Type) -> Value:
+    def uitofp(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Convert an unsigned integer to a real."""
         return self._to_real("ConvertUToF", "UConvert", x, to)
 
-    def _to_real(self, name: str, widen: str, x: ir.Value, to: ir.Type) -> Value:
+    def _to_real(self, name: str, widen: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Convert an integer to a real."""
         # Narrow integers are widened to 32 bits first, because every device converts from there.
         if isinstance(x.type, ir.IntType) and x.type.width < 32:
             x = self._resized(widen, x, I32)
         return self.exact(to, name, x)
 
-    def to_whole(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+    def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Convert a real within the range of the integer type `to`, truncating toward zero."""
         return self.exact(to, name, x)
 
-    def bitcast(self, x: ir.Value, to: ir.Type) -> Value:
+    def bitcast(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Reinterpret the bits of a value as a type of the same width."""
         v = self.value(x)
         if self.module.type(v.type) == self.module.type(to):
             # Both types have the same SPIR-V type, so no instruction is needed.
-            return Value(to, v.id)
+            return SpirvValue(to, v.id)
         return self.pure(to, "Bitcast", v)
 
     # -- comparisons and choices ----------------------------------------------------------------------------
 
-    def icmp_signed(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+    def icmp_signed(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Compare two integers as signed numbers."""
         return self._icmp(sign, "S", x, y)
 
-    def icmp_unsigned(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+    def icmp_unsigned(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Compare two integers as unsigned numbers."""
         return self._icmp(sign, "U", x, y)
 
-    def _icmp(self, sign: str, kind: str, x: ir.Value, y: ir.Value) -> Value:
+    def _icmp(self, sign: str, kind: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Compare two integers of kind "S" (signed) or "U" (unsigned), folding constants."""
         v, w = self.value(x), self.value(y)
         if v.type == I1:
@@ -284,12 +284,12 @@ class Code(Body):
             return self._compared_resized(_MIRRORED.get(sign, sign), kind, w, v)
         return self._compared(sign, kind, v, w)
 
-    def _compared(self, sign: str, kind: str, v: Value, w: Value) -> Value:
+    def _compared(self, sign: str, kind: str, v: SpirvValue, w: SpirvValue) -> SpirvValue:
         """Emit the comparison of two integers without folding."""
         name = "I" if sign in ("==", "!=") else kind
         return self.pure(I1, name + _SIGNS[sign], v, w)
 
-    def _compared_resized(self, sign: str, kind: str, x: Value, constant: Value) -> Value:
+    def _compared_resized(self, sign: str, kind: str, x: SpirvValue, constant: SpirvValue) -> SpirvValue:
         """Compare an integer that was widened or cut with a constant, in the width from which it comes.
 
         It saves an instruction and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
@@ -311,7 +311,7 @@ class Code(Body):
             return self._icmp(sign, "S" if signed else "U", v, self.const(v.type, number))
         return self.const(I1, _ORDER[sign](0, 1 if number > high else -1))
 
-    def _compared_truths(self, sign: str, x: Value, y: Value) -> Value:
+    def _compared_truths(self, sign: str, x: SpirvValue, y: SpirvValue) -> SpirvValue:
         """Compare two truth values; false is less than true."""
         if sign in ("==", "!="):
             return self.pure(I1, "Logical" + _SIGNS[sign], x, y)
@@ -319,24 +319,24 @@ class Code(Body):
             x, y, sign = y, x, sign.replace(">", "<")
         return self.pure(I1, "LogicalAnd" if sign == "<" else "LogicalOr", self.pure(I1, "LogicalNot", x), y)
 
-    def fcmp_ordered(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+    def fcmp_ordered(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Compare two reals; the result is false if an operand is NaN."""
         v, w = self.value(x), self.value(y)
-        if subnormals.told_by_bits(self, v, w):
-            return subnormals.compared(self, sign, v, w)
+        if subnormals.compared_by_bits(self, v, w):
+            return subnormals.compare(self, sign, v, w)
         return self.exact(I1, "FOrd" + _SIGNS[sign], v, w)
 
-    def fcmp_unordered(self, sign: str, x: ir.Value, y: ir.Value) -> Value:
+    def fcmp_unordered(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Compare two reals; the result is true if an operand is NaN, and the sign "uno" asks for nothing else."""
         if sign == "uno":
             nan = self.exact(I1, "FUnordNotEqual", x, x)
             return nan if x.ref == y.ref else self.or_(nan, self.exact(I1, "FUnordNotEqual", y, y))
         v, w = self.value(x), self.value(y)
-        if subnormals.told_by_bits(self, v, w):
+        if subnormals.compared_by_bits(self, v, w):
             return subnormals.compared_unordered(self, sign, v, w)
         return self.exact(I1, "FUnord" + _SIGNS[sign], v, w)
 
-    def select(self, cond: ir.Value, x: ir.Value, y: ir.Value) -> Value:
+    def select(self, cond: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Choose one of two values by a condition."""
         chosen, v, w = self.value(cond), self.value(x), self.value(y)
         if chosen.number is not None:

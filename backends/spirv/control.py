@@ -7,7 +7,7 @@ from ..codegen import ir
 from .emit import Emitter
 from .hiding import hidden_truth
 from .statements import LOWER, lower_block
-from .trips import read_trips, stopped, trip_counter
+from .trips import read_trips, stop_condition, trip_counter
 
 
 @LOWER.row(n.If)
@@ -26,7 +26,7 @@ def _while(e: Emitter, stmt: n.While) -> None:
     b = e.b
     ran = trip_counter(e, stmt.trips)
 
-    def test() -> ir.Value:
+    def test() -> ir.LLVMValue:
         lower_block(e, stmt.condition)
         return hidden_truth(b, e.operand(stmt.test))
 
@@ -35,5 +35,5 @@ def _while(e: Emitter, stmt: n.While) -> None:
             ran.set(b.add(ran.get(), e.word(1)))
         lower_block(e, stmt.body)
 
-    b.loop(test, body, lambda: stopped(e, stmt))
+    b.loop(test, body, lambda: stop_condition(e, stmt))
     read_trips(e, stmt.trips, ran)

@@ -1,8 +1,8 @@
 """Hold the state of code generation: of a module of shaders, of straight-line arithmetic, and of one task.
 
-Rows of OPS see an `Arith`: a `Code` and the module, with the methods that rows of the LLVM generator call, so that a
-row or a polynomial of that generator also serves for SPIR-V. Rows of statements see an `Emitter`, which belongs to one
-task.
+Rows of OPS see an `ArithEmitter`: a `ArithmeticWriter` and the module, with the methods that rows of the LLVM generator
+call, so that a row or a polynomial of that generator also serves for SPIR-V. Rows of statements see an `Emitter`, which
+belongs to one task.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from ...compiler.ir.types import Scalar, f64
 from ...compiler.ir.walk import walk
 from ..base import Options
 from ..codegen import ir
-from ..codegen.checked import Checked, TaskChecks
+from ..codegen.checked import CheckedEmitter, TaskChecks
 from ..codegen.emit import Site
 from ..codegen.launch_conditions import needs_comparisons
-from ..codegen.layout import Layout, lay_out
-from ..codegen.sharing import order_shows, share
+from ..codegen.layout import BlockLayout, lay_out
+from ..codegen.sharing import is_order_visible, share
 from ..codegen.target import Target
 from ..codegen.types import like, value_type
 from . import access, intrinsics
 from .bindings import BLOCK, Bindings, assign
-from .code import CONTRACT, I1, I64, Code
-from .module import Module
-from .module import Value as Result
-from .pairs import PairedCode
+from .code import CONTRACT, I1, I64, ArithmeticWriter
+from .module import SpirvModule
+from .module import SpirvValue as Result
+from .pairs import PairedIntWriter
 from .quirks import Quirks
-from .variables import LocalArray, Variable
+from .variables import ShaderArray, ShaderVariable
 
 TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, lean=True)
 
 
 @dataclass(frozen=True)
-class Features:
+class ShaderFeatures:
     """List the features of a device that kernels may use.
 
     Attributes:
@@ -59,7 +59,7 @@ class Features:
         shared_errors: the error record is that of the device (see `failer`); only with buffer addresses
         abreast: memory is far away, so that a thread loads for several iterations at a time (abreast.py)
         quirks: defects of the driver
-        modes: float controls that the device has (see `Module`)
+        modes: float controls that the device has (see `SpirvModule`)
     """
 
     int8: bool = True
@@ -101,9 +101,9 @@ class ModuleState:
 
     kernel: Kernel
     options: Options
-    features: Features
-    layout: Layout = field(init=False)
-    module: Module = field(init=False)
+    features: ShaderFeatures
+    layout: BlockLayout = field(init=False)
+    module: SpirvModule = field(init=False)
     sites: list[Site] = field(default_factory=list)
     target: Target = TARGET
     reduces: bool = False
@@ -111,7 +111,7 @@ class ModuleState:
     ranges: dict[int, RealRanges] = field(default_factory=dict)
     partners: dict[int, dict[Value, Value]] = field(default_factory=dict)
     checks: TaskChecks = field(init=False)
-    _helpers: dict[str, Code] = field(default_factory=dict)
+    _helpers: dict[str, ArithmeticWriter] = field(default_factory=dict)
     _plain: dict[int, frozenset[str]] = field(default_factory=dict)
     _in_order: dict[int, bool] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class ModuleState:
         self.checks = TaskChecks(self.options, hoist=False)
         self.exact = frozenset() if self.options.precise else decisive_values(self.kernel)
         addresses = self.features.buffer_addresses
-        self.module = Module(self.features.modes, addresses, not self.features.int64, self.features.quirks)
+        self.module = SpirvModule(self.features.modes, addresses, not self.features.int64, self.features.quirks)
         self.target = replace(TARGET, doubles=self.features.float64, contracts=not self.options.precise)
 
     @cached_property
@@ -133,9 +133,9 @@ class ModuleState:
             return None
         return assign(self.kernel, self.layout, self.features.storage_buffers)
 
-    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> Code:
+    def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> ArithmeticWriter:
         """Begin a function of the module and return it, to be written."""
-        return (Code if self.features.int64 else PairedCode)(self.module, name, result, params)
+        return (ArithmeticWriter if self.features.int64 else PairedIntWriter)(self.module, name, result, params)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
         """Enter a place of the program in the site table and return its number.
@@ -167,7 +167,7 @@ class ModuleState:
         instructions for one of the updates.
         """
         if task not in self._in_order:
-            shows = self.options.deterministic and order_shows(self.kernel.tasks[task], self.plain(task))
+            shows = self.options.deterministic and is_order_visible(self.kernel.tasks[task], self.plain(task))
             self._in_order[task] = shows or (not self.features.int64_atomics and self._updates_wide(task))
         return self._in_order[task]
 
@@ -187,9 +187,9 @@ class ModuleState:
         name: str,
         result: ir.Type,
         params: Sequence[ir.Type],
-        body: Callable[[Arith, Code], None],
+        body: Callable[[ArithEmitter, ArithmeticWriter], None],
         attributes: Sequence[str] = (),
-    ) -> Code:
+    ) -> ArithmeticWriter:
         """Return a function of the module; `body` writes it when it is first asked for.
 
         Args:
@@ -202,12 +202,12 @@ class ModuleState:
         known = self._helpers.get(name)
         if known is None:
             known = self._helpers[name] = self.code(name, result, params)
-            body(Arith(self, known), known)
+            body(ArithEmitter(self, known), known)
             known.close()
         return known
 
 
-class Arith:
+class ArithEmitter:
     """Write straight-line arithmetic of a function.
 
     Attributes:
@@ -217,25 +217,25 @@ class Arith:
         reach: largest magnitude of the operand of the operation that is being written
     """
 
-    def __init__(self, m: ModuleState, b: Code) -> None:
+    def __init__(self, m: ModuleState, b: ArithmeticWriter) -> None:
         self.m = m
         self.b = b
         self.flags: tuple[str, ...] = () if m.options.precise else (CONTRACT,)
         self.reach = math.inf
 
-    def intrinsic(self, name: str, *args: ir.Value, result: ir.Type | None = None) -> Result:
+    def intrinsic(self, name: str, *args: ir.LLVMValue, result: ir.Type | None = None) -> Result:
         """Return the result that llvm.NAME gives for the arguments."""
         return intrinsics.INTRINSICS[name](self, *args, **({} if result is None else {"result": result}))
 
-    def const(self, value: ir.Value, number: float | int | bool) -> Result:
+    def const(self, value: ir.LLVMValue, number: float | int | bool) -> Result:
         """Return a constant of the type of `value`."""
         return self.b.const(value.type, number)
 
-    def isnan(self, x: ir.Value) -> Result:
+    def isnan(self, x: ir.LLVMValue) -> Result:
         """Return the condition that a real is NaN."""
         return self.b.fcmp_unordered("uno", x, x)
 
-    def false(self, x: ir.Value) -> Result:
+    def false(self, x: ir.LLVMValue) -> Result:
         """Return a false condition."""
         return self.b.const(I1, False)
 
@@ -243,18 +243,18 @@ class Arith:
         """Return a constant of 64 bits."""
         return self.b.const(I64, number)
 
-    def to_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+    def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
         """Return an integer widened to 64 bits, by its sign if its type is signed."""
         if t.bits == 64:
             return value
         return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
 
-    def from_i64(self, value: ir.Value, t: Scalar) -> ir.Value:
+    def from_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
         """Return the low bits of a 64-bit integer as a value of an integer type."""
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 
 
-class Emitter(Arith, Checked):
+class Emitter(ArithEmitter, CheckedEmitter):
     """Write the shader of one task.
 
     Attributes:
@@ -275,22 +275,22 @@ class Emitter(Arith, Checked):
         block: address of the argument block
     """
 
-    def __init__(self, m: ModuleState, code: Code, task: int) -> None:
+    def __init__(self, m: ModuleState, code: ArithmeticWriter, task: int) -> None:
         super().__init__(m, code)
         self.task = task
-        self.values: dict[Value, ir.Value] = {}
-        self.locals: dict[str, Variable] = {}
-        self.arrays: dict[str, LocalArray] = {}
-        self.draws: Variable | None = None
-        self.iteration: ir.Value = self.word(0)
-        self.row: ir.Value = self.word(0)
+        self.values: dict[Value, ir.LLVMValue] = {}
+        self.locals: dict[str, ShaderVariable] = {}
+        self.arrays: dict[str, ShaderArray] = {}
+        self.draws: ShaderVariable | None = None
+        self.iteration: ir.LLVMValue = self.word(0)
+        self.row: ir.LLVMValue = self.word(0)
         self.stacks: dict[str, object] = {}
         self.roomy: frozenset[str] = frozenset()
         self.filled: dict[str, int] = {}
-        self.kept: dict[Atomic, Variable] = {}
+        self.kept: dict[Atomic, ShaderVariable] = {}
         self.usual = False
-        self.tops: dict[str, ir.Value] = {}
-        self.partners: dict[Value, ir.Value] = {}
+        self.tops: dict[str, ir.LLVMValue] = {}
+        self.partners: dict[Value, ir.LLVMValue] = {}
         # Slots of the argument block are read once, at the head of the shader.
         with self.b.at_head():
             self.block = access.block_address(self.b)
@@ -300,36 +300,36 @@ class Emitter(Arith, Checked):
         """Return the object that codegen/reach.py asks how trips are written, which is the emitter itself."""
         return self
 
-    def operand(self, value: Value) -> ir.Value:
+    def operand(self, value: Value) -> ir.LLVMValue:
         """Return the SPIR-V value of an IR value."""
         return self.values[value]
 
-    def index(self, value: Value) -> ir.Value:
+    def index(self, value: Value) -> ir.LLVMValue:
         """Return an index operand in 64 bits."""
         return self.to_i64(self.operand(value), value.type)
 
-    def slot_address(self, at: int) -> ir.Value:
+    def slot_address(self, at: int) -> ir.LLVMValue:
         """Return the address of the slot at byte offset `at` of the argument block."""
         return self.b.add(self.block, self.word(at))
 
-    def slot(self, at: int, t: ir.Type = I64) -> ir.Value:
+    def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
         """Return the content of a slot of the argument block, read once at the head of the shader."""
         with self.b.at_head():
             return access.load_once(self.b, self.slot_address(at), t)
 
-    def address_of_slab(self, slab: str) -> ir.Value:
+    def address_of_slab(self, slab: str) -> ir.LLVMValue:
         """Return the address at which the adstacks of a slab lie."""
         bindings = self.m.bindings
         return access.rooted(self.slot(self.m.layout.slabs[slab]), bindings.slabs[slab] if bindings else None)
 
-    def address_of_array(self, name: str) -> ir.Value:
+    def address_of_array(self, name: str) -> ir.LLVMValue:
         """Return the address of the first element of an array."""
         bindings = self.m.bindings
         at = self.m.layout.arrays[name].address_at
         return access.rooted(self.slot(at), bindings.arrays[name] if bindings else None)
 
     @cached_property
-    def needs_comparisons(self) -> ir.Value:
+    def needs_comparisons(self) -> ir.LLVMValue:
         """Return the launch condition that indices must be compared, computed at the head of the shader.
 
         See codegen/launch_conditions.py.
@@ -337,7 +337,7 @@ class Emitter(Arith, Checked):
         with self.b.at_head():
             return needs_comparisons(self)
 
-    def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+    def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
         """Record an error with two numbers where `bad` is true, and end this thread's part of the launch there.
 
         Args:
@@ -349,27 +349,29 @@ class Emitter(Arith, Checked):
         with self.b.if_then(bad):
             self._fail(site, first, second)
 
-    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+    def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
         """Trap like `trap_if`, with two numbers that are computed only where the error has occurred."""
         with self.b.if_then(bad):
             self._fail(site, *numbers())
 
-    def _fail(self, site: int, first: ir.Value, second: ir.Value) -> None:
+    def _fail(self, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
         """Record an error and return from the shader."""
         self.b.call(failer(self.m), [self.block, self.b.const(ir.IntType(32), site + 1), first, second])
         self.b.ret_void()
 
 
-def failer(m: ModuleState) -> Code:
+def failer(m: ModuleState) -> ArithmeticWriter:
     """Return sg.fail(block, site + 1, a, b), which enters an error in the record unless the record holds one already.
 
     The record is the block's, or that of all launches of a device. In the second case its place in the block holds the
     address of the record, and behind this address the number that is added to the numbers of this kernel's sites.
     """
 
-    def body(e: Arith, function: Code) -> None:
+    def body(e: ArithEmitter, function: ArithmeticWriter) -> None:
         given, site, first, second = function.args
-        record: ir.Value = function.add(access.rooted(given, BLOCK if m.bindings else None), e.word(m.layout.error_at))
+        record: ir.LLVMValue = function.add(
+            access.rooted(given, BLOCK if m.bindings else None), e.word(m.layout.error_at)
+        )
         if m.features.shared_errors:
             site = function.add(site, access.load(function, function.add(record, e.word(8)), site.type))
             record = access.load(function, record, I64)

@@ -17,39 +17,39 @@ from ..codegen.polynomials import INLINED
 from ..codegen.polynomials.evaluate import format_of
 from ..codegen.types import F32, F64
 from . import large
-from .code import I32, I64, Code
-from .emit import Arith
-from .lean import LEAN, quarter_waves, shortest
+from .code import I32, I64, ArithmeticWriter
+from .emit import ArithEmitter
+from .lean import LEAN, quarter_waves, shortest_writer
 from .subnormals import is_small
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
 
 
-def call(e: Arith, name: str, *args: ir.Value) -> ir.Value:
+def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
     """Return the result of a mathematical function of f32 or f64 arguments."""
     t = args[0].type
     if t == F32 and name in LEAN and not e.m.options.precise:
-        write = shortest(name, e.reach)
+        write = shortest_writer(name, e.reach)
         if write is not None:
             return write(e, *args)
     body = fmod if name == "fmod" else _by_polynomial(name, t)
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}", t, [t] * len(args), body), args)
 
 
-def libcall(name: str) -> Callable[..., ir.Value]:
+def libcall(name: str) -> Callable[..., ir.LLVMValue]:
     """Return the row of an operation that is one mathematical function of this module."""
 
-    def row(e: Arith, t: Any, *args: ir.Value) -> ir.Value:
+    def row(e: ArithEmitter, t: Any, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)
 
     return row
 
 
-def _by_polynomial(name: str, t: ir.Type) -> Callable[[Arith, Code], None]:
+def _by_polynomial(name: str, t: ir.Type) -> Callable[[ArithEmitter, ArithmeticWriter], None]:
     """Return the writer of a function that a polynomial of the LLVM generator computes."""
     inlined: Any = INLINED[name]
 
-    def body(e: Arith, function: Code) -> None:
+    def body(e: ArithEmitter, function: ArithmeticWriter) -> None:
         args = function.args
         if inlined.inside is None:
             function.ret(_kept(e, name, inlined.write(e, *args), *args))
@@ -67,7 +67,9 @@ STEADY = frozenset({"sin", "tan", "asin", "tanh"})
 """Functions whose value for a subnormal argument is the argument itself, to the last place."""
 
 
-def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value, y: ir.Value | None = None) -> ir.Value:
+def _kept(
+    e: ArithEmitter, name: str, found: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue | None = None
+) -> ir.LLVMValue:
     """Return the result of a function, or the exact result where a device may have lost a subnormal number.
 
     A device may lose a subnormal argument on the way through a polynomial, so the argument itself is the result. For
@@ -92,9 +94,9 @@ def _kept(e: Arith, name: str, found: ir.Value, x: ir.Value, y: ir.Value | None 
     return found
 
 
-def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def sine_and_cosine(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return the sine and the cosine of an f32 up to `reach` with one range test and one reduction."""
-    if shortest("sin", e.reach) is not None:
+    if shortest_writer("sin", e.reach) is not None:
         # Loops whose arguments are known to be small come this way, in default builds alone.
         return quarter_waves(e, x)
     b, found = e.b, (e.b.scalar(F32), e.b.scalar(F32))
@@ -114,26 +116,26 @@ def sine_and_cosine(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return _kept(e, "sin", found[0].get(), x), found[1].get()
 
 
-def _far(e: Arith, name: str, x: ir.Value) -> ir.Value:
+def _far(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the function of an argument outside the range of the polynomials."""
     t = x.type
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f)), [x])
 
 
-def _of_large(e: Arith, name: str, function: Code) -> None:
+def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
     """Write a function of a large argument."""
     (x,) = function.args
     # The polynomials of f64 reach further than those of f32; without f64, as many digits of 2/pi as needed do.
     if x.type == F32 and e.m.features.float64:
         function.ret(e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32))
     else:
-        function.ret(large.write(e, name, x))
+        function.ret(large.write_large(e, name, x))
 
 
 # ---- remainder --------------------------------------------------------------------------------------------------
 
 
-def fmod(e: Arith, function: Code) -> None:
+def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
     """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the integers behind the mantissas."""
     b, (x, y) = function, function.args
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
@@ -146,21 +148,21 @@ def fmod(e: Arith, function: Code) -> None:
     b.ret(out.get())
 
 
-def _hidden(x: ir.Value) -> int:
+def _hidden(x: ir.LLVMValue) -> int:
     """Return the digit of normal numbers that is not stored."""
     return 1 << format_of(x).mantissa
 
 
-def _parts(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _parts(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return exponent and mantissa of a positive finite number as integers of 64 bits; subnormals have exponent 1."""
     b = e.b
-    word: ir.Value = b.bitcast(x, I64) if x.type == F64 else b.zext(b.bitcast(x, I32), I64)
+    word: ir.LLVMValue = b.bitcast(x, I64) if x.type == F64 else b.zext(b.bitcast(x, I32), I64)
     field, low = b.lshr(word, e.word(format_of(x).mantissa)), b.and_(word, e.word(_hidden(x) - 1))
     small = b.icmp_unsigned("==", field, e.word(0))
     return b.select(small, e.word(1), field), b.select(small, low, b.or_(low, e.word(_hidden(x))))
 
 
-def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+def _divided(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the remainder of two positive numbers by long division."""
     b, most = e.b, e.word(63 - format_of(x).mantissa)
     (high, m), (low, divisor) = _parts(e, x), _parts(e, y)
@@ -179,7 +181,7 @@ def _divided(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
     return _assembled(e, rest.get(), low, x)
 
 
-def _assembled(e: Arith, m: ir.Value, exponent: ir.Value, like: ir.Value) -> ir.Value:
+def _assembled(e: ArithEmitter, m: ir.LLVMValue, exponent: ir.LLVMValue, like: ir.LLVMValue) -> ir.LLVMValue:
     """Return the real with integer mantissa `m` at an exponent.
 
     No instruction on reals takes part, because it might flush subnormal numbers.

@@ -20,24 +20,24 @@ from ..codegen import ir
 from ..codegen.types import I32, I64, bits_type
 from . import access
 from . import opcodes as op
-from .module import Value
+from .module import SpirvValue
 
 if TYPE_CHECKING:
-    from .code import Code
+    from .code import ArithmeticWriter
 
 
-def hidden(code: Code, x: ir.Value) -> Value:
+def hide_value(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
     """Return the same real, of which the driver does not know whether it is zero."""
     v = code.value(x)
     if not code.module.quirks.known_zeros or v.id in code.unknown or code.module.reals.get(v.id):
         return v
     word = bits_type(v.type)
-    made = code.bitcast(code.xor(code.bitcast(v, word), zero(code, word)), v.type)
+    made = code.bitcast(code.xor(code.bitcast(v, word), opaque_zero(code, word)), v.type)
     code.unknown.add(made.id)
     return made
 
 
-def hidden_factors(code: Code, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
+def hidden_factors(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
     """Return the factors of a product of integers, hidden where the driver could misuse what it knows of them."""
     v, w = code.value(x), code.value(y)
     # Only factors of 64 bits matter, and only where neither of them is a constant.
@@ -46,25 +46,25 @@ def hidden_factors(code: Code, x: ir.Value, y: ir.Value) -> tuple[Value, Value]:
     return _hidden_integer(code, v), _hidden_integer(code, w)
 
 
-def _hidden_integer(code: Code, v: Value) -> Value:
+def _hidden_integer(code: ArithmeticWriter, v: SpirvValue) -> SpirvValue:
     """Return the same integer of 64 bits, of which the driver knows no bit."""
     if v.id in code.unknown:
         return v
-    made = code.xor(v, zero(code, I64)).within(v.root)
+    made = code.xor(v, opaque_zero(code, I64)).within(v.root)
     code.unknown.add(made.id)
     return made
 
 
-def hidden_truth(code: Code, cond: ir.Value) -> Value:
+def hidden_truth(code: ArithmeticWriter, cond: ir.LLVMValue) -> SpirvValue:
     """Return the same truth value, by which a loop ends, so that the driver cannot tell when it changes."""
     v = code.value(cond)
     if not code.module.quirks.known_trips or v.number is not None:
         return v
-    word = code.xor(code.select(v, code.const(I32, 1), code.const(I32, 0)), zero(code, I32))
+    word = code.xor(code.select(v, code.const(I32, 1), code.const(I32, 0)), opaque_zero(code, I32))
     return code.icmp_unsigned("!=", word, code.const(I32, 0))
 
 
-def zero(code: Code, word: ir.Type) -> Value:
+def opaque_zero(code: ArithmeticWriter, word: ir.Type) -> SpirvValue:
     """Return a word that is zero as the shader runs, although no driver knows it.
 
     Each bit is the sign of the argument block's address, or the sign of the number of a thread.

@@ -9,39 +9,39 @@ from ..codegen import ir
 from ..codegen.types import F32, bits_type
 from . import roots
 from .code import I32
-from .hiding import hidden
-from .module import Value
-from .subnormals import magnitude, stepped, with_sign
+from .hiding import hide_value
+from .module import SpirvValue
+from .subnormals import floor_or_ceil, magnitude, with_sign
 
 if TYPE_CHECKING:
-    from .emit import Arith
+    from .emit import ArithEmitter
 
 
-def _glsl(name: str) -> Callable[..., Value]:
+def _glsl(name: str) -> Callable[..., SpirvValue]:
     """Return a writer of one instruction of GLSL.std.450."""
 
-    def write(e: Arith, *args: ir.Value) -> Value:
+    def write(e: ArithEmitter, *args: ir.LLVMValue) -> SpirvValue:
         return e.b.glsl(name, args[0].type, *args)
 
     return write
 
 
-def _hiding(name: str) -> Callable[..., Value]:
+def _hiding(name: str) -> Callable[..., SpirvValue]:
     """Return a writer of one instruction of GLSL.std.450 whose operands hide zeros that the driver knows."""
 
     # llvmpipe also leaves out the FAbs of a -0 that it knows.
-    def write(e: Arith, *args: ir.Value) -> Value:
-        return e.b.glsl(name, args[0].type, *(hidden(e.b, x) for x in args))
+    def write(e: ArithEmitter, *args: ir.LLVMValue) -> SpirvValue:
+        return e.b.glsl(name, args[0].type, *(hide_value(e.b, x) for x in args))
 
     return write
 
 
-def _step(name: str) -> Callable[..., Value]:
+def _step(name: str) -> Callable[..., SpirvValue]:
     """Return a writer of `floor` or `ceil`."""
 
-    def write(e: Arith, x: ir.Value) -> Value:
+    def write(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
         if e.m.features.quirks.flushes and x.type == F32:
-            return stepped(e.b, name, e.b.value(x))
+            return floor_or_ceil(e.b, name, e.b.value(x))
         return e.b.glsl(name, x.type, x)
 
     return write
@@ -50,12 +50,12 @@ def _step(name: str) -> Callable[..., Value]:
 _fabs = _hiding("fabs")
 
 
-def _magnitude(e: Arith, x: ir.Value) -> Value:
+def _magnitude(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
     """Write |x|."""
     return magnitude(e.b, x) if e.m.features.quirks.flushes and x.type == F32 else _fabs(e, x)
 
 
-def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+def _copysign(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
     """Write the magnitude of x with the sign of y."""
     if e.m.features.quirks.flushes and x.type == F32:
         return with_sign(e.b, x, y)
@@ -68,13 +68,13 @@ def _copysign(e: Arith, x: ir.Value, y: ir.Value) -> Value:
     return b.bitcast(b.or_(magnitude, b.and_(b.bitcast(y, word), b.const(word, sign))), x.type)
 
 
-def _extreme(sign: str, join: str) -> Callable[..., Value]:
+def _extreme(sign: str, join: str) -> Callable[..., SpirvValue]:
     """Return a writer of the minimum or maximum of reals; the result is NaN if an operand is NaN.
 
     Of two equal zeros, the sign bits joined by `join` decide.
     """
 
-    def write(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+    def write(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         b, word = e.b, bits_type(x.type)
         joined = b.bitcast(getattr(b, join)(b.bitcast(x, word), b.bitcast(y, word)), x.type)
         found = b.select(b.fcmp_ordered(sign, x, y), x, y)
@@ -84,10 +84,10 @@ def _extreme(sign: str, join: str) -> Callable[..., Value]:
     return write
 
 
-def _least(compare: str, sign: str) -> Callable[..., Value]:
+def _least(compare: str, sign: str) -> Callable[..., SpirvValue]:
     """Return a writer of the minimum or maximum of integers."""
 
-    def write(e: Arith, x: ir.Value, y: ir.Value) -> Value:
+    def write(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return e.b.select(getattr(e.b, compare)(sign, x, y), x, y)
 
     return write
@@ -96,12 +96,12 @@ def _least(compare: str, sign: str) -> Callable[..., Value]:
 # ---- bits: devices count in 32 bits ---------------------------------------------------------------------------
 
 
-def _halves(e: Arith, x: ir.Value) -> tuple[Value, Value]:
+def _halves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
     """Return the lower and the upper word of an integer of 64 bits."""
     return e.b.trunc(x, I32), e.b.trunc(e.b.lshr(x, e.const(x, 32)), I32)
 
 
-def _resized(e: Arith, count: Value, t: ir.Type) -> Value:
+def _resized(e: ArithEmitter, count: SpirvValue, t: ir.Type) -> SpirvValue:
     """Return a count of 32 bits as a value of the integer type `t`."""
     assert isinstance(t, ir.IntType)
     if t.width == 32:
@@ -109,18 +109,18 @@ def _resized(e: Arith, count: Value, t: ir.Type) -> Value:
     return e.b.zext(count, t) if t.width == 64 else e.b.trunc(count, t)
 
 
-def _width(x: ir.Value) -> int:
+def _width(x: ir.LLVMValue) -> int:
     """Return the number of bits of an integer."""
     assert isinstance(x.type, ir.IntType)
     return x.type.width
 
 
-def _word(e: Arith, x: ir.Value) -> ir.Value:
+def _word(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return an integer of at most 32 bits widened to 32."""
     return x if _width(x) == 32 else e.b.zext(x, I32)
 
 
-def _set_bits(e: Arith, x: ir.Value) -> Value:
+def _set_bits(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
     """Write the number of set bits."""
     if _width(x) == 64:
         low, high = (e.b.pure(I32, "BitCount", half) for half in _halves(e, x))
@@ -128,13 +128,13 @@ def _set_bits(e: Arith, x: ir.Value) -> Value:
     return _resized(e, e.b.pure(I32, "BitCount", _word(e, x)), x.type)
 
 
-def _leading(e: Arith, word: ir.Value) -> Value:
+def _leading(e: ArithEmitter, word: ir.LLVMValue) -> SpirvValue:
     """Return the number of leading zeros of a word of 32 bits."""
     # FindUMsb gives -1 for a word without a set bit, so the result is then 32.
     return e.b.sub(e.b.const(I32, 31), e.b.pure(I32, "ExtInst", e.b.module.glsl, 75, word))
 
 
-def _leading_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
+def _leading_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> SpirvValue:
     """Write the number of leading zeros."""
     b, width = e.b, _width(x)
     if width == 64:
@@ -145,7 +145,7 @@ def _leading_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
     return _resized(e, b.sub(_leading(e, _word(e, x)), b.const(I32, 32 - width)), x.type)
 
 
-def _trailing_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
+def _trailing_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> SpirvValue:
     """Write the number of trailing zeros."""
     # The bits below the lowest set bit are those of (x - 1) & ~x.
     below = e.b.and_(e.b.sub(x, e.const(x, 1)), e.b.xor(x, e.const(x, -1)))
@@ -155,10 +155,10 @@ def _trailing_zeros(e: Arith, x: ir.Value, poison: ir.Value) -> Value:
 # ---- reals to integers ------------------------------------------------------------------------------------------
 
 
-def _saturated(signed: bool) -> Callable[..., Value]:
+def _saturated(signed: bool) -> Callable[..., SpirvValue]:
     """Return a writer of a conversion that truncates toward zero and saturates; NaN gives 0."""
 
-    def write(e: Arith, x: ir.Value, result: ir.Type) -> Value:
+    def write(e: ArithEmitter, x: ir.LLVMValue, result: ir.Type) -> SpirvValue:
         b = e.b
         assert isinstance(result, ir.IntType)
         width = result.width
@@ -177,7 +177,7 @@ def _saturated(signed: bool) -> Callable[..., Value]:
     return write
 
 
-INTRINSICS: dict[str, Callable[..., Value]] = {
+INTRINSICS: dict[str, Callable[..., SpirvValue]] = {
     **{name: _step(name) for name in ("floor", "ceil")},
     **{name: _glsl(name) for name in ("trunc", "roundeven")},
     "fabs": _magnitude,

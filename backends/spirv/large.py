@@ -18,8 +18,8 @@ from ..codegen.polynomials.evaluate import format_of, polynomial
 from ..codegen.types import F64
 from . import access
 from .code import I32, I64
-from .emit import Arith
-from .module import Value
+from .emit import ArithEmitter
+from .module import SpirvValue
 
 WORDS = 7
 """Number of words of 2/pi that take part in a product."""
@@ -51,7 +51,7 @@ def two_over_pi() -> tuple[int, ...]:
     return (0,) * _ZEROS + words
 
 
-def write(e: Arith, name: str, x: ir.Value) -> ir.Value:
+def write_large(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
     """Write sin, cos or tan of a real above the range of the polynomials; the result for infinities is NaN."""
     b = e.b
     arith: Any = e
@@ -72,7 +72,7 @@ def write(e: Arith, name: str, x: ir.Value) -> ir.Value:
     return b.select(b.fcmp_ordered("<", e.intrinsic("fabs", x), e.const(x, math.inf)), found, e.const(x, math.nan))
 
 
-def _reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _reduced(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return the number of quarter turns modulo 4 and the rest, within pi/4 of 0, of a positive number."""
     b = e.b
     a, low, lowest, _ = _turned(e, x)
@@ -94,7 +94,7 @@ def _reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return quadrant, b.select(beyond, b.fneg(r), r)
 
 
-def _shifted(e: Arith, high: ir.Value, low: ir.Value, places: ir.Value) -> Value:
+def _shifted(e: ArithEmitter, high: ir.LLVMValue, low: ir.LLVMValue, places: ir.LLVMValue) -> SpirvValue:
     """Return the upper 64 of the 128 bits high·2^64 + low, moved up by fewer than 64 places."""
     b = e.b
     # Two shifts, because one shift by 64 places would be undefined where `places` is 0.
@@ -102,7 +102,7 @@ def _shifted(e: Arith, high: ir.Value, low: ir.Value, places: ir.Value) -> Value
     return b.or_(b.shl(high, places), carried)
 
 
-def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
+def _turned(e: ArithEmitter, x: ir.LLVMValue) -> list[ir.LLVMValue]:
     """Return the fraction of x·2/pi in units of 4 as four words of 64 bits, highest first."""
     b = e.b
     bits = _bits_of_f64(e, x)
@@ -114,7 +114,7 @@ def _turned(e: Arith, x: ir.Value) -> list[ir.Value]:
     return [_shifted(e, high, low, places) for high, low in zip(pairs, [*pairs[1:], e.word(0)])]
 
 
-def _bits_of_f64(e: Arith, x: ir.Value) -> ir.Value:
+def _bits_of_f64(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the bits of the f64 that is equal to a positive normal number."""
     b = e.b
     if x.type == F64:
@@ -124,14 +124,14 @@ def _bits_of_f64(e: Arith, x: ir.Value) -> ir.Value:
     return b.shl(lifted, e.word(52 - f.mantissa))
 
 
-def _window(e: Arith, first: ir.Value) -> list[ir.Value]:
+def _window(e: ArithEmitter, first: ir.LLVMValue) -> list[ir.LLVMValue]:
     """Return the words first, first + 1, ... of 2/pi, in 64 bits each."""
     b, e.m.reduces = e.b, True
     # The table stands in memory behind the argument block, because drivers make chains of branches of a constant array.
     with b.at_head():
         table = b.add(access.block_address(b), e.word(e.m.layout.size))
     last = e.word(len(two_over_pi()) - 1)
-    found: list[ir.Value] = []
+    found: list[ir.LLVMValue] = []
     for k in range(WORDS):
         at = b.add(first, e.word(k))
         at = b.select(b.icmp_unsigned("<", at, last), at, last)
@@ -139,12 +139,12 @@ def _window(e: Arith, first: ir.Value) -> list[ir.Value]:
     return found
 
 
-def _product(e: Arith, m: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
+def _product(e: ArithEmitter, m: ir.LLVMValue, words: list[ir.LLVMValue]) -> list[ir.LLVMValue]:
     """Return m times the integer of these words (highest first), modulo 2^(32·WORDS), as words again."""
     b, low32 = e.b, e.word(0xFFFFFFFF)
-    out: list[ir.Value] = [e.word(0)] * WORDS
+    out: list[ir.LLVMValue] = [e.word(0)] * WORDS
     for shift, part in ((0, b.and_(m, low32)), (1, b.lshr(m, e.word(32)))):
-        carry: ir.Value = e.word(0)
+        carry: ir.LLVMValue = e.word(0)
         for k in reversed(range(WORDS - shift)):
             total = b.add(b.add(b.mul(part, words[k + shift]), out[k]), carry)
             out[k], carry = b.and_(total, low32), b.lshr(total, e.word(32))

@@ -16,10 +16,10 @@ from . import opcodes as op
 from .code import I1, I32
 from .emit import Emitter
 from .statements import LOWER, from_memory, to_memory
-from .variables import LocalArray
+from .variables import ShaderArray
 
 
-def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:
+def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.LLVMValue, Scalar]:
     """Return the address and the dtype of the element that a statement accesses."""
     b, temp = e.b, e.m.layout.temps.get(stmt.array)
     if temp is not None:
@@ -28,7 +28,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     indices = [e.index(i) for i in stmt.indices]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
     stray = check_indices(e, stmt, indices, extents, e.trap_if)
-    linear: ir.Value = e.word(0)
+    linear: ir.LLVMValue = e.word(0)
     for axis, index in enumerate(indices):
         linear = b.add(b.mul(linear, extents[axis]), index) if axis else index
     offset = b.mul(linear, e.word(array.type.dtype.size))
@@ -99,12 +99,12 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
     """Declare a local array, or set it to zero where its declaration runs again."""
     if stmt.var not in e.arrays:
         t = e.b.module.array(value_type(stmt.dtype), max(stmt.size, 1))
-        e.arrays[stmt.var] = LocalArray(e.b.variable(t), t, stmt.dtype, stmt.size)
+        e.arrays[stmt.var] = ShaderArray(e.b.variable(t), t, stmt.dtype, stmt.size)
     array = e.arrays[stmt.var]
     e.b.emit("Store", array.id, e.b.module.null(array.type))
 
 
-def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.Value, LocalArray]:
+def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.LLVMValue, ShaderArray]:
     """Return the id of a pointer to an element, the condition that the index is inside, and the local array.
 
     Where the index is outside, the pointer is to element 0.

@@ -23,7 +23,7 @@ _WIDTHS = {"f16": 16, "f32": 32, "f64": 64}
 _FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
-class Value(ir.Value):
+class SpirvValue(ir.LLVMValue):
     """Represent the result of an instruction.
 
     Attributes:
@@ -40,12 +40,12 @@ class Value(ir.Value):
         self.number = number
         self.root = root
 
-    def within(self, root: int | None) -> Value:
+    def within(self, root: int | None) -> SpirvValue:
         """Return the same number as an address in a buffer."""
-        return self if root == self.root else Value(self.type, self.id, self.number, root)
+        return self if root == self.root else SpirvValue(self.type, self.id, self.number, root)
 
 
-def root_of(*values: ir.Value) -> int | None:
+def root_of(*values: ir.LLVMValue) -> int | None:
     """Return the buffer of the operand that is an address in a buffer, or None."""
     return next((root for v in values if (root := getattr(v, "root", None)) is not None), None)
 
@@ -78,7 +78,7 @@ class EntryPoint:
 
 
 @dataclass
-class Module:
+class SpirvModule:
     """Represent a module that is being written.
 
     Attributes:
@@ -180,7 +180,7 @@ class Module:
 
     # -- constants ------------------------------------------------------------------------------------------
 
-    def constant(self, t: ir.Type, number: int | float | bool) -> Value:
+    def constant(self, t: ir.Type, number: int | float | bool) -> SpirvValue:
         """Return a constant of a type of values; integers wrap."""
         id_of_type = self.type(t)
         if t == ir.I1:
@@ -197,20 +197,20 @@ class Module:
         made = self._constant(t, pattern, key, "Constant", *_words(pattern, _WIDTHS[t.name]))
         self.reals[made.id] = float(number)
         # A real has no `number`, because only integers are folded; `reals` holds it.
-        return Value(t, made.id)
+        return SpirvValue(t, made.id)
 
-    def _pair(self, t: ir.IntType, pattern: int) -> Value:
+    def _pair(self, t: ir.IntType, pattern: int) -> SpirvValue:
         """Return a constant of 64 bits as a vector of two words."""
         words = [self.constant(ir.IntType(32), word).id for word in _words(pattern, 64)]
         return self._constant(t, pattern, ("pair", pattern), "ConstantComposite", *words)
 
-    def _constant(self, t: ir.Type, number: int, key: object, name: str, *words: int) -> Value:
+    def _constant(self, t: ir.Type, number: int, key: object, name: str, *words: int) -> SpirvValue:
         """Return a constant, declaring it the first time."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()
             self.globals += encode(name, self.type(t), known, *words)
-        return Value(t, known, number)
+        return SpirvValue(t, known, number)
 
     def null(self, id_of_type: int) -> int:
         """Return the id of the zero of any type."""

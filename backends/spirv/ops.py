@@ -1,7 +1,8 @@
 """Define the meaning of every scalar operation in SPIR-V, one row each (table SPIRV).
 
-Rows without control flow and libraries are those of the LLVM generator, because the `Code` to which they write has the
-instructions that they use. This module has the other rows. f16 is computed as f32 and rounded after each operation.
+Rows without control flow and libraries are those of the LLVM generator, because the `ArithmeticWriter` to which they
+write has the instructions that they use. This module has the other rows. f16 is computed as f32 and rounded after each
+operation.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ..codegen import integers, ir
 from ..codegen.casts import cast
 from ..codegen.ops import LLVM, OpRow, by_kind
 from ..codegen.types import bits_type
-from .code import Code
-from .emit import Arith
+from .code import ArithmeticWriter
+from .emit import ArithEmitter
 from .functions import call, libcall
 
 
@@ -28,7 +29,7 @@ def _shared(name: str) -> str:
 SPIRV: Table[str, OpRow] = Table("spirv", OPS, about="the instructions of shaders for the operation", derive=_shared)
 
 
-def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir.Value:
+def apply(e: ArithEmitter, name: str, types: tuple[Scalar, ...], *args: ir.LLVMValue) -> ir.LLVMValue:
     """Return the result of an operation on values of these IR types.
 
     Args:
@@ -45,7 +46,7 @@ def apply(e: Arith, name: str, types: tuple[Scalar, ...], *args: ir.Value) -> ir
     return convert(e, wide, f32, f16) if result_type(name, types) == f16 else wide
 
 
-def convert(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
+def convert(e: ArithEmitter, value: ir.LLVMValue, source: Scalar, to: Scalar) -> ir.LLVMValue:
     """Return a value converted as docs/ir.md says."""
     if source == f16 and to.is_bool:
         # A half is compared as f32, because it is an integer to the module.
@@ -54,7 +55,7 @@ def convert(e: Arith, value: ir.Value, source: Scalar, to: Scalar) -> ir.Value:
     return cast(arith, value, source, to)
 
 
-def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def _mod_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Write the exact remainder, moved to the sign of y; a zero remainder takes the sign of y."""
     b = e.b
     r = call(e, "fmod", x, y)
@@ -67,13 +68,13 @@ def _mod_real(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.select(is_zero, e.intrinsic("copysign", e.const(r, 0.0), y), moved)
 
 
-def _power(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+def _power(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Write x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
     name = f"sg.pow.{t}"
     return e.b.call(e.m.helper(name, x.type, [x.type, x.type], lambda a, f: _power_body(a, t, f)), [x, y])
 
 
-def _power_body(e: Arith, t: Scalar, b: Code) -> None:
+def _power_body(e: ArithEmitter, t: Scalar, b: ArithmeticWriter) -> None:
     """Write the function of the integer power."""
     base, exponent = b.args
     x, y, out = (b.scalar(base.type) for _ in range(3))

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..codegen import ir
-from .code import I1, I32, I64, Code
-from .module import Module, Value
+from .code import I1, I32, I64, ArithmeticWriter
+from .module import SpirvModule, SpirvValue
 
 STEPS = 8
 """Number of binary places of a quotient that one trip of the division finds.
@@ -20,18 +20,18 @@ STEPS = 8
 Fewer trips are safer, because some drivers leave long loops early.
 """
 
-Pair = tuple[Value, Value]
+WordPair = tuple[SpirvValue, SpirvValue]
 """The lower and the upper word of an integer."""
 
 
-class PairedCode(Code):
+class PairedIntWriter(ArithmeticWriter):
     """Write a function in which I64 is a pair of words."""
 
-    def __init__(self, module: Module, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
+    def __init__(self, module: SpirvModule, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
         super().__init__(module, name, result, params)
-        self._made: dict[int, Pair] = {}
+        self._made: dict[int, WordPair] = {}
 
-    def pair(self, low: ir.Value, high: ir.Value) -> Value:
+    def pair(self, low: ir.LLVMValue, high: ir.LLVMValue) -> SpirvValue:
         """Return the integer of two words."""
         v, w = self.value(low), self.value(high)
         if v.number is not None and w.number is not None:
@@ -40,7 +40,7 @@ class PairedCode(Code):
         self._made[made.id] = v, w
         return made
 
-    def parts(self, x: ir.Value) -> Pair:
+    def parts(self, x: ir.LLVMValue) -> WordPair:
         """Return the two words of an integer."""
         v = self.value(x)
         if v.number is not None:
@@ -52,27 +52,27 @@ class PairedCode(Code):
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 
-    def binary(self, name: str, x: ir.Value, y: ir.Value) -> Value:
+    def binary(self, name: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         """Emit an instruction on two integers or truth values without folding, those of 64 bits word by word."""
         if x.type != I64:
             return super().binary(name, x, y)
         return _PAIRED[name](self, self.value(x), self.value(y))
 
-    def negated(self, x: ir.Value) -> Value:
+    def negated(self, x: ir.LLVMValue) -> SpirvValue:
         """Return 0 - x."""
         return self.sub(self.const(I64, 0), x)
 
-    def is_negative(self, x: ir.Value) -> Value:
+    def is_negative(self, x: ir.LLVMValue) -> SpirvValue:
         """Return the condition that the highest bit is set."""
         return self.icmp_signed("<", self.parts(x)[1], self.const(I32, 0))
 
-    def magnitude(self, x: ir.Value) -> Value:
+    def magnitude(self, x: ir.LLVMValue) -> SpirvValue:
         """Return |x| as an unsigned integer."""
         return self.select(self.is_negative(x), self.negated(x), x)
 
     # -- comparisons ----------------------------------------------------------------------------------------
 
-    def _compared(self, sign: str, kind: str, v: Value, w: Value) -> Value:
+    def _compared(self, sign: str, kind: str, v: SpirvValue, w: SpirvValue) -> SpirvValue:
         """Emit the comparison of two integers: the upper words decide, unless they are equal."""
         if v.type != I64:
             return super()._compared(sign, kind, v, w)
@@ -86,7 +86,7 @@ class PairedCode(Code):
 
     # -- conversions ----------------------------------------------------------------------------------------
 
-    def _resized(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+    def _resized(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Widen or cut an integer to or from a pair of words."""
         v = self.value(x)
         if v.number is not None or v.type in (I1, to) or I64 not in (v.type, to):
@@ -96,7 +96,7 @@ class PairedCode(Code):
         low = super()._resized(name, v, I32)
         return self.pair(low, self.ashr(low, self.const(I32, 31)) if name == "SConvert" else self.const(I32, 0))
 
-    def _to_real(self, name: str, widen: str, x: ir.Value, to: ir.Type) -> Value:
+    def _to_real(self, name: str, widen: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Convert an integer to a real, a signed pair by way of its magnitude."""
         if x.type != I64:
             return super()._to_real(name, widen, x, to)
@@ -105,7 +105,7 @@ class PairedCode(Code):
         found = self._rounded(self.magnitude(x), to)
         return self.select(self.is_negative(x), self.fneg(found), found)
 
-    def _rounded(self, x: ir.Value, to: ir.Type) -> Value:
+    def _rounded(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Return the real nearest to an unsigned pair."""
         if to.name == "f64":
             # Both words are exact in f64, so the sum is rounded once.
@@ -118,14 +118,14 @@ class PairedCode(Code):
         scale = self.shl(self.sub(self.const(I32, 127 + 32), zeros), self.const(I32, 23))
         return self.fmul(self.exact(to, "ConvertUToF", self.or_(high, rest)), self.bitcast(scale, to))
 
-    def _leading_zeros(self, x: ir.Value) -> Value:
+    def _leading_zeros(self, x: ir.LLVMValue) -> SpirvValue:
         """Return the number of leading zeros of a pair."""
         # FindUMsb gives -1 for a word without a set bit.
         low, high = (self.pure(I32, "ExtInst", self.module.glsl, 75, word) for word in self.parts(x))
         none = self.icmp_unsigned("==", high, self.const(I32, -1))
         return self.sub(self.const(I32, 31), self.select(none, self.sub(low, self.const(I32, 32)), high))
 
-    def to_whole(self, name: str, x: ir.Value, to: ir.Type) -> Value:
+    def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
         """Convert a real within the range of the integer type `to`, truncating toward zero, word by word."""
         if to != I64:
             return super().to_whole(name, x, to)
@@ -141,7 +141,7 @@ class PairedCode(Code):
 # ---- one instruction each -------------------------------------------------------------------------------------
 
 
-def _add(b: PairedCode, x: Value, y: Value) -> Value:
+def _add(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
     """Write the sum of two pairs, with the carry of the lower words."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     low = b.add(p, r)
@@ -149,30 +149,30 @@ def _add(b: PairedCode, x: Value, y: Value) -> Value:
     return b.pair(low, b.add(b.add(q, s), carry))
 
 
-def _sub(b: PairedCode, x: Value, y: Value) -> Value:
+def _sub(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
     """Write the difference of two pairs, with the borrow of the lower words."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     borrow = b.zext(b.icmp_unsigned("<", p, r), I32)
     return b.pair(b.sub(p, r), b.sub(b.sub(q, s), borrow))
 
 
-def _mul(b: PairedCode, x: Value, y: Value) -> Value:
+def _mul(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
     """Write the product of two pairs, modulo 2^64."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     low, high = b.widened_product(p, r)
     return b.pair(low, b.add(high, b.add(b.mul(p, s), b.mul(q, r))))
 
 
-def _by_words(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+def _by_words(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
     """Return a writer that does an operation on each word alone."""
 
-    def write(b: PairedCode, x: Value, y: Value) -> Value:
+    def write(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
         return b.pair(*(getattr(b, name)(p, q) for p, q in zip(b.parts(x), b.parts(y))))
 
     return write
 
 
-def _places(b: PairedCode, count: Value) -> tuple[Value, Value, Value]:
+def _places(b: PairedIntWriter, count: SpirvValue) -> tuple[SpirvValue, SpirvValue, SpirvValue]:
     """Return a shift of a pair as shifts of words.
 
     The results are the places within a word, 31 less those, and the condition that a whole word is added.
@@ -182,7 +182,7 @@ def _places(b: PairedCode, count: Value) -> tuple[Value, Value, Value]:
     return k, b.sub(b.const(I32, 31), k), b.icmp_unsigned(">=", n, b.const(I32, 32))
 
 
-def _shl(b: PairedCode, x: Value, count: Value) -> Value:
+def _shl(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
     """Write a shift to the left."""
     low, high = b.parts(x)
     k, other, far = _places(b, count)
@@ -192,10 +192,10 @@ def _shl(b: PairedCode, x: Value, count: Value) -> Value:
     return b.pair(b.select(far, b.const(I32, 0), moved), b.select(far, moved, near))
 
 
-def _shifted_down(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+def _shifted_down(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
     """Return a writer of a shift to the right, "lshr" or "ashr"."""
 
-    def write(b: PairedCode, x: Value, count: Value) -> Value:
+    def write(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
         low, high = b.parts(x)
         k, other, far = _places(b, count)
         crossing = b.shl(b.shl(high, b.const(I32, 1)), other)
@@ -209,18 +209,18 @@ def _shifted_down(name: str) -> Callable[[PairedCode, Value, Value], Value]:
 # ---- division -------------------------------------------------------------------------------------------------
 
 
-def _divided(name: str) -> Callable[[PairedCode, Value, Value], Value]:
+def _divided(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
     """Return a writer of the call of an unsigned division, "udiv" or "urem"."""
 
-    def write(b: PairedCode, x: Value, y: Value) -> Value:
+    def write(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
         return b.call(b.module.helper(f"sg.pairs.{name}", lambda: _division(b.module, name)), [x, y])
 
     return write
 
 
-def _division(module: Module, name: str) -> Code:
+def _division(module: SpirvModule, name: str) -> ArithmeticWriter:
     """Return the function x / y or x % y of unsigned pairs."""
-    b = PairedCode(module, f"sg.pairs.{name}", I64, [I64, I64])
+    b = PairedIntWriter(module, f"sg.pairs.{name}", I64, [I64, I64])
     x, y = b.args
     (p, upper), (q, above) = b.parts(x), b.parts(y)
     out, small = b.scalar(I64), b.icmp_unsigned("==", b.or_(upper, above), b.const(I32, 0))
@@ -231,7 +231,7 @@ def _division(module: Module, name: str) -> Code:
     return b
 
 
-def _long(b: PairedCode, x: Value, y: Value, name: str) -> Value:
+def _long(b: PairedIntWriter, x: SpirvValue, y: SpirvValue, name: str) -> SpirvValue:
     """Write a long division, place by place, and return its quotient or its remainder."""
     one, top = b.const(I64, 1), b.const(I64, 63)
     rest, left, done = b.scalar(I64), b.scalar(I64), b.scalar(I32)
@@ -256,13 +256,13 @@ def _long(b: PairedCode, x: Value, y: Value, name: str) -> Value:
     return left.get() if name == "udiv" else rest.get()
 
 
-def _signed_quotient(b: PairedCode, x: Value, y: Value) -> Value:
+def _signed_quotient(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
     """Write a signed quotient, truncated toward zero."""
     found = b.udiv(b.magnitude(x), b.magnitude(y))
     return b.select(b.is_negative(b.xor(x, y)), b.negated(found), found)
 
 
-_PAIRED: dict[str, Callable[[PairedCode, Value, Value], Value]] = {
+_PAIRED: dict[str, Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]] = {
     "IAdd": _add,
     "ISub": _sub,
     "IMul": _mul,

@@ -18,20 +18,20 @@ from typing import Any
 from ...compiler.ir import nodes as n
 from ...compiler.ir.walk import walk
 from ..codegen import ir
-from ..codegen.reach import needs_library, ranges_of, shortens
-from ..codegen.stack_changes import behind_pops, pops_of_a_trip, reads
+from ..codegen.reach import is_code_shorter, needs_library, ranges_of
+from ..codegen.stack_changes import after_last_pop, pops_of_a_trip, reads
 from ..codegen.types import memory_type
 from . import access
 from .code import I1
 from .emit import Emitter
 from .stack_state import StackState, state_of
-from .variables import Variable
+from .variables import ShaderVariable
 
-Trip = Callable[[ir.Value], None]
+Trip = Callable[[ir.LLVMValue], None]
 """The type of a function that writes the trip of a given number."""
 
 
-class Pops:
+class PopGroups:
     """Write a loop that pops history, in groups of trips.
 
     Attributes:
@@ -47,7 +47,7 @@ class Pops:
         self.read = [state_of(e, stack) for stack in tops if stack in pops_of_a_trip(loop)]
 
     @classmethod
-    def of(cls, e: Emitter, loop: n.For, at_once: int) -> Pops | None:
+    def of(cls, e: Emitter, loop: n.For, at_once: int) -> PopGroups | None:
         """Return the loop to be written in groups, or None if it does not suit.
 
         Args:
@@ -58,13 +58,13 @@ class Pops:
         if at_once == 1 or not _suits(e, loop):
             return None
         emitter: Any = e
-        known = ranges_of(emitter.m, e.task).assumed.get(loop.index, {}) if shortens(emitter, loop) else {}
+        known = ranges_of(emitter.m, e.task).assumed.get(loop.index, {}) if is_code_shorter(emitter, loop) else {}
         if not known:
             return None if needs_library(emitter, loop) else cls(e, loop, at_once, {})
         made = cls(e, loop, at_once, known)
         return made if known.keys() <= {s.stack.alloca.stack for s in made.read} else None
 
-    def emit(self, trip: Trip, count: ir.Value) -> None:
+    def emit(self, trip: Trip, count: ir.LLVMValue) -> None:
         """Write all trips of the loop.
 
         Args:
@@ -78,7 +78,7 @@ class Pops:
 
     # -- groups ---------------------------------------------------------------------------------------------
 
-    def _certain(self, trip: Callable[[], None], left: Variable) -> None:
+    def _certain(self, trip: Callable[[], None], left: ShaderVariable) -> None:
         """Write groups as long as enough trips are left, then single trips."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
@@ -89,7 +89,7 @@ class Pops:
         )
         self._singly(trip, left, none)
 
-    def _looking(self, trip: Callable[[], None], left: Variable) -> None:
+    def _looking(self, trip: Callable[[], None], left: ShaderVariable) -> None:
         """Write groups whose tops are small with short sines, and all other trips one by one."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
@@ -110,7 +110,7 @@ class Pops:
 
         b.loop(lambda: b.icmp_unsigned("!=", left.get(), none), body, lambda: None)
 
-    def _together(self, tops: dict[str, list[ir.Value]], trip: Callable[[], None], left: Variable) -> None:
+    def _together(self, tops: dict[str, list[ir.LLVMValue]], trip: Callable[[], None], left: ShaderVariable) -> None:
         """Write the trips of a group, whose tops are read already."""
         e = self.e
         usual, e.usual = e.usual, bool(self.assumed) or e.usual
@@ -120,7 +120,7 @@ class Pops:
             left.set(e.b.sub(left.get(), e.const(left.get(), 1)))
         e.usual, e.tops = usual, {}
 
-    def _singly(self, trip: Callable[[], None], left: Variable, stop: ir.Value) -> None:
+    def _singly(self, trip: Callable[[], None], left: ShaderVariable, stop: ir.LLVMValue) -> None:
         """Write single trips until `stop` are left."""
         e, b = self.e, self.e.b
         b.loop(
@@ -131,20 +131,20 @@ class Pops:
 
     # -- tops -----------------------------------------------------------------------------------------------
 
-    def _tops(self) -> dict[str, list[ir.Value]]:
+    def _tops(self) -> dict[str, list[ir.LLVMValue]]:
         """Return the contents that the trips of a group find on top, by stack."""
         return {s.stack.alloca.stack: [self._top(s, k) for k in range(self.at_once)] for s in self.read}
 
-    def _top(self, s: StackState, k: int) -> ir.Value:
+    def _top(self, s: StackState, k: int) -> ir.LLVMValue:
         """Load the content that trip `k` of a group finds on top of a stack."""
         e = self.e
         place = e.b.sub(s.place(e), e.b.mul(s.group.pitch, e.word(k + 1)))
         return access.load(e.b, s.slot(e, place, 0), memory_type(s.dtype))
 
-    def _are_small(self, tops: dict[str, list[ir.Value]]) -> ir.Value:
+    def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue:
         """Return the condition that all tops are within what is assumed of them, or NaN."""
         e, b = self.e, self.e.b
-        small: ir.Value = b.const(I1, True)
+        small: ir.LLVMValue = b.const(I1, True)
         for stack, most in self.assumed.items():
             for value in tops[stack]:
                 small = b.and_(small, b.fcmp_unordered("<=", e.intrinsic("fabs", value), e.const(value, most)))
@@ -161,7 +161,7 @@ def _suits(e: Emitter, loop: n.For) -> bool:
     popped = {s.stack for s in walk(loop.body) if isinstance(s, n.StackPop)}
     if not found or popped != found.keys() or any(count != 1 for count in found.values()):
         return False
-    if any(reads(behind_pops(loop.body, stack), stack) for stack in found):
+    if any(reads(after_last_pop(loop.body, stack), stack) for stack in found):
         return False
     states = [state_of(e, stack) for stack in found]
     return all(not s.stack.alloca.adjoint and s.group.pending.keys() <= found.keys() for s in states)

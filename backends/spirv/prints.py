@@ -11,8 +11,8 @@ from ..codegen import ir
 from ..codegen.prints import CAPACITY, HEAD, HEADER
 from . import access
 from .bindings import BLOCK
-from .code import I32, I64, Code
-from .emit import Arith, Emitter
+from .code import I32, I64, ArithmeticWriter
+from .emit import ArithEmitter, Emitter
 from .statements import LOWER, to_memory
 
 
@@ -24,7 +24,7 @@ def _print(e: Emitter, stmt: n.Print) -> None:
     claim = e.m.helper("sg.print", I64, [I64] * 5, _claim)
     head = e.word(words << 32 | e.m.site("print", e.task, stmt) + 1)
     first = e.slot_address(layout.first_print_at)
-    place: ir.Value = b.call(claim, [e.slot(layout.print_at), first, e.slot(layout.printer_at), head, e.iteration])
+    place: ir.LLVMValue = b.call(claim, [e.slot(layout.print_at), first, e.slot(layout.printer_at), head, e.iteration])
     with b.if_then(b.icmp_unsigned("!=", place, e.word(0))):
         place = access.rooted(place, _root(e))
         for at, value in enumerate(stmt.args, HEAD):
@@ -32,18 +32,18 @@ def _print(e: Emitter, stmt: n.Print) -> None:
             access.store(b, _widened(e, content), b.add(place, e.word(8 * at)))
 
 
-def _root(e: Arith) -> int | None:
+def _root(e: ArithEmitter) -> int | None:
     """Return the storage buffer of records, or None on devices with buffer addresses."""
     return None if e.m.bindings is None else e.m.bindings.prints
 
 
-def _widened(e: Emitter, value: ir.Value) -> ir.Value:
+def _widened(e: Emitter, value: ir.LLVMValue) -> ir.LLVMValue:
     """Return an integer in 32 bits at least: its low bytes are the value, and every device stores words of 32 bits."""
     t = value.type
     return e.b.zext(value, I32) if isinstance(t, ir.IntType) and t.width < 32 else value
 
 
-def _claim(e: Arith, b: Code) -> None:
+def _claim(e: ArithEmitter, b: ArithmeticWriter) -> None:
     """Write sg.print(buffer, first, printer, head, iteration).
 
     The function returns the address of a record, or 0 if there is no room.
@@ -65,7 +65,7 @@ def _claim(e: Arith, b: Code) -> None:
     b.ret(e.word(0))
 
 
-def _launch(b: Code, first: ir.Value, own: ir.Value) -> ir.Value:
+def _launch(b: ArithmeticWriter, first: ir.LLVMValue, own: ir.LLVMValue) -> ir.LLVMValue:
     """Return the number of the launch, which is the place of its first record; this record may be the first."""
     known = access.compare_exchange(b, first, b.const(I32, 0), own)
     return b.select(b.icmp_unsigned("==", known, b.const(I32, 0)), own, known)

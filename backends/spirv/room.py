@@ -13,11 +13,11 @@ from ...compiler.ir import nodes as n
 from ..codegen import ir
 from ..codegen.stack_changes import pops_of_a_trip, pushes, pushes_of_a_trip
 from .emit import Emitter
-from .stack_state import Group, state_of
+from .stack_state import StackGroup, state_of
 
 
 @contextmanager
-def looked_at_once(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
+def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
     """Check room and content before a loop, so that pushes and pops inside need no checks of their own.
 
     Debug builds check each push and pop instead.
@@ -37,7 +37,7 @@ def looked_at_once(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         e.roomy, e.filled = outer
 
 
-def _room(e: Emitter, loop: n.For, trips: ir.Value) -> None:
+def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
     """Trap if the pushes of a loop do not fit in a stack."""
     found = pushes_of_a_trip(loop)
     # Stacks of a group have one depth, so one check serves all of them.
@@ -57,7 +57,7 @@ def _room(e: Emitter, loop: n.For, trips: ir.Value) -> None:
     e.roomy = e.roomy | set(found)
 
 
-def _content(e: Emitter, loop: n.For, trips: ir.Value) -> None:
+def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
     """Trap if a loop pops more values than a stack holds."""
     found = pops_of_a_trip(loop)
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
@@ -77,7 +77,7 @@ def _content(e: Emitter, loop: n.For, trips: ir.Value) -> None:
     e.filled = e.filled | found
 
 
-def _beyond(e: Emitter, group: Group, trips: ir.Value, each: int, there: ir.Value) -> ir.Value:
+def _beyond(e: Emitter, group: StackGroup, trips: ir.LLVMValue, each: int, there: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that the trips, of `each` slots, take more bytes than `there`."""
     b = e.b
     taken = b.mul(b.mul(trips, e.word(each)), group.pitch)

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from ..codegen import ir
 from ..codegen.types import F32, I32
-from .code import Code
-from .module import Value
+from .code import ArithmeticWriter
+from .module import SpirvValue
 
 if TYPE_CHECKING:
-    from .emit import Arith
+    from .emit import ArithEmitter
 
 SMALL, LARGE, STEP = 2.0**-64, 2.0**96, 2.0**96
 """Numbers below SMALL are scaled up by STEP, subnormal ones too, and numbers above LARGE are scaled down.
@@ -32,19 +32,19 @@ LARGE s² might overflow.
 """
 
 
-def sqrt(e: Arith, x: ir.Value) -> Value:
+def sqrt(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
     """Write the square root that IEEE 754 defines."""
     if x.type != F32:
         return e.b.glsl("sqrt", x.type, x)
     return e.b.call(e.m.helper("sg.sqrt.f32", F32, [F32], _root), [x])
 
 
-def _root(e: Arith, function: Code) -> None:
+def _root(e: ArithEmitter, function: ArithmeticWriter) -> None:
     """Write the function that computes the square root of an f32."""
     b, (given,) = function, function.args
     small, large = (b.fcmp_ordered(sign, given, e.const(given, limit)) for sign, limit in (("<", SMALL), (">", LARGE)))
 
-    def step(power: float) -> ir.Value:
+    def step(power: float) -> ir.LLVMValue:
         """STEP to that power where x is small, its inverse where it is large."""
         up, down, one = (e.const(given, STEP**p) for p in (power, -power, 0.0))
         return b.select(small, up, b.select(large, down, one))
@@ -56,7 +56,7 @@ def _root(e: Arith, function: Code) -> None:
     b.ret(b.fmul(b.select(usual, _nearest(e, x, t), s), step(-0.5)))
 
 
-def _left(e: Arith, x: ir.Value, s: ir.Value) -> ir.Value:
+def _left(e: ArithEmitter, x: ir.LLVMValue, s: ir.LLVMValue) -> ir.LLVMValue:
     """Return x - s²."""
     b = e.b
     high = b.bitcast(b.and_(b.bitcast(s, I32), b.const(I32, -4096)), F32)
@@ -65,7 +65,7 @@ def _left(e: Arith, x: ir.Value, s: ir.Value) -> ir.Value:
     return b.fsub(b.fsub(b.fsub(x, b.fmul(high, high)), twice), b.fmul(low, low))
 
 
-def _nearest(e: Arith, x: ir.Value, t: ir.Value) -> ir.Value:
+def _nearest(e: ArithEmitter, x: ir.LLVMValue, t: ir.LLVMValue) -> ir.LLVMValue:
     """Return the number among t and its two neighbors that is the rounded root."""
     b, left = e.b, _left(e, x, t)
     above, below = (b.bitcast(b.add(b.bitcast(t, I32), b.const(I32, step)), F32) for step in (1, -1))

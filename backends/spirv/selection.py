@@ -14,7 +14,7 @@ from ...compiler.ir.nodes import Block, Task
 from ..codegen import ir
 from ..codegen.gates import Gate, gate_of
 from ..codegen.launch_conditions import write_where_inside
-from ..codegen.layout import Layout, stack_allocas
+from ..codegen.layout import BlockLayout, stack_allocas
 from ..codegen.prints import is_printing
 from . import access
 from . import opcodes as op
@@ -47,7 +47,7 @@ def _can_bind(m: ModuleState) -> bool:
     return m.features.buffer_addresses or m.features.storage_buffers > others
 
 
-def _take(layout: Layout, index: int) -> None:
+def _take(layout: BlockLayout, index: int) -> None:
     """Assign the three slots of one task, behind the block so far."""
     layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
     layout.size += 24
@@ -61,7 +61,12 @@ BUSY = 1 << 16
 
 
 def write_list(
-    e: Emitter, part: Task, first: ir.Value, threads: ir.Value, total: ir.Value, passes: Callable[[ir.Value], ir.Value]
+    e: Emitter,
+    part: Task,
+    first: ir.LLVMValue,
+    threads: ir.LLVMValue,
+    total: ir.LLVMValue,
+    passes: Callable[[ir.LLVMValue], ir.LLVMValue],
 ) -> None:
     """Write the code that puts the numbers of the passing iterations on the list, as far as the list has room.
 
@@ -75,7 +80,7 @@ def write_list(
     """
     b, lanes = e.b, 1 if e.m.in_order(e.task) else GROUP
     with b.at_head():
-        rounds: ir.Value = b.const(I32, ROUNDS[-1])
+        rounds: ir.LLVMValue = b.const(I32, ROUNDS[-1])
         for fewer in reversed(ROUNDS[:-1]):
             is_enough = b.icmp_unsigned("<=", total, b.mul(threads, e.word(fewer)))
             rounds = b.select(is_enough, b.const(I32, fewer), rounds)
@@ -87,7 +92,7 @@ def write_list(
     at, bits = b.scalar(I64), b.scalar(I32)
     at.set(begin)
 
-    def decide(k: ir.Value) -> None:
+    def decide(k: ir.LLVMValue) -> None:
         number = b.add(at.get(), b.mul(b.zext(k, I64), e.word(lanes)))
         with b.if_then(b.icmp_unsigned("<", number, total)), b.if_then(passes(number)):
             bits.set(b.or_(bits.get(), b.shl(b.const(I32, 1), k)))
@@ -101,7 +106,7 @@ def write_list(
     b.loop(lambda: b.icmp_unsigned("<", at.get(), total), chunk, lambda: at.set(b.add(at.get(), stride)))
 
 
-def _each(e: Emitter, rounds: ir.Value, body: Callable[[ir.Value], None]) -> None:
+def _each(e: Emitter, rounds: ir.LLVMValue, body: Callable[[ir.LLVMValue], None]) -> None:
     """Write a loop over `rounds` numbers from 0."""
     b, k = e.b, e.b.scalar(I32)
     k.set(b.const(I32, 0))
@@ -112,12 +117,14 @@ def _each(e: Emitter, rounds: ir.Value, body: Callable[[ir.Value], None]) -> Non
     )
 
 
-def _append(e: Emitter, rounds: ir.Value, bits: ir.Value, number: Callable[[ir.Value], ir.Value]) -> None:
+def _append(
+    e: Emitter, rounds: ir.LLVMValue, bits: ir.LLVMValue, number: Callable[[ir.LLVMValue], ir.LLVMValue]
+) -> None:
     """Append the numbers of the rounds whose bits are set."""
     b, layout, place = e.b, e.m.layout, e.b.scalar(I64)
     place.set(b.zext(_claim(e, e.slot_address(layout.length_at[e.task]), e.intrinsic("ctpop", bits)), I64))
 
-    def put(k: ir.Value) -> None:
+    def put(k: ir.LLVMValue) -> None:
         with b.if_then(b.icmp_unsigned("!=", b.and_(bits, b.shl(b.const(I32, 1), k)), b.const(I32, 0))):
             with b.if_then(b.icmp_unsigned("<", place.get(), e.slot(layout.room_at[e.task]))):
                 access.store(b, b.trunc(number(k), I32), b.add(_list(e), b.mul(place.get(), e.word(4))))
@@ -126,13 +133,13 @@ def _append(e: Emitter, rounds: ir.Value, bits: ir.Value, number: Callable[[ir.V
     _each(e, rounds, put)
 
 
-def _list(e: Emitter) -> ir.Value:
+def _list(e: Emitter) -> ir.LLVMValue:
     """Return the address of the list."""
     bindings = e.m.bindings
     return access.rooted(e.slot(e.m.layout.list_at[e.task]), bindings.lists if bindings else None)
 
 
-def _claim(e: Emitter, counter: ir.Value, own: ir.Value) -> ir.Value:
+def _claim(e: Emitter, counter: ir.LLVMValue, own: ir.LLVMValue) -> ir.LLVMValue:
     """Claim as many numbers of a counter as a thread wants, and return the first of them."""
     b = e.b
     if not e.m.features.subgroups:
@@ -150,7 +157,7 @@ def _claim(e: Emitter, counter: ir.Value, own: ir.Value) -> ir.Value:
     return b.add(told, rank)
 
 
-class Numbers:
+class IterationSource:
     """Represent the source of the iterations of a task: its box, or a list.
 
     Attributes:
@@ -158,13 +165,13 @@ class Numbers:
         complete: condition that the task runs over its list; None if the task has no list
     """
 
-    def __init__(self, e: Emitter, volume: ir.Value) -> None:
+    def __init__(self, e: Emitter, volume: ir.LLVMValue) -> None:
         self.total, self.complete = volume, None if e.task not in e.m.layout.list_at else self._complete(e)
         if self.complete is not None:
             with e.b.at_head():
                 self.total = e.b.select(self.complete, e.slot(e.m.layout.length_at[e.task]), volume)
 
-    def _complete(self, e: Emitter) -> ir.Value:
+    def _complete(self, e: Emitter) -> ir.LLVMValue:
         """Return the condition that a list was made and has room for all iterations that pass."""
         b, layout = e.b, e.m.layout
         room, length = e.slot(layout.room_at[e.task]), e.slot(layout.length_at[e.task])
@@ -172,7 +179,7 @@ class Numbers:
             made = b.icmp_unsigned("!=", room, e.word(0))
             return b.and_(made, b.icmp_unsigned("<=", length, room))
 
-    def number(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the iteration at a place."""
         if self.complete is None:
             return place

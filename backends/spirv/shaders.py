@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.depth import deep
+from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel, Task
 from ...compiler.ir.roles import LOOPS
 from ...compiler.ir.walk import walk
@@ -24,19 +24,19 @@ from ..base import Options
 from ..codegen import ir
 from ..codegen.emit import Site
 from ..codegen.launch_conditions import write_where_inside
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 from . import access, adstack, control, memory, prints, trips
 from . import opcodes as op
-from .abreast import ABREAST, fits, lower_abreast
+from .abreast import ABREAST, can_coarsen, lower_abreast
 from .bindings import Bindings
-from .code import I1, I32, I64, Code
-from .emit import Arith, Emitter, Features, ModuleState
+from .code import I1, I32, I64, ArithmeticWriter
+from .emit import ArithEmitter, Emitter, ModuleState, ShaderFeatures
 from .large import two_over_pi
 from .module import EntryPoint
 from .quirks import MOST_NESTING, NESTING
-from .selection import GROUP, Numbers, gated, lay_out_lists, write_list
+from .selection import GROUP, IterationSource, gated, lay_out_lists, write_list
 from .statements import lower_block
-from .sums import Kept
+from .sums import ThreadSums
 
 assert adstack and control and memory and prints and trips, "they add their rows to LOWER"
 
@@ -66,7 +66,7 @@ class Shaders:
 
     kernel: Kernel
     words: tuple[int, ...]
-    layout: Layout
+    layout: BlockLayout
     sites: tuple[Site, ...]
     entries: tuple[tuple[str, int | None], ...]
     capabilities: tuple[str, ...]
@@ -80,8 +80,8 @@ class Shaders:
         return b"".join(word.to_bytes(4, "little") for word in self.words)
 
 
-@deep
-def generate(kernel: Kernel, options: Options, features: Features | None = None) -> Shaders:
+@with_stack_room
+def generate(kernel: Kernel, options: Options, features: ShaderFeatures | None = None) -> Shaders:
     """Return the module of a kernel of stage tasks, structured or adjoint.
 
     Args:
@@ -93,7 +93,7 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
         Unsupported: if the kernel needs what a declared limit excludes
     """
     limits.check(kernel, "vulkan")
-    features = features or Features()
+    features = features or ShaderFeatures()
     kernel = _prepared(kernel, features)
     m = _state(kernel, options, features)
     entries: list[tuple[str, int | None]] = []
@@ -117,7 +117,7 @@ def generate(kernel: Kernel, options: Options, features: Features | None = None)
     )
 
 
-def _prepared(kernel: Kernel, features: Features) -> Kernel:
+def _prepared(kernel: Kernel, features: ShaderFeatures) -> Kernel:
     """Return the kernel without exits, nested no deeper than the driver follows."""
     kernel = lower_exits(kernel)
     return _with_a_task(flatten_branches(kernel, NESTING, MOST_NESTING) if features.quirks.shallow else kernel)
@@ -128,15 +128,15 @@ def _with_a_task(kernel: Kernel) -> Kernel:
     return kernel if kernel.tasks else replace(kernel, tasks=(Task(()),))
 
 
-def _state(kernel: Kernel, options: Options, features: Features) -> ModuleState:
+def _state(kernel: Kernel, options: Options, features: ShaderFeatures) -> ModuleState:
     """Return the state of a module to be written, with the slots of its lists."""
     m = ModuleState(kernel, options, features)
     lay_out_lists(m)
     return m
 
 
-@deep
-def layout_of(kernel: Kernel, options: Options, features: Features) -> tuple[Kernel, Layout]:
+@with_stack_room
+def layout_of(kernel: Kernel, options: Options, features: ShaderFeatures) -> tuple[Kernel, BlockLayout]:
     """Return the kernel without exits, and its argument block as `generate` lays it out."""
     kernel = _prepared(kernel, features)
     return kernel, _state(kernel, options, features).layout
@@ -148,7 +148,7 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
     e.checks = m.checks.of(m.kernel.tasks[task])
-    record: ir.Value = e.slot_address(m.layout.error_at)
+    record: ir.LLVMValue = e.slot_address(m.layout.error_at)
     if m.features.shared_errors:
         record = access.load(code, record, I64)
     failed = access.load(code, record, I32)
@@ -217,15 +217,15 @@ def _serial(m: ModuleState, index: int, task: Task) -> None:
     _close(e, task.body)
 
 
-Box = list[tuple[ir.Value, ir.Value]]
+BoxBounds = list[tuple[ir.LLVMValue, ir.LLVMValue]]
 """The type of a box: begin and extent of each axis."""
 
 
-def _box(e: Emitter) -> tuple[Box, ir.Value]:
+def _box(e: Emitter) -> tuple[BoxBounds, ir.LLVMValue]:
     """Return the box of the task and its number of iterations, read at the head of the shader."""
     at, total = e.m.layout.boxes[e.task], e.word(1)
     axes = range(len(e.m.kernel.tasks[e.task].indices))
-    box: Box = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in axes]
+    box: BoxBounds = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in axes]
     with e.b.at_head():
         for _, extent in box:
             total = e.b.mul(total, extent)
@@ -242,7 +242,7 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
     with b.at_head():
         first, threads = _threads(e)
 
-    def passes(number: ir.Value) -> ir.Value:
+    def passes(number: ir.LLVMValue) -> ir.LLVMValue:
         e.iteration = number
         for value, (begin, _), step in zip(task.indices, box, _decoded(e, box)):
             e.values[value] = e.from_i64(b.add(begin, step), value.type)
@@ -259,11 +259,11 @@ def _parallel(m: ModuleState, index: int, task: Task) -> bool:
     """Write the shader of a parallel task, and return True if its threads keep sums."""
     e = _open(m, f"task_{index}", index, LOCAL_SIZE)
     box, volume = _box(e)
-    numbers, kept = Numbers(e, volume), Kept(e, task)
+    numbers, kept = IterationSource(e, volume), ThreadSums(e, task)
     each = lambda: lower_block(e, task.body)  # noqa: E731
 
     def run() -> None:
-        _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, fits(e, task.body))
+        _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, can_coarsen(e, task.body))
 
     write_where_inside(e, task, run)
     kept.publish(e)
@@ -273,10 +273,10 @@ def _parallel(m: ModuleState, index: int, task: Task) -> bool:
 
 def _over(
     e: Emitter,
-    box: Box,
-    total: ir.Value,
+    box: BoxBounds,
+    total: ir.LLVMValue,
     block: n.Block,
-    number: Callable[[ir.Value], ir.Value],
+    number: Callable[[ir.LLVMValue], ir.LLVMValue],
     each: Callable[[], None],
     abreast: bool = False,
 ) -> None:
@@ -291,7 +291,7 @@ def _over(
     place = b.scalar(I64)
     place.set(first)
 
-    def start(at: ir.Value) -> None:
+    def start(at: ir.LLVMValue) -> None:
         e.iteration = number(at)
         for value, (begin, _), step in zip(task.indices, box, _decoded(e, box)):
             e.values[value] = e.from_i64(b.add(begin, step), value.type)
@@ -313,7 +313,7 @@ def _over(
     b.loop(lambda: b.icmp_unsigned("<", place.get(), total), body, lambda: place.set(b.add(place.get(), stride)))
 
 
-def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
+def _threads(e: Emitter) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return the first iteration of this thread and the number of threads of the task; set the row of the thread."""
     b, first = e.b, access.first_of(e.b, "thread", op.GLOBAL_INVOCATION_ID)
     # The row of a thread is its number in this dispatch, which may be a part of the task.
@@ -330,10 +330,10 @@ def _threads(e: Emitter) -> tuple[ir.Value, ir.Value]:
     return first, threads
 
 
-def _decoded(e: Emitter, box: Box) -> list[ir.Value]:
+def _decoded(e: Emitter, box: BoxBounds) -> list[ir.LLVMValue]:
     """Return the place along each axis of the iteration, from its row-major number."""
     b = e.b
-    places: list[ir.Value] = [e.iteration]
+    places: list[ir.LLVMValue] = [e.iteration]
     # A box that has iterations has no extent of 0, so no division by zero occurs.
     for _, extent in reversed(box[1:]):
         whole = b.call(e.m.helper("sg.quotient", I64, [I64, I64], _quotient), [places[0], extent])
@@ -341,7 +341,7 @@ def _decoded(e: Emitter, box: Box) -> list[ir.Value]:
     return places
 
 
-def _quotient(e: Arith, function: Code) -> None:
+def _quotient(e: ArithEmitter, function: ArithmeticWriter) -> None:
     """Write the quotient of two 64-bit numbers."""
     b, (x, y) = function, function.args
     out = b.scalar(I64)

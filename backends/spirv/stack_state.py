@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from ...compiler.analysis.lockstep import lockstep
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
-from ..codegen.layout import Stack
+from ..codegen.layout import StackLayout
 from .code import I64
 from .emit import Emitter
-from .variables import Variable
+from .variables import ShaderVariable
 
 
 @dataclass
-class Group:
+class StackGroup:
     """Represent stacks of one depth and one pitch.
 
     Attributes:
@@ -34,28 +34,28 @@ class Group:
         checked: depths, relative to the cursor's, at which a push was compared with the limit
     """
 
-    cursor: Variable
-    base: ir.Value
-    limit: ir.Value
-    pitch: ir.Value
-    capacity: ir.Value
+    cursor: ShaderVariable
+    base: ir.LLVMValue
+    limit: ir.LLVMValue
+    pitch: ir.LLVMValue
+    capacity: ir.LLVMValue
     pending: dict[str, int]
     checked: set[int] = field(default_factory=set)
 
-    def set(self, cursor: ir.Value) -> None:
+    def set(self, cursor: ir.LLVMValue) -> None:
         """Set the cursor of all stacks of the group."""
         self.cursor.set(cursor)
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
-    def place(self, e: Emitter, stack: str) -> ir.Value:
+    def place(self, e: Emitter, stack: str) -> ir.LLVMValue:
         """Return the cursor as it would be for this stack alone.
 
         The place lies below the base where the stack popped more than it held.
         """
         return self.moved(e, self.pending[stack])
 
-    def moved(self, e: Emitter, slots: int) -> ir.Value:
+    def moved(self, e: Emitter, slots: int) -> ir.LLVMValue:
         """Return the cursor moved by a number of slots, which may be negative."""
         b, cursor = e.b, self.cursor.get()
         distance = b.mul(self.pitch, e.word(abs(slots)))
@@ -78,11 +78,11 @@ class Group:
                 there = self.moved(e, level)
                 self.set(self.at_least_base(e, there) if level < 0 and not sure else there)
 
-    def at_least_base(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def at_least_base(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the place, or the base where the place lies below it."""
         return e.b.select(e.b.icmp_signed("<", place, self.base), self.base, place)
 
-    def depth(self, e: Emitter, place: ir.Value) -> ir.Value:
+    def depth(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of slots below a place, for error messages; this takes a division."""
         none = e.b.icmp_unsigned("==", self.pitch, e.word(0))
         return e.b.udiv(e.b.sub(place, self.base), e.b.select(none, e.word(1), self.pitch))
@@ -98,20 +98,20 @@ class StackState:
         distance: bytes from the slots of the group's first stack to its own
     """
 
-    stack: Stack
-    group: Group
-    distance: ir.Value
+    stack: StackLayout
+    group: StackGroup
+    distance: ir.LLVMValue
 
     @property
     def dtype(self) -> Scalar:
         """Return the dtype of the values of the stack."""
         return self.stack.alloca.dtype
 
-    def place(self, e: Emitter) -> ir.Value:
+    def place(self, e: Emitter) -> ir.LLVMValue:
         """Return the cursor of this stack, in terms of its group's cursor."""
         return self.group.place(e, self.stack.alloca.stack)
 
-    def slot(self, e: Emitter, place: ir.Value, part: int) -> ir.Value:
+    def slot(self, e: Emitter, place: ir.LLVMValue, part: int) -> ir.LLVMValue:
         """Return the address of the primal (part 0) or of the adjoint (part 1) of the slot at a place."""
         return e.b.add(e.b.add(place, self.distance), e.word(part * self.dtype.size))
 
@@ -120,7 +120,7 @@ def state_of(e: Emitter, name: str) -> StackState:
     """Return the state of the stack of this name; make all groups of the task when it is first called."""
     if not e.stacks:
         numbers = lockstep(e.m.kernel.tasks[e.task].body)
-        groups: dict[object, list[Stack]] = {}
+        groups: dict[object, list[StackLayout]] = {}
         for stack in e.m.layout.stacks:
             if stack.task == e.task:
                 key = numbers[stack.alloca.stack], stack.slab, stack.slot_bytes
@@ -132,7 +132,7 @@ def state_of(e: Emitter, name: str) -> StackState:
     return found
 
 
-def _enter(e: Emitter, stacks: list[Stack]) -> None:
+def _enter(e: Emitter, stacks: list[StackLayout]) -> None:
     """Make the group of these stacks, which all have one slab and one slot size."""
     b, layout, first = e.b, e.m.layout, stacks[0]
     rows, start = e.slot(layout.rows[first.task, first.slab]), e.address_of_slab(first.slab)
@@ -150,6 +150,6 @@ def _enter(e: Emitter, stacks: list[Stack]) -> None:
         # Everything that never changes stands at the head of the shader.
         distances = [b.sub(base, bases[0]) if k else e.word(0) for k, base in enumerate(bases)]
     names = [s.alloca.stack for s in stacks]
-    group = Group(b.scalar(I64), bases[0], limit, pitch, capacity, dict.fromkeys(names, 0))
+    group = StackGroup(b.scalar(I64), bases[0], limit, pitch, capacity, dict.fromkeys(names, 0))
     for name, stack, distance in zip(names, stacks, distances):
         e.stacks[name] = StackState(stack, group, distance)

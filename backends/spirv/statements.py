@@ -17,11 +17,11 @@ from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from ..codegen import ir, random
 from ..codegen.casts import bit_cast
-from ..codegen.pairs import taken
+from ..codegen.pairs import paired_result
 from ..codegen.reach import reach_of
 from ..codegen.types import memory_type, value_type
 from .code import I1, I32
-from .emit import Arith, Emitter
+from .emit import ArithEmitter, Emitter
 from .functions import sine_and_cosine
 from .ops import apply, convert
 
@@ -43,12 +43,12 @@ def _const(e: Emitter, stmt: n.Const) -> None:
     e.values[stmt.result] = e.b.const(value_type(stmt.result.type), stmt.value)
 
 
-def from_memory(e: Arith, content: ir.Value, is_bool: bool) -> ir.Value:
+def from_memory(e: ArithEmitter, content: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
     """Return a value from its form in memory: any non-zero byte is a true u1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
-def to_memory(e: Arith, value: ir.Value, is_bool: bool) -> ir.Value:
+def to_memory(e: ArithEmitter, value: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
     """Return a value in the form that it has in memory."""
     return convert(e, value, u1, u8) if is_bool else value
 
@@ -78,7 +78,7 @@ def _op(e: Emitter, stmt: n.Op) -> None:
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     emitter: Any = e
     e.reach = reach_of(emitter, stmt)
-    e.values[stmt.result] = taken(emitter, stmt, sine_and_cosine) or apply(e, stmt.op, types, *args)
+    e.values[stmt.result] = paired_result(emitter, stmt, sine_and_cosine) or apply(e, stmt.op, types, *args)
     e.flags, e.reach = flags, math.inf
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from ..codegen import ir
 from ..codegen.types import F32, F64, I32, I64
-from .hiding import zero
-from .module import Value
+from .hiding import opaque_zero
+from .module import SpirvValue
 
 if TYPE_CHECKING:
-    from .code import Code
+    from .code import ArithmeticWriter
 
 TINY = 2.0**-126
 """The least normal number of f32."""
@@ -27,7 +27,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-def told_by_bits(code: Code, x: Value, y: Value) -> bool:
+def compared_by_bits(code: ArithmeticWriter, x: SpirvValue, y: SpirvValue) -> bool:
     """Return True if the device could take a subnormal number for zero in a comparison of these reals."""
     if not code.module.quirks.flushes or x.type != F32:
         return False
@@ -35,7 +35,7 @@ def told_by_bits(code: Code, x: Value, y: Value) -> bool:
     return all(number is None or abs(number) < TINY for number in known)
 
 
-def compared(code: Code, sign: str, x: Value, y: Value) -> Value:
+def compare(code: ArithmeticWriter, sign: str, x: SpirvValue, y: SpirvValue) -> SpirvValue:
     """Return the condition that x stands in the relation `sign` to y; it is false if either is NaN."""
     if code.module.reals.get(x.id) == 0.0:
         x, y, sign = y, x, _MIRRORED[sign]
@@ -45,22 +45,22 @@ def compared(code: Code, sign: str, x: Value, y: Value) -> Value:
     return code.and_(found, code.and_(_is_number(code, x), _is_number(code, y)))
 
 
-def compared_unordered(code: Code, sign: str, x: Value, y: Value) -> Value:
+def compared_unordered(code: ArithmeticWriter, sign: str, x: SpirvValue, y: SpirvValue) -> SpirvValue:
     """Return the condition that x stands in the relation `sign` to y; it is true if either is NaN."""
-    return code.xor(compared(code, _OPPOSITE[sign], x, y), code.const(ir.I1, True))
+    return code.xor(compare(code, _OPPOSITE[sign], x, y), code.const(ir.I1, True))
 
 
-def _positive(code: Code, bits: Value) -> Value:
+def _positive(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
     """Return the condition that a number of these bits is positive and not NaN."""
     return code.icmp_unsigned("<", code.sub(bits, code.const(I32, 1)), code.const(I32, INFINITE))
 
 
-def _negative(code: Code, bits: Value) -> Value:
+def _negative(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
     """Return the condition that a number of these bits is negative and not NaN."""
     return code.icmp_unsigned("<", code.sub(bits, code.const(I32, (1 << 31) + 1)), code.const(I32, INFINITE))
 
 
-def _zero(code: Code, bits: Value) -> Value:
+def _zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
     """Return the condition that a number of these bits is a zero of either sign."""
     return code.icmp_unsigned("==", code.shl(bits, code.const(I32, 1)), code.const(I32, 0))
 
@@ -75,43 +75,43 @@ _WITH_ZERO = {
 """Comparisons of a number, given by its bits, with zero."""
 
 
-def _rank(code: Code, x: Value) -> Value:
+def _rank(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
     """Return an integer that orders as the numbers do; the integer of both zeros is 0."""
     bits = code.bitcast(x, I32)
     negative = code.icmp_signed("<", bits, code.const(I32, 0))
     return code.select(negative, code.sub(code.const(I32, 1 << 31), bits), bits)
 
 
-def _is_number(code: Code, x: Value) -> Value:
+def _is_number(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
     """Return the condition that x is not NaN."""
     return code.icmp_unsigned("<=", _size(code, x), code.const(I32, INFINITE))
 
 
-def _size(code: Code, x: ir.Value) -> Value:
+def _size(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
     """Return the bits of |x|."""
     return code.and_(code.bitcast(x, I32), _all_but_sign(code))
 
 
-def _all_but_sign(code: Code) -> Value:
+def _all_but_sign(code: ArithmeticWriter) -> SpirvValue:
     """Return the mask of all bits but the sign."""
     # Drivers must not know the mask, because they would see a magnitude or a sign in it and flush again.
     with code.at_head():
-        return code.xor(zero(code, I32), code.const(I32, (1 << 31) - 1))
+        return code.xor(opaque_zero(code, I32), code.const(I32, (1 << 31) - 1))
 
 
-def magnitude(code: Code, x: ir.Value) -> Value:
+def magnitude(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
     """Return |x|."""
     return code.bitcast(_size(code, x), F32)
 
 
-def with_sign(code: Code, x: ir.Value, y: ir.Value) -> Value:
+def with_sign(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
     """Return |x| with the sign of y."""
     with code.at_head():
         sign = code.xor(_all_but_sign(code), code.const(I32, -1))
     return code.bitcast(code.or_(_size(code, x), code.and_(code.bitcast(y, I32), sign)), F32)
 
 
-def stepped(code: Code, name: str, x: Value) -> Value:
+def floor_or_ceil(code: ArithmeticWriter, name: str, x: SpirvValue) -> SpirvValue:
     """Return floor(x) or ceil(x)."""
     # The floor or ceiling of a subnormal number is 0 or the integer beside it, which its sign decides.
     side, beside = (_negative, -1.0) if name == "floor" else (_positive, 1.0)
@@ -119,12 +119,12 @@ def stepped(code: Code, name: str, x: Value) -> Value:
     return code.select(small, code.const(F32, beside), code.glsl(name, F32, x))
 
 
-def is_small(code: Code, x: Value) -> Value:
+def is_small(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
     """Return the condition that a number is subnormal or zero."""
     return code.icmp_unsigned("<", _size(code, x), code.const(I32, LEAST))
 
 
-def widened(code: Code, x: Value) -> Value:
+def f32_to_f64(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
     """Return an f32 as an f64."""
     # A subnormal number is multiplied first, which the device does right, and divided as an f64.
     small = is_small(code, x)
@@ -133,7 +133,7 @@ def widened(code: Code, x: Value) -> Value:
     return code.select(small, by_way, code.exact(F64, "FConvert", x))
 
 
-def narrowed(code: Code, x: Value) -> Value:
+def f64_to_f32(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
     """Return an f64 rounded to f32.
 
     A number that becomes subnormal is rounded to its last place as an f64, and divided as an f32, which is exact.

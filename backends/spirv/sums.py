@@ -19,13 +19,13 @@ from itertools import islice
 from ...compiler.ir.nodes import Task
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
-from ..codegen.reductions import Sum, check_element, linear_index, neutral, sums
+from ..codegen.reductions import ElementSum, check_element, element_sums, linear_index, neutral_element
 from ..codegen.types import bits_type, memory_type
 from . import atomics
 from . import opcodes as op
 from .code import I1, I32
 from .emit import Emitter
-from .variables import Variable
+from .variables import ShaderVariable
 
 MOST = 64
 """Greatest number of sums that a thread keeps; each takes a register."""
@@ -41,7 +41,7 @@ _REDUCE = 0
 """The group operation whose result is that of all threads."""
 
 
-class Kept:
+class ThreadSums:
     """Hold the sums that the threads of a task keep.
 
     Attributes:
@@ -49,14 +49,14 @@ class Kept:
     """
 
     def __init__(self, e: Emitter, task: Task) -> None:
-        self.sums: list[tuple[Sum, Variable]] = []
+        self.sums: list[tuple[ElementSum, ShaderVariable]] = []
         if e.m.options.deterministic or e.m.in_order(e.task):
             return
-        meeting = (s for s in sums(task, e.m.options) if e.m.is_atomic(e.task, s.array))
+        meeting = (s for s in element_sums(task, e.m.options) if e.m.is_atomic(e.task, s.array))
         for s in islice(meeting, MOST):
             t = memory_type(s.dtype)
             own = e.b.scalar(t)
-            own.set(e.b.const(t, neutral(s.op, s.dtype)))
+            own.set(e.b.const(t, neutral_element(s.op, s.dtype)))
             self.sums.append((s, own))
             e.kept.update(dict.fromkeys(s.updates, own))
 
@@ -64,17 +64,17 @@ class Kept:
         """Write the updates of the elements, behind the last iteration of a thread."""
         for s, own in self.sums:
             found = own.get()
-            with e.b.if_then(_differs(e, found, e.const(found, neutral(s.op, s.dtype)))):
+            with e.b.if_then(_differs(e, found, e.const(found, neutral_element(s.op, s.dtype)))):
                 _update(e, s, found)
 
 
-def _differs(e: Emitter, found: ir.Value, nothing: ir.Value) -> ir.Value:
+def _differs(e: Emitter, found: ir.LLVMValue, nothing: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that two values differ in a bit; -0.0 differs from 0.0."""
     word = found.type if isinstance(found.type, ir.IntType) else bits_type(found.type)
     return e.b.icmp_unsigned("!=", e.b.bitcast(found, word), e.b.bitcast(nothing, word))
 
 
-def _update(e: Emitter, s: Sum, own: ir.Value) -> None:
+def _update(e: Emitter, s: ElementSum, own: ir.LLVMValue) -> None:
     """Write the update of one element, by one thread of the subgroup where the device can add up the type."""
     name = _ADDED.get((s.op, "f" if s.dtype.is_real else s.dtype.kind))
     if name is None or not _has(e, s.dtype):
@@ -97,7 +97,7 @@ def _has(e: Emitter, t: Scalar) -> bool:
     return features.subgroups and (t.is_real or t.bits == 32 or features.wide_subgroups)
 
 
-def _element(e: Emitter, s: Sum) -> ir.Value:
+def _element(e: Emitter, s: ElementSum) -> ir.LLVMValue:
     """Return the address of the element, from indices that the launch fixes."""
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:

@@ -26,16 +26,16 @@ from .emit import Emitter
 from .hiding import hidden_truth
 from .lean import LEAN
 from .ops import CALLED
-from .pops import Pops
-from .room import looked_at_once
+from .pops import PopGroups
+from .room import check_loop_once
 from .statements import LOWER, lower_block
-from .variables import Variable
+from .variables import ShaderVariable
 
 PLAIN_AT_ONCE = ((8, 8), (16, 4))
 """Greatest number of statements of a loop without adstacks, with the number of trips taken at a time."""
 
 
-def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
+def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return begin and number of iterations, in 64 bits, or in 32 bits where the bounds have no more."""
     b, t = e.b, stmt.begin.type
     begin, end = (_word(e, e.operand(v), t) for v in (stmt.begin, stmt.end))
@@ -48,14 +48,14 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
     return begin, b.select(less, count, e.const(low, 0))
 
 
-def _word(e: Emitter, value: ir.Value, t: Scalar) -> ir.Value:
+def _word(e: Emitter, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
     """Return an integer widened to 32 bits; integers of 32 and 64 bits stay as they are."""
     if t.bits >= 32:
         return value
     return e.b.sext(value, I32) if t.is_signed else e.b.zext(value, I32)
 
 
-def _index(e: Emitter, number: ir.Value, t: Scalar) -> ir.Value:
+def _index(e: Emitter, number: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
     """Return the low bits of a number as a value of an integer type of no more bits."""
     return number if t.bits >= 32 else e.b.trunc(number, value_type(t))
 
@@ -64,16 +64,16 @@ def _index(e: Emitter, number: ir.Value, t: Scalar) -> ir.Value:
 def _for(e: Emitter, stmt: n.For) -> None:
     """Write a loop: with groups of pops where they suit, in the usual way elsewhere."""
     begin, count = trip_count(e, stmt)
-    with looked_at_once(e, stmt, e.b.zext(count, I64)):
-        trips, at_once = Trips(e, stmt, begin, count), trips_at_once(e, stmt)
-        pops = Pops.of(e, stmt, at_once)
+    with check_loop_once(e, stmt, e.b.zext(count, I64)):
+        trips, at_once = ForLoop(e, stmt, begin, count), unroll_factor(e, stmt)
+        pops = PopGroups.of(e, stmt, at_once)
         if pops:
             pops.emit(trips.trip, count)
         else:
             trips.emit()
 
 
-def trips_at_once(e: Emitter, stmt: n.For) -> int:
+def unroll_factor(e: Emitter, stmt: n.For) -> int:
     """Return the number of trips of a loop that are written side by side.
 
     It is more than 1 only for innermost loops that no trip ends early.
@@ -96,7 +96,7 @@ def _is_long(stmt: n.Stmt) -> bool:
     return called or isinstance(stmt, LOOPS)
 
 
-class Trips:
+class ForLoop:
     """Write a `for` loop.
 
     Attributes:
@@ -109,13 +109,13 @@ class Trips:
         filled: adstacks known to hold values at the begin of a trip
     """
 
-    def __init__(self, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+    def __init__(self, e: Emitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
         self.e, self.loop, self.begin, self.count = e, loop, begin, count
         self.ran = trip_counter(e, loop.trips, begin.type)
         self.indexed = loop.index in used_values(walk(loop.body))
         self.filled = e.filled
 
-    def trip(self, k: ir.Value) -> None:
+    def trip(self, k: ir.LLVMValue) -> None:
         """Write trip number k, from 0."""
         e, b, loop = self.e, self.e.b, self.loop
         e.filled, one = self.filled, e.const(k, 1)
@@ -140,7 +140,7 @@ class Trips:
                 done.set(self._behind_first())
         e.usual = apart or usual
         reads = any(isinstance(s, n.StackTop) for s in self.loop.body)
-        self._several(done, 1 if reads else trips_at_once(e, self.loop))
+        self._several(done, 1 if reads else unroll_factor(e, self.loop))
         b.loop(
             lambda: b.icmp_unsigned("<", done.get(), self.count),
             lambda: self.trip(done.get()),
@@ -149,17 +149,17 @@ class Trips:
         e.usual = usual
         read_trips(e, self.loop.trips, self.ran)
 
-    def _behind_first(self) -> ir.Value:
+    def _behind_first(self) -> ir.LLVMValue:
         """Return the number of the trip behind the first; the count where the first trip has ended the loop."""
-        one, stop = self.e.const(self.count, 1), stopped(self.e, self.loop)
+        one, stop = self.e.const(self.count, 1), stop_condition(self.e, self.loop)
         return one if stop is None else self.e.b.select(stop, self.count, one)
 
-    def _step(self, done: Variable) -> ir.Value | None:
+    def _step(self, done: ShaderVariable) -> ir.LLVMValue | None:
         """Count a trip, and return the condition that it has ended the loop."""
         done.set(self.e.b.add(done.get(), self.e.const(self.count, 1)))
-        return stopped(self.e, self.loop)
+        return stop_condition(self.e, self.loop)
 
-    def _several(self, done: Variable, many: int) -> None:
+    def _several(self, done: ShaderVariable, many: int) -> None:
         """Write `many` trips at a time as long as that number of trips is left."""
         b, count = self.e.b, self.count
         if many == 1:
@@ -178,12 +178,12 @@ class Trips:
         )
 
 
-def stopped(e: Emitter, stmt: n.For | n.While) -> ir.Value | None:
+def stop_condition(e: Emitter, stmt: n.For | n.While) -> ir.LLVMValue | None:
     """Return the condition that a trip has ended the loop, or None if no trip can."""
     return None if stmt.stop is None else hidden_truth(e.b, e.locals[stmt.stop].get())
 
 
-def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable | None:
+def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> ShaderVariable | None:
     """Return a variable that counts trips, or None if the kernel does not read their number."""
     if trips is None:
         return None
@@ -192,7 +192,7 @@ def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> Variable 
     return ran
 
 
-def read_trips(e: Emitter, trips: Value | None, ran: Variable | None) -> None:
+def read_trips(e: Emitter, trips: Value | None, ran: ShaderVariable | None) -> None:
     """Bind the value `trips` to the number of trips that the loop ran; the code stands after the loop."""
     if trips is not None and ran is not None:
         e.values[trips] = e.from_i64(e.b.zext(ran.get(), I64), trips.type)

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
-from .module import Value, root_of
+from .module import SpirvValue, root_of
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import FunctionWriter
 
 
-class Variable:
+class ShaderVariable:
     """Represent a scalar variable of a function; all addresses that it holds are of one buffer."""
 
-    def __init__(self, code: Body, t: ir.Type, id: int) -> None:
+    def __init__(self, code: FunctionWriter, t: ir.Type, id: int) -> None:
         self.code, self.type, self.id = code, t, id
         self.root: int | None = None
 
-    def get(self) -> Value:
+    def get(self) -> SpirvValue:
         """Return the content of the variable, loading it if it is not known."""
         held = self.code.held
         if self.id not in held:
             held[self.id] = self.code.result_of(self.type, "Load", self.id)
         return held[self.id].within(self.root)
 
-    def set(self, value: ir.Value) -> None:
+    def set(self, value: ir.LLVMValue) -> None:
         """Overwrite the variable."""
         self.root = root_of(value)
         content = self.code.held[self.id] = self.code.value(value)
@@ -35,7 +35,7 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class LocalArray:
+class ShaderArray:
     """Represent a local array.
 
     Attributes:

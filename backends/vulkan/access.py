@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .mapped import mapped, owner_of
+from .mapped import mapped_array, owner_of
 from .queue import Queue
 from .readback import Readback
 
@@ -37,7 +37,7 @@ class HostAccess:
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
         """Return a copy of an array that kernels use in place."""
-        made = mapped(self._queue, array.shape, array.dtype)
+        made = mapped_array(self._queue, array.shape, array.dtype)
         self._queue.settle()
         made[...] = array
         return made

@@ -17,7 +17,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from ..words import address_of, words
-from .device import Device
+from .device import VulkanDevice
 from .host_code import REGION, REGIONS
 from .memory import KEPT, Buffer
 
@@ -32,7 +32,7 @@ LEAST, GRAIN = 256, 1 << 16
 
 
 @dataclass(eq=False)
-class Region:
+class ArenaRegion:
     """Represent a buffer and the place at which the host sees it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Suballocation:
     """Represent some bytes of a region.
 
     Attributes:
@@ -71,7 +71,7 @@ class Piece:
         size: number of bytes
     """
 
-    region: Region
+    region: ArenaRegion
     address: int
     size: int
 
@@ -91,24 +91,24 @@ class Piece:
         return self.region.buffer.view[self.offset : self.offset + self.size]
 
 
-class Arena:
+class DeviceArena:
     """Hold all regions of a device, and their idle pieces by size.
 
     `table` holds the words of the device; its word REGIONS is the address of the table of regions.
     """
 
-    def __init__(self, device: Device, table: array[int]) -> None:
+    def __init__(self, device: VulkanDevice, table: array[int]) -> None:
         self.device = device
         # A finalizer that the garbage collector runs meanwhile may take the lock again.
         self.lock = threading.RLock()
         self.kept = 0
         self._table = table
-        self._regions: list[Region] = []
-        self._cut: Region | None = None
-        self._idle: dict[int, list[Piece]] = {}
+        self._regions: list[ArenaRegion] = []
+        self._cut: ArenaRegion | None = None
+        self._idle: dict[int, list[Suballocation]] = {}
         self._publish()
 
-    def take(self, size: int) -> Piece:
+    def take(self, size: int) -> Suballocation:
         """Return a piece of at least `size` bytes, of any content.
 
         Raises:
@@ -126,7 +126,7 @@ class Arena:
             found.region.pieces += 1
             return found
 
-    def give(self, piece: Piece) -> None:
+    def give(self, piece: Suballocation) -> None:
         """Take a piece back, which no launch may use any more."""
         with self.lock:
             region = piece.region
@@ -154,32 +154,32 @@ class Arena:
         """Return the number of bytes of all regions."""
         return sum(region.buffer.size for region in self._regions)
 
-    def find(self, address: int) -> Region | None:
+    def find(self, address: int) -> ArenaRegion | None:
         """Return the region of an address of the host, or None."""
         return next((region for region in self._regions if region.begin <= address < region.end), None)
 
-    def _large(self, size: int) -> Piece:
+    def _large(self, size: int) -> Suballocation:
         """Return a piece that fills a new region."""
         region = self._add(size)
-        return Piece(region, region.begin, size)
+        return Suballocation(region, region.begin, size)
 
-    def _small(self, size: int) -> Piece:
+    def _small(self, size: int) -> Suballocation:
         """Return a piece cut from the current region of many pieces."""
         region = self._cut
         if region is None or region.used + size > CHUNK:
             region = self._cut = self._add(CHUNK)
-        made = Piece(region, region.begin + region.used, size)
+        made = Suballocation(region, region.begin + region.used, size)
         region.used += size
         return made
 
-    def _add(self, size: int) -> Region:
+    def _add(self, size: int) -> ArenaRegion:
         """Allocate a region and enter it in the table."""
-        region = Region(Buffer(self.device, size))
+        region = ArenaRegion(Buffer(self.device, size))
         self._regions.append(region)
         self._publish()
         return region
 
-    def _drop(self, regions: list[Region]) -> None:
+    def _drop(self, regions: list[ArenaRegion]) -> None:
         """Remove regions from the table, then free them."""
         self._regions = [region for region in self._regions if region not in regions]
         self._publish()

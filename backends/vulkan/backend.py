@@ -18,18 +18,18 @@ from ...compiler.errors import DeviceError, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
-from ..base import SLABS, Counters, Flight, Options, Probe, Sizes
+from ..base import SLABS, Concurrency, DeviceCounters, Options, Probe, Sizes
 from ..device.heap import DeviceHeap
-from ..spirv.emit import Features
+from ..spirv.emit import ShaderFeatures
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
 from . import policy
 from .access import HostAccess
-from .cards import Absent
+from .cards import NoVulkanDevice
 from .descriptors import DescriptorExecutable
-from .device import Device
+from .device import VulkanDevice
 from .executable import VulkanExecutable
 from .mapped import is_own, mapped_zeros
-from .memory import Heap, Hidden, Pool
+from .memory import BufferPool, DeviceLocalMemory, VulkanHeap
 from .queue import Queue
 
 MASK = "STACKGRAD_VULKAN_MASK"
@@ -49,7 +49,7 @@ CAPABILITIES = {
 """The feature of a device that lets a module declare a capability."""
 
 
-def most_threads(device: Device) -> int:
+def most_threads(device: VulkanDevice) -> int:
     """Return the greatest number of threads of a task on a device."""
     return GROUPS[device.card.is_cpu] * LOCAL_SIZE
 
@@ -63,7 +63,7 @@ def _needs(stmt: Stmt, capability: str) -> bool:
     return any(str(value.type) in types for value in results(stmt))
 
 
-class Opened:
+class OpenDevice:
     """Hold a device that is open, and what belongs to it.
 
     Attributes:
@@ -75,12 +75,12 @@ class Opened:
     """
 
     def __init__(self, masked: tuple[str, ...] = ()) -> None:
-        self.device = Device(masked=masked)
+        self.device = VulkanDevice(masked=masked)
         self.queue = Queue(self.device)
-        self.pool = Pool(self.device)
-        self.heap: DeviceHeap | Heap = Heap(self.device)
+        self.pool = BufferPool(self.device)
+        self.heap: DeviceHeap | VulkanHeap = VulkanHeap(self.device)
         if self.device.addressed:
-            self.heap = DeviceHeap(Hidden(self.device, lambda: self.queue.finish()))
+            self.heap = DeviceHeap(DeviceLocalMemory(self.device, lambda: self.queue.finish()))
         self.access = HostAccess(self.queue)
 
     def reset(self) -> None:
@@ -106,23 +106,23 @@ class VulkanBackend:
         given = os.environ.get(MASK, "") if masked is None else ",".join(masked)
         self.masked = tuple(name.strip() for name in given.split(",") if name.strip())
         self._lock = threading.RLock()
-        self._opened: Opened | None = None
+        self._opened: OpenDevice | None = None
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> OpenDevice:
         """Return the device and its queue, opened when they are first asked for.
 
         Raises:
-            Absent: if there is no device
+            NoVulkanDevice: if there is no device
             DeviceError: if it does not open
         """
         with self._lock:
             if self._opened is None or self._opened.device.process != os.getpid():
-                self._opened = Opened(self.masked)
+                self._opened = OpenDevice(self.masked)
             return self._opened
 
     @property
-    def device(self) -> Device:
+    def device(self) -> VulkanDevice:
         """Return the device, or raise what `opened` raises."""
         return self.opened.device
 
@@ -130,14 +130,14 @@ class VulkanBackend:
         """Return whether a device opens, with its version, or with a reason and a cure."""
         try:
             card = self.device.card
-        except Absent as absent:
+        except NoVulkanDevice as absent:
             return Probe(False, reason=absent.reason, cure=absent.cure)
         except (StackgradError, OSError) as problem:
             return Probe(False, reason=f"no Vulkan device opens: {problem}", cure="use the cpu backend")
         return Probe(True, version=f"Vulkan {card.version}, {card.name}")
 
     @property
-    def features(self) -> Features:
+    def features(self) -> ShaderFeatures:
         """Return the features that the generator may use."""
         return replace(self.device.card.features, shared_errors=self.device.addressed, lists=True)
 
@@ -159,11 +159,11 @@ class VulkanBackend:
             raise DeviceError(f"kernel {kernel.name}: {problem}") from problem
 
     def _loaded(
-        self, opened: Opened, kernel: Kernel, shaders: Shaders, options: Options
+        self, opened: OpenDevice, kernel: Kernel, shaders: Shaders, options: Options
     ) -> VulkanExecutable | DescriptorExecutable:
         """Return the executable of the shaders, or raise DeviceError."""
         most = most_threads(opened.device)
-        if isinstance(opened.heap, Heap):
+        if isinstance(opened.heap, VulkanHeap):
             return DescriptorExecutable(kernel, shaders, opened.device, opened.pool, opened.heap, most)
         return VulkanExecutable(kernel, shaders, opened.queue, opened.heap, options, most)
 
@@ -183,7 +183,7 @@ class VulkanBackend:
     # -- memory that the host shares --------------------------------------------------------------------------
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> DeviceCounters:
         """Return the numbers of waits and of copies to the host since the device was opened."""
         return self.opened.queue.counters
 
@@ -237,15 +237,15 @@ class VulkanBackend:
         if self._opened is not None:
             self._opened.queue.wait()
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows of a task, one for each thread that the policy gives."""
         device, features = self.device, self.features
         if not kernel.tasks[task].is_parallel:
-            return Flight(1)
+            return Concurrency(1)
         kernel, layout = layout_of(kernel, options, features)
         limits = policy.description(device)
         found = policy.dispatches(kernel, layout, sizes, sizes.iterations, limits, most_threads(device))
-        return Flight(found[task].rows)
+        return Concurrency(found[task].rows)
 
     def most_bytes(self) -> tuple[int, str]:
         """Return the bytes that the adstacks of a launch can have, and the words that say who sets this limit."""

@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..codegen.layout import Layout
-from ..host.block import Block, Bound
+from ..codegen.layout import BlockLayout
+from ..host.block import ArgumentBlock, BoundArray
 from .mapped import owner_of
 from .queue import Queue
 from .staging import Staging
 
 
-def laid_out(layout: Layout) -> Layout:
+def block_layout(layout: BlockLayout) -> BlockLayout:
     """Return the layout of a whole block, which has two slots behind those that shaders see.
 
     These two slots hold the address of the ring and an error code of the driver.
@@ -29,7 +29,7 @@ def laid_out(layout: Layout) -> Layout:
     return replace(layout, passed=passed, driver_at=passed, driver_error_at=passed + 8, size=passed + 16)
 
 
-class VulkanBlock(Block):
+class VulkanBlock(ArgumentBlock):
     """Represent an argument block that knows which of its arrays are foreign.
 
     Attributes:
@@ -37,13 +37,13 @@ class VulkanBlock(Block):
         foreign: bound foreign arrays, by name
     """
 
-    def __init__(self, layout: Layout, kernel: str, written: set[str], queue: Queue) -> None:
+    def __init__(self, layout: BlockLayout, kernel: str, written: set[str], queue: Queue) -> None:
         super().__init__(layout, kernel, written)
         self.queue = queue
-        self.foreign: dict[str, Bound] = {}
+        self.foreign: dict[str, BoundArray] = {}
         self._shared: dict[str, list[bool]] = {}
 
-    def _place(self, bound: Bound, array: np.ndarray) -> None:
+    def _place(self, bound: BoundArray, array: np.ndarray) -> None:
         """Bind an array, and note whether it is foreign."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiler.errors import DeviceError
-from ..spirv.emit import Features
+from ..spirv.emit import ShaderFeatures
 from ..spirv.quirks import quirks_of
 
 CHOICE = "STACKGRAD_VULKAN_DEVICE"
@@ -45,7 +45,7 @@ MASKABLE = (*_RAW, "modes")
 """Names of the features that a device can be opened without."""
 
 
-class Absent(DeviceError):
+class NoVulkanDevice(DeviceError):
     """Report that there is no device to use, with the reason and a cure."""
 
     def __init__(self, reason: str, cure: str) -> None:
@@ -54,7 +54,7 @@ class Absent(DeviceError):
 
 
 @dataclass(frozen=True)
-class Card:
+class PhysicalDevice:
     """Represent a physical device.
 
     Attributes:
@@ -89,15 +89,15 @@ class Card:
         return self.kind == 4
 
     @property
-    def features(self) -> Features:
+    def features(self) -> ShaderFeatures:
         """Return the features that kernels may use."""
         found = {name: self.has.issuperset(raw) for name, raw in _RAW.items()}
         quirks = quirks_of(self.name, self.vendor, self.modes)
-        return Features(
+        return ShaderFeatures(
             **found, storage_buffers=self.storage_buffers, abreast=not self.is_cpu, quirks=quirks, modes=self.modes
         )
 
-    def without(self, masked: Sequence[str]) -> Card:
+    def without(self, masked: Sequence[str]) -> PhysicalDevice:
         """Return the card as if it lacked these features.
 
         Raises:
@@ -119,14 +119,14 @@ def _fields(vk: Any, record: Any) -> set[str]:
     return {name for name in names if name.startswith(_PREFIXES) and getattr(record, name)}
 
 
-def card_of(vk: Any, handle: Any) -> Card:
+def card_of(vk: Any, handle: Any) -> PhysicalDevice:
     """Return the card of a physical device, as the driver describes it."""
     properties = vk.vkGetPhysicalDeviceProperties(handle)
     version = properties.apiVersion
     text = f"{version >> 22}.{version >> 12 & 0x3FF}.{version & 0xFFF}"
     if version < API:
         missing: tuple[str, ...] = (f"Vulkan 1.2 (it has {text})",)
-        return Card(handle, properties.deviceName, properties.deviceType, text, frozenset(), (), missing)
+        return PhysicalDevice(handle, properties.deviceName, properties.deviceType, text, frozenset(), (), missing)
     extensions = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(handle, None)}
     sums = vk.VkPhysicalDeviceShaderAtomicFloatFeaturesEXT()
     first = vk.VkPhysicalDeviceVulkan11Features(pNext=sums)
@@ -138,7 +138,7 @@ def card_of(vk: Any, handle: Any) -> Card:
         has |= _fields(vk, sums)
     has |= _subgroups(vk, handle)
     kind, limits = properties.deviceType, properties.limits
-    return Card(
+    return PhysicalDevice(
         handle,
         properties.deviceName,
         kind,
@@ -172,7 +172,7 @@ def _modes(vk: Any, handle: Any) -> tuple[tuple[str, int], ...]:
     )
 
 
-def choose(cards: Sequence[Card], wanted: str = "") -> Card:
+def choose(cards: Sequence[PhysicalDevice], wanted: str = "") -> PhysicalDevice:
     """Return the card to use.
 
     Args:
@@ -181,17 +181,19 @@ def choose(cards: Sequence[Card], wanted: str = "") -> Card:
             is chosen.
 
     Raises:
-        Absent: there is no such device, or it cannot run kernels.
+        NoVulkanDevice: there is no such device, or it cannot run kernels.
     """
     if wanted:
         found = [c for k, c in enumerate(cards) if wanted == str(k) or wanted.lower() in c.name.lower()]
         if not found:
             names = ", ".join(c.name for c in cards) or "none"
-            raise Absent(f"{CHOICE} is {wanted!r}, and the devices are: {names}", f"unset {CHOICE}")
+            raise NoVulkanDevice(f"{CHOICE} is {wanted!r}, and the devices are: {names}", f"unset {CHOICE}")
     else:
         found = sorted(cards, key=lambda c: (bool(c.missing), _KINDS.get(c.kind, 9)))
     if not found:
-        raise Absent("the Vulkan loader knows no device", CURE)
+        raise NoVulkanDevice("the Vulkan loader knows no device", CURE)
     if found[0].missing:
-        raise Absent(f"{found[0].name} has no {', no '.join(found[0].missing)}", "use another device or backend")
+        raise NoVulkanDevice(
+            f"{found[0].name} has no {', no '.join(found[0].missing)}", "use another device or backend"
+        )
     return found[0]

@@ -14,7 +14,7 @@ from ...compiler.ir.ops import OPS
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ..base import Arrays, Scalars, Sizes
-from ..codegen.layout import Layout
+from ..codegen.layout import BlockLayout
 
 _OPS: Table[str, Callable[..., int]] = Table(
     "vulkan.counts",
@@ -53,7 +53,9 @@ def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
     return total
 
 
-def known(kernel: Kernel, layout: Layout, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
+def known_iterations(
+    kernel: Kernel, layout: BlockLayout, sizes: Sizes, arrays: Arrays, scalars: Scalars
+) -> dict[int, int]:
     """Return the iterations of parallel tasks with adstacks, by task, as far as they are known.
 
     Args:

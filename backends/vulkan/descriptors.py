@@ -3,8 +3,8 @@
 A launch is synchronous: arrays are copied to the device, the shaders of all tasks run in one submission, and the arrays
 that the kernel writes are copied back. The launch itself raises errors; memory then has the content written so far.
 
-A shader sees `Card.reach` bytes of a buffer. A larger array is refused. Adstacks that need more are split: a task is
-dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
+A shader sees `PhysicalDevice.reach` bytes of a buffer. A larger array is refused. Adstacks that need more are split: a
+task is dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
 descriptor set of its own. Rows count from 0 in each window, iterations from the number of the first thread of the part.
 """
 
@@ -20,26 +20,26 @@ import numpy as np
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
-from ..codegen.layout import written
-from ..codegen.prints import BYTES, NOTHING, Prints
-from ..codegen.stack_sizes import capacity, refusal
+from ..codegen.layout import written_names
+from ..codegen.prints import BYTES, NOTHING, PrintBuffer
+from ..codegen.stack_sizes import memory_refusal, stack_capacity
 from ..heap import HeapRefusal
-from ..host.block import Block
+from ..host.block import ArgumentBlock
 from ..host.report import exception
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import policy, stacks
-from .cards import Card
-from .counts import iterations, known
-from .device import Device
+from .cards import PhysicalDevice
+from .counts import iterations, known_iterations
+from .device import VulkanDevice
 from .executable import LOOPS
-from .memory import Buffer, Heap, Pool
-from .recording import Part, Recording
-from .windows import Window, Windows
+from .memory import Buffer, BufferPool, VulkanHeap
+from .recording import RecordedCommands, RecordedDispatch
+from .windows import BufferWindow, Windows
 
 
 @dataclass(frozen=True)
-class Split:
+class WindowSplit:
     """Describe how the threads of tasks with adstacks are spread over windows.
 
     Attributes:
@@ -48,7 +48,7 @@ class Split:
         parts: greatest number of windows of a slab
     """
 
-    plan: stacks.Plan
+    plan: stacks.StackPlan
     windows: Mapping[str, int]
     parts: int
 
@@ -63,7 +63,7 @@ class Split:
         return {slab: size * self.parts for slab, size in self.windows.items()}
 
 
-def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Card) -> Split:
+def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: PhysicalDevice) -> WindowSplit:
     """Spread the threads of tasks with adstacks over windows.
 
     Args:
@@ -86,22 +86,22 @@ def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Card
     plan = stacks.plan(shaders.layout, sizes, rows)
     windows = {slab: -(-need // card.alignment) * card.alignment for slab, need in plan.needs.items()}
     parts = max((-(-k // rows[task]) for task, k in threads.items() if k), default=1)
-    return Split(plan, windows, parts)
+    return WindowSplit(plan, windows, parts)
 
 
-def _no_place(shaders: Shaders, plan: stacks.Plan, most: int, card: Card) -> str:
+def _no_place(shaders: Shaders, plan: stacks.StackPlan, most: int, card: PhysicalDevice) -> str:
     """Return the message that the rows of a group of threads fit in no window."""
     size, slots, index = plan.widest
     reason = (
         f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
         f"reach {card.reach} bytes of a storage buffer"
     )
-    return refusal(shaders.kernel, shaders.layout.stacks[index], slots, size, reason)
+    return memory_refusal(shaders.kernel, shaders.layout.stacks[index], slots, size, reason)
 
 
 def reserve(
-    shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: Heap
-) -> tuple[Split, dict[int, int], bool]:
+    shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: VulkanHeap
+) -> tuple[WindowSplit, dict[int, int], bool]:
     """Reserve memory for adstacks, for fewer threads where there is not enough for all of them.
 
     Returns:
@@ -116,15 +116,15 @@ def reserve(
         try:
             return found, wanted, heap.reserve(found.needs)
         except HeapRefusal as problem:
-            fewer = {task: stacks.fewer(k) for task, k in wanted.items()}
+            fewer = {task: stacks.halve_threads(k) for task, k in wanted.items()}
             if fewer == wanted:
                 size, slots, index = found.plan.widest
                 stack = shaders.layout.stacks[index]
-                raise DeviceError(refusal(shaders.kernel, stack, slots, size, str(problem))) from problem
+                raise DeviceError(memory_refusal(shaders.kernel, stack, slots, size, str(problem))) from problem
             wanted = fewer
 
 
-class Printer:
+class PrintStaging:
     """Hold the buffer to which a kernel prints.
 
     Attributes:
@@ -134,14 +134,14 @@ class Printer:
         number: number of the kernel in its records
     """
 
-    def __init__(self, binding: int, shaders: Shaders, pool: Pool) -> None:
+    def __init__(self, binding: int, shaders: Shaders, pool: BufferPool) -> None:
         self.binding, self.buffer = binding, pool.take(BYTES)
         address: int = np.frombuffer(self.buffer.view, np.uint8).__array_interface__["data"][0]
-        self.prints = Prints(address)
+        self.prints = PrintBuffer(address)
         self.number = self.prints.claim(shaders.kernel, shaders.sites)
 
 
-def _give_back(recording: Recording, pool: Pool, own: list[Buffer], lists: list[Buffer]) -> None:
+def _give_back(recording: RecordedCommands, pool: BufferPool, own: list[Buffer], lists: list[Buffer]) -> None:
     """Give back what an executable held; memory that a lost device may still use stays."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
@@ -165,26 +165,26 @@ class DescriptorExecutable:
 
     kernel: Kernel
     shaders: Shaders
-    device: Device
-    pool: Pool
-    heap: Heap
+    device: VulkanDevice
+    pool: BufferPool
+    heap: VulkanHeap
     most: int
     growths: int = 0
     _written: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
-        self._written = written(self.shaders.kernel)
-        self._block = Block(self.shaders.layout, self.kernel.name, self._written)
+        self._written = written_names(self.shaders.kernel)
+        self._block = ArgumentBlock(self.shaders.layout, self.kernel.name, self._written)
         entries = [name for name, _ in self.shaders.entries]
-        self._recording = Recording(self.device, self.shaders.code, entries, self._bindings.count)
+        self._recording = RecordedCommands(self.device, self.shaders.code, entries, self._bindings.count)
         size, tail = self.shaders.layout.size, self.shaders.tail
         self._own = self.pool.take(size + len(tail))
         self._own.view[size : size + len(tail)] = tail
         self._lists: list[Buffer] = []
         self._listed: dict[int, int] = {}
         held, binding = [self._own], self._bindings.prints
-        self._printer = None if binding is None else Printer(binding, self.shaders, self.pool)
+        self._printer = None if binding is None else PrintStaging(binding, self.shaders, self.pool)
         if self._printer is not None:
             held.append(self._printer.buffer)
         finalize(self, _give_back, self._recording, self.pool, held, self._lists).atexit = False
@@ -232,7 +232,7 @@ class DescriptorExecutable:
         self._run_staged({name: arrays[name] for name in layout.arrays}, steps, split)
         return self._error(sizes) if block.word(layout.error_at) else None
 
-    def _run_staged(self, arrays: Arrays, steps: list[list[Part]], parts: Split | None) -> None:
+    def _run_staged(self, arrays: Arrays, steps: list[list[RecordedDispatch]], parts: WindowSplit | None) -> None:
         """Copy arrays to the device, run the steps, and copy written arrays back."""
         layout, block, own = self.shaders.layout, self._block, self._own
         staged = Windows(self.pool, self.device.card, arrays, self._bindings.arrays)
@@ -261,10 +261,10 @@ class DescriptorExecutable:
 
     def _place_stacks(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, threads: dict[int, int]
-    ) -> tuple[dict[int, int], Split]:
+    ) -> tuple[dict[int, int], WindowSplit]:
         """Reserve memory for the stacks, write their places into the block, and return the threads that rows allow."""
         layout, block, kernel = self.shaders.layout, self._block, self.shaders.kernel
-        counts, limits = known(kernel, layout, sizes, arrays, scalars), policy.description(self.device)
+        counts, limits = known_iterations(kernel, layout, sizes, arrays, scalars), policy.description(self.device)
         wanted = policy.dispatches(kernel, layout, sizes, counts, limits, self.most)
         rows = {task: min(threads.get(task, 1), one.rows) for task, one in wanted.items()}
         found, allowed, grew = reserve(self.shaders, sizes, rows, self.heap)
@@ -289,24 +289,26 @@ class DescriptorExecutable:
                 self.pool.give(old)
             self._lists[:] = [wider]
 
-    def _sets(self, arrays: Mapping[int, Window], parts: Split | None) -> list[dict[int, Window]]:
+    def _sets(self, arrays: Mapping[int, BufferWindow], parts: WindowSplit | None) -> list[dict[int, BufferWindow]]:
         """Return the windows of each descriptor set, by binding."""
-        common = {BLOCK: Window(self._own, 0, self._own.size), **arrays}
+        common = {BLOCK: BufferWindow(self._own, 0, self._own.size), **arrays}
         if self._printer is not None:
-            common[self._printer.binding] = Window(self._printer.buffer, 0, BYTES)
+            common[self._printer.binding] = BufferWindow(self._printer.buffer, 0, BYTES)
         if self._bindings.lists is not None:
             room = min(self._lists[0].size, self.device.card.reach)
-            common[self._bindings.lists] = Window(self._lists[0], 0, room)
+            common[self._bindings.lists] = BufferWindow(self._lists[0], 0, room)
         out = []
         for part in range(parts.parts if parts else 1):
             shown = dict(common)
             for slab, binding in self._bindings.slabs.items():
                 buffer, size = self.heap.buffer(slab), parts.windows.get(slab, 0) if parts else 0
-                shown[binding] = Window(buffer, part * size, size or min(buffer.size, self.device.card.reach))
+                shown[binding] = BufferWindow(buffer, part * size, size or min(buffer.size, self.device.card.reach))
             out.append(shown)
         return out
 
-    def _steps(self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: Split | None) -> list[list[Part]]:
+    def _steps(
+        self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: WindowSplit | None
+    ) -> list[list[RecordedDispatch]]:
         """Return the steps of a launch, each a list of parts that are dispatched side by side.
 
         Tasks without iterations have no step.
@@ -319,7 +321,7 @@ class DescriptorExecutable:
         out = []
         for name, task in self.shaders.entries:
             if task is None:
-                out.append([Part(name, 1, 0, 0, 1)])
+                out.append([RecordedDispatch(name, 1, 0, 0, 1)])
             elif name.startswith("select"):
                 if self._listed.get(task) and selecting[task]:
                     out.append(list(_in_parts(name, selecting[task], selecting[task])))
@@ -333,7 +335,7 @@ class DescriptorExecutable:
         record = self._block.take_error()
         if self.shaders.sites[record[0]].kind == "loops":
             return DeviceError(LOOPS.format(self.kernel.name, self.shaders.sites[record[0]].task))
-        published = [(s, capacity(s, sizes)) for s in self.shaders.layout.stacks]
+        published = [(s, stack_capacity(s, sizes)) for s in self.shaders.layout.stacks]
         found, explain = exception(self.shaders.kernel, self.shaders.sites, record, published), self._explain()
         return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
 
@@ -345,7 +347,7 @@ class DescriptorExecutable:
         self._explain = explain
 
 
-def _in_parts(name: str, threads: int, rows: int) -> list[Part]:
+def _in_parts(name: str, threads: int, rows: int) -> list[RecordedDispatch]:
     """Return the dispatches of an entry point, each with at most `rows` threads."""
     firsts = range(0, threads, rows)
-    return [Part(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]
+    return [RecordedDispatch(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]

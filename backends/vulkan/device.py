@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ...compiler.errors import DeviceError
-from .cards import API, CHOICE, CURE, Absent, card_of, choose
+from .cards import API, CHOICE, CURE, NoVulkanDevice, card_of, choose
 from .families import compute_family
 from .pipeline_cache import pipeline_cache
 
@@ -23,16 +23,16 @@ def _library() -> Any:
     try:
         import vulkan
     except ImportError as problem:
-        raise Absent("the Python package `vulkan` is missing", "pip install vulkan") from problem
+        raise NoVulkanDevice("the Python package `vulkan` is missing", "pip install vulkan") from problem
     except OSError as problem:
-        raise Absent(f"no Vulkan loader: {problem}", "apt-get install libvulkan1") from problem
+        raise NoVulkanDevice(f"no Vulkan loader: {problem}", "apt-get install libvulkan1") from problem
     if not hasattr(vulkan, "VkApplicationInfo"):  # a folder of that name on the path of modules
-        raise Absent(f"what is called `vulkan` here is not the package: {vulkan!r}", "pip install vulkan")
+        raise NoVulkanDevice(f"what is called `vulkan` here is not the package: {vulkan!r}", "pip install vulkan")
     return vulkan
 
 
 @contextmanager
-def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
+def driver_errors(doing: str, device: VulkanDevice | None = None) -> Iterator[None]:
     """Raise errors of the driver as DeviceError, and mark `device` as lost where the driver says so."""
     vk = _library()
     try:
@@ -40,10 +40,10 @@ def refusals(doing: str, device: Device | None = None) -> Iterator[None]:
     except vk.VkError as problem:
         if device is not None and isinstance(problem, vk.VkErrorDeviceLost):
             device.lost = True
-        raise DeviceError(f"Vulkan, {doing}: {worded(type(problem).__name__)}") from problem
+        raise DeviceError(f"Vulkan, {doing}: {error_text(type(problem).__name__)}") from problem
 
 
-def worded(name: str) -> str:
+def error_text(name: str) -> str:
     """Return the name of an error, with a cure if there is one."""
     return f"{name}; cure: {_CURES[name]}" if name in _CURES else name
 
@@ -63,10 +63,12 @@ _OPENED: list[int] = []
 def _refuse_after_fork() -> None:
     """Raise Absent if a card was open before a fork, because its driver then opens nothing, or waits forever."""
     if _OPENED and _OPENED[-1] != os.getpid():
-        raise Absent("the process that this one was forked from has opened a card", "start processes by `spawn`")
+        raise NoVulkanDevice(
+            "the process that this one was forked from has opened a card", "start processes by `spawn`"
+        )
 
 
-class Device:
+class VulkanDevice:
     """Represent an open device, without the features in `masked`; nothing stays open if the constructor fails.
 
     The constructor raises Absent if there is no device, and DeviceError if the device does not open.
@@ -86,10 +88,10 @@ class Device:
                 self.instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
                 handles = list(vk.vkEnumeratePhysicalDevices(self.instance))
             except vk.VkError as problem:
-                raise Absent(f"the Vulkan loader gives no device: {type(problem).__name__}", CURE) from problem
+                raise NoVulkanDevice(f"the Vulkan loader gives no device: {type(problem).__name__}", CURE) from problem
             wanted = os.environ.get(CHOICE, "") if wanted is None else wanted
             self.card = choose([card_of(vk, handle) for handle in handles], wanted).without(masked)
-            with refusals(f"opening {self.card.name}"):
+            with driver_errors(f"opening {self.card.name}"):
                 self._open_queue()
         except BaseException:
             self._close()
@@ -117,7 +119,7 @@ class Device:
         families = self.vk.vkGetPhysicalDeviceQueueFamilyProperties(self.card.handle)
         found = compute_family([family.queueFlags for family in families])
         if found is None:
-            raise Absent(f"{self.card.name} has no queue for compute shaders", "use another device or backend")
+            raise NoVulkanDevice(f"{self.card.name} has no queue for compute shaders", "use another device or backend")
         return found
 
     def require(self) -> None:
@@ -194,7 +196,7 @@ class Device:
     def pipelines(self, code: bytes, entries: Sequence[str], bindings: int = 0) -> tuple[Any, dict[str, Any]]:
         """Return the layout and the pipelines (by entry point) of a module that names `bindings` storage buffers."""
         vk = self.vk
-        with refusals("making pipelines"):
+        with driver_errors("making pipelines"):
             module = vk.vkCreateShaderModule(
                 self.handle, vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code), None
             )

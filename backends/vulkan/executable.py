@@ -19,19 +19,19 @@ from weakref import finalize
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Options, Scalars, Sizes
-from ..codegen.layout import written
+from ..codegen.layout import written_names
 from ..codegen.prints import is_printing
-from ..codegen.stack_sizes import capacity
+from ..codegen.stack_sizes import stack_capacity
 from ..device.heap import DeviceHeap
 from ..host.jit import NativeCode
 from ..host.report import exception
 from ..llvm.errors import FAILED
 from ..spirv.shaders import PROBE, Shaders
 from . import policy, stacks
-from .block import VulkanBlock, laid_out
-from .counts import known
-from .host_code import host_code, needed
-from .laps import Laps, valid_bits
+from .block import VulkanBlock, block_layout
+from .counts import known_iterations
+from .host_code import host_code, needed_entries
+from .laps import TaskTimes, valid_bits
 from .queue import Queue, Record
 from .ring import SLOTS, Ring, groups_at
 
@@ -54,7 +54,7 @@ LOOPS = (
 
 
 @dataclass
-class Reader:
+class ErrorReader:
     """Make exceptions of error records.
 
     Attributes:
@@ -74,7 +74,7 @@ class Reader:
         shaders, site = self.shaders, self.shaders.sites[record[0]]
         if site.kind == "loops":
             return DeviceError(LOOPS.format(shaders.kernel.name, site.task))
-        known = [(stack, capacity(stack, self.published)) for stack in shaders.layout.stacks]
+        known = [(stack, stack_capacity(stack, self.published)) for stack in shaders.layout.stacks]
         found = exception(shaders.kernel, shaders.sites, record, known)
         if isinstance(found, AdstackOverflow):
             self.distrust()
@@ -102,12 +102,12 @@ class VulkanExecutable:
     ) -> None:
         self.kernel, self.shaders, self.options = kernel, shaders, options
         self.queue, self.heap, self.most = queue, heap, most
-        self.layout = laid_out(shaders.layout)
+        self.layout = block_layout(shaders.layout)
         self.growths = 0
-        self._written = written(shaders.kernel)
+        self._written = written_names(shaders.kernel)
         self._idle: list[VulkanBlock] = []
-        self._reader = Reader(shaders, heap.renew)
-        self._entries = needed(shaders.kernel, shaders.entries, options)
+        self._reader = ErrorReader(shaders, heap.renew)
+        self._entries = needed_entries(shaders.kernel, shaders.entries, options)
         self._load()
         counts_at = groups_at(shaders.layout.size, shaders.tail)
         code = host_code(shaders.kernel, self.layout, self._entries, counts_at, SLOTS, most, options, shaders.summed)
@@ -216,10 +216,10 @@ class VulkanExecutable:
                 self._idle.append(block)
 
     @cached_property
-    def _laps(self) -> Laps:
+    def _laps(self) -> TaskTimes:
         """Return the ring of profiles, made when a profile is first taken."""
         tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
-        made = Laps(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
+        made = TaskTimes(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
         self._rings.append(made)
         return made
 
@@ -245,7 +245,7 @@ class VulkanExecutable:
     ) -> None:
         """Reserve memory for stacks and write their places into the block, unless they stand there already."""
         self._reader.published = sizes
-        counts = known(self.shaders.kernel, self.layout, sizes, arrays, scalars)
+        counts = known_iterations(self.shaders.kernel, self.layout, sizes, arrays, scalars)
         key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), counts
         if block.stacks_key == key:
             return

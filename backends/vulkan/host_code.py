@@ -20,13 +20,13 @@ from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.emit import Arith, ModuleState
-from ..codegen.layout import Layout
+from ..codegen.emit import ArithEmitter, ModuleState
+from ..codegen.layout import BlockLayout
 from ..codegen.target import CPU
 from ..codegen.types import I1, I8, I32, I64, PTR, const
 from ..device.countable import is_countable
 from ..llvm.errors import FAILED, OK
-from ..llvm.function import bounds_function, volume
+from ..llvm.function import bounds_function, box_volume
 from ..llvm.module import Generated
 from ..spirv.selection import BUSY, ROUNDS
 from ..spirv.shaders import LOCAL_SIZE
@@ -65,7 +65,7 @@ Entries = Sequence[tuple[str, int | None]]
 """The type of entry points in order, each with the task whose iterations it runs (None: one thread)."""
 
 _UNKNOWN = (1 << 63) - 1
-_NULL = ir.Value(PTR, "null")
+_NULL = ir.LLVMValue(PTR, "null")
 
 
 def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
@@ -73,7 +73,7 @@ def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
     return not options.debug and is_countable(kernel.tasks[task])
 
 
-def needed(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
+def needed_entries(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
     """Return the entries without those that compute boxes which the host computes."""
     kinds = ((name.partition("_"), task, name) for name, task in entries)
     return [
@@ -85,7 +85,7 @@ def needed(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str
 
 def host_code(
     kernel: Kernel,
-    layout: Layout,
+    layout: BlockLayout,
     entries: Entries,
     counts_at: int,
     slots: int,
@@ -106,22 +106,22 @@ def host_code(
         summed: tasks whose threads keep sums
     """
     m = ModuleState(kernel, Options(), CPU, layout)
-    function = ir.Function(m.module, "launch", I32, [PTR], ("nounwind",))
-    _Launch(m, function, most, options, summed).emit(entries, counts_at, slots)
+    function = ir.LLVMFunction(m.module, "launch", I32, [PTR], ("nounwind",))
+    _LaunchWriter(m, function, most, options, summed).emit(entries, counts_at, slots)
     return Generated(kernel, str(m.module), layout, (), m.options)
 
 
-class _Launch:
+class _LaunchWriter:
     """Write the body of `launch`."""
 
     def __init__(
-        self, m: ModuleState, function: ir.Function, most: int, options: Options, summed: frozenset[int]
+        self, m: ModuleState, function: ir.LLVMFunction, most: int, options: Options, summed: frozenset[int]
     ) -> None:
         self.m, self.most, self.options, self.summed = m, most, options, summed
         self.b = IRBuilder(function.append_basic_block("entry"))
         self.block = function.args[0]
-        self._groups: dict[int, ir.Value] = {}
-        self._counts: dict[int, ir.Value] = {}
+        self._groups: dict[int, ir.LLVMValue] = {}
+        self._counts: dict[int, ir.LLVMValue] = {}
 
     def emit(self, entries: Entries, counts_at: int, slots: int) -> None:
         """Write the body: fill the next slot and submit it."""
@@ -141,28 +141,28 @@ class _Launch:
         submit = m.helper("sg.submit", I32, [PTR, PTR], lambda e, f: _submit(e, f, slots))
         b.ret(b.call(submit, [ring, self.block_error()]))
 
-    def block_error(self) -> ir.Value:
+    def block_error(self) -> ir.LLVMValue:
         """Return the address at which an error code of the driver is stored."""
         return self._at(self.m.layout.driver_error_at)
 
-    def _at(self, offset: int) -> ir.Value:
+    def _at(self, offset: int) -> ir.LLVMValue:
         """Return the address at an offset of the block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
-    def _beside(self, slot: ir.Value, offset: int) -> ir.Value:
+    def _beside(self, slot: ir.LLVMValue, offset: int) -> ir.LLVMValue:
         """Return the address at an offset of a slot."""
         return self.b.gep(slot, const(I64, offset), I8)
 
-    def _leave_if_none(self, counts: Sequence[ir.Value]) -> None:
+    def _leave_if_none(self, counts: Sequence[ir.LLVMValue]) -> None:
         """Return from `launch` without submitting if no entry has a group."""
         b = self.b
-        some: ir.Value = const(I64, 0)
+        some: ir.LLVMValue = const(I64, 0)
         for count in counts:
             some = b.or_(some, count)
         with b.if_then(b.icmp_unsigned("==", some, const(I64, 0))):
             b.ret(const(I32, OK))
 
-    def _fill(self, slot: ir.Value, ring: ir.Value) -> None:
+    def _fill(self, slot: ir.LLVMValue, ring: ir.LLVMValue) -> None:
         """Copy the block into the slot, and replace addresses of the host by the device's."""
         m, b = self.m, self.b
         copy = m.declare("llvm.memcpy.p0.p0.i64", ir.VOID, [PTR, PTR, I64, I1])
@@ -175,13 +175,13 @@ class _Launch:
 
     # -- groups ---------------------------------------------------------------------------------------------
 
-    def _groups_of(self, index: int) -> ir.Value:
+    def _groups_of(self, index: int) -> ir.LLVMValue:
         """Return the groups of a task, computed once."""
         if index not in self._groups:
             self._groups[index] = self._counted(index)
         return self._groups[index]
 
-    def _groups_of_entry(self, name: str, task: int | None) -> ir.Value:
+    def _groups_of_entry(self, name: str, task: int | None) -> ir.LLVMValue:
         """Return the groups of an entry; a list that no launch wants has none."""
         if task is None:
             return const(I64, 1)
@@ -191,61 +191,61 @@ class _Launch:
         unwanted = b.icmp_unsigned("==", b.load(self._at(self.m.layout.room_at[task]), I64), const(I64, 0))
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
-    def _deciding(self, index: int) -> ir.Value:
+    def _deciding(self, index: int) -> ir.LLVMValue:
         """Return the greatest number of threads that decide gates, of several iterations each where there are many."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         return b.call(least, [b.select(b.icmp_unsigned(">", part, few), part, few), const(I64, self.most)])
 
-    def _counted(self, index: int) -> ir.Value:
+    def _counted(self, index: int) -> ir.LLVMValue:
         """Return the groups of a task, with as many threads as rows or sums allow."""
-        held: ir.Value = const(I64, min(self.most, SUMMING) if index in self.summed else self.most)
+        held: ir.LLVMValue = const(I64, min(self.most, SUMMING) if index in self.summed else self.most)
         if any(s.task == index for s in self.m.layout.stacks):
             held = self.b.load(self._at(self.m.layout.threads_at[index]), I64)
         return self._whole_groups(index, held)
 
-    def _whole_groups(self, index: int, most: ir.Value) -> ir.Value:
+    def _whole_groups(self, index: int, most: ir.LLVMValue) -> ir.LLVMValue:
         """Return the groups for all iterations of a task, with at most `most` threads."""
         b, size = self.b, const(I64, LOCAL_SIZE)
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         count = b.call(least, [self._iterations(index), most])
         return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
 
-    def _iterations(self, index: int) -> ir.Value:
+    def _iterations(self, index: int) -> ir.LLVMValue:
         """Return the iterations of a task, computed once."""
         if index not in self._counts:
             self._counts[index] = self._count(index)
         return self._counts[index]
 
-    def _count(self, index: int) -> ir.Value:
+    def _count(self, index: int) -> ir.LLVMValue:
         """Return the iterations of a task, or _UNKNOWN if the host cannot count them; a counted box is in the block."""
         b, task = self.b, self.m.kernel.tasks[index]
         if not is_host_bound(self.m.kernel, index, self.options):
             return const(I64, _UNKNOWN)
         status = b.call(bounds_function(self.m, index, task), [self.block])
         fine = b.icmp_unsigned("==", status, const(I32, OK))
-        found = volume(b, self.block, self.m.layout.boxes[index], len(task.indices))
+        found = box_volume(b, self.block, self.m.layout.boxes[index], len(task.indices))
         return b.select(fine, found, const(I64, 0))
 
 
-def _word(b: IRBuilder, base: ir.Value, number: int, t: ir.Type = I64) -> ir.Value:
+def _word(b: IRBuilder, base: ir.LLVMValue, number: int, t: ir.Type = I64) -> ir.LLVMValue:
     """Load word `number` behind an address."""
     return b.load(b.gep(base, const(I64, number), I64), t)
 
 
-def _put(b: IRBuilder, base: ir.Value, number: int, value: ir.Value) -> None:
+def _put(b: IRBuilder, base: ir.LLVMValue, number: int, value: ir.LLVMValue) -> None:
     """Store a value in word `number` behind an address."""
     b.store(value, b.gep(base, const(I64, number), I64))
 
 
-def _slot(b: IRBuilder, ring: ir.Value) -> ir.Value:
+def _slot(b: IRBuilder, ring: ir.LLVMValue) -> ir.LLVMValue:
     """Return the address of the words of the next slot of a ring."""
     at = b.add(b.mul(_word(b, ring, R_NEXT), const(I64, SLOT)), const(I64, RING))
     return b.gep(ring, at, I64)
 
 
-def _claim(e: Arith, function: ir.Function) -> None:
+def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write sg.claim(ring, error), which returns the address of the next slot when it is free.
 
     On an error, the function stores its code and returns null.
@@ -269,7 +269,7 @@ def _claim(e: Arith, function: ir.Function) -> None:
     b.ret(_word(b, slot, S_HOST, PTR))
 
 
-def _submit(e: Arith, function: ir.Function, slots: int) -> None:
+def _submit(e: ArithEmitter, function: ir.LLVMFunction, slots: int) -> None:
     """Write sg.submit(ring, error), which submits the claimed slot with the next value of the timeline."""
     b = e.b
     ring, error = function.args
@@ -293,7 +293,7 @@ def _submit(e: Arith, function: ir.Function, slots: int) -> None:
     b.ret(const(I32, OK))
 
 
-def _on_device(e: Arith, function: ir.Function) -> None:
+def _on_device(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write sg.on_device(regions, address), which returns the device's address.
 
     An address in no region, such as that of an array without bytes, is returned unchanged.

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...compiler.errors import DeviceError
-from .device import Device, refusals
+from .device import VulkanDevice, driver_errors
 from .host_code import R_NEXT
 from .queue import Queue
 from .ring import SLOTS, Ring
 
 
-class Laps(Ring):
+class TaskTimes(Ring):
     """Represent a ring that takes times."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Laps(Ring):
         device, vk = queue.device, queue.device.vk
         self._tasks, self._stamps = tasks, len(pipelines) + 1
         info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=SLOTS * self._stamps)
-        with refusals("making time stamps"):
+        with driver_errors("making time stamps"):
             self._pool = vk.vkCreateQueryPool(device.handle, info, None)
         super().__init__(queue, layout, pipelines, size, tail)
 
@@ -75,12 +75,12 @@ class Laps(Ring):
         self.queue.device.vk.vkDestroyQueryPool(self.queue.device.handle, self._pool, None)
 
 
-def valid_bits(device: Device) -> int:
+def valid_bits(device: VulkanDevice) -> int:
     """Return the number of bits of a time stamp; it is 0 if the device takes none."""
     families = device.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.card.handle)
     return int(families[device.family].timestampValidBits)
 
 
-def tick(device: Device) -> float:
+def tick(device: VulkanDevice) -> float:
     """Return the seconds between two successive values of a time stamp."""
     return float(device.vk.vkGetPhysicalDeviceProperties(device.card.handle).limits.timestampPeriod) * 1e-9

@@ -18,7 +18,7 @@ from .. import owners
 from .queue import Queue
 
 
-class Mapped:
+class MappedMemory:
     """Own mapped memory; NumPy makes arrays over it, which keep their owner alive.
 
     Attributes:
@@ -55,22 +55,22 @@ def _taken(queue: Queue, size: int) -> Any:
         raise DeviceError(f"{text}; cure: use smaller or fewer arrays") from again
 
 
-def mapped(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def mapped_array(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return a new mapped array of any content, or raise DeviceError with the numbers."""
-    return np.asarray(Mapped(queue, shape, dtype))
+    return np.asarray(MappedMemory(queue, shape, dtype))
 
 
 def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return a new mapped array of zeros, or raise DeviceError with the numbers."""
-    owner = Mapped(queue, shape, dtype)
+    owner = MappedMemory(queue, shape, dtype)
     ctypes.memset(owner.address, 0, owner.bytes)
     return np.asarray(owner)
 
 
-def owner_of(array: np.ndarray) -> Mapped | None:
+def owner_of(array: np.ndarray) -> MappedMemory | None:
     """Return the owner of the memory of an array if it is mapped, else None."""
     found = owners.owner_of(array)
-    return found if isinstance(found, Mapped) else None
+    return found if isinstance(found, MappedMemory) else None
 
 
 def is_own(array: np.ndarray, queue: Queue | None) -> bool:

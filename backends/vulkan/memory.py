@@ -14,7 +14,7 @@ from typing import Any
 from ...compiler.errors import DeviceError
 from ..base import SLABS
 from ..heap import HeapRefusal
-from .device import Device, refusals
+from .device import VulkanDevice, driver_errors
 
 LEAST = 4096
 _ADDRESSED, _ALLOCATE_ADDRESSED = 0x20000, 2
@@ -35,7 +35,9 @@ class Buffer:
         address: address for the device, if the device has addresses
     """
 
-    def __init__(self, device: Device, size: int, hidden: bool = False, kinds: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, device: VulkanDevice, size: int, hidden: bool = False, kinds: Sequence[int] | None = None
+    ) -> None:
         self.device, self.size, self.hidden = device, size, hidden
         self._kinds = kinds
         self.kind = -1
@@ -44,7 +46,7 @@ class Buffer:
         copied = vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
         usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | copied | indirect | addressed
         self._memory: Any = None
-        with refusals(f"a buffer of {size} bytes"):
+        with driver_errors(f"a buffer of {size} bytes"):
             info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
             self._handle = vk.vkCreateBuffer(device.handle, info, None)
             try:
@@ -100,10 +102,10 @@ class Buffer:
             vk.vkFreeMemory(handle, self._memory, None)
 
 
-class Hidden:
+class DeviceLocalMemory:
     """Hand out memory for the device alone, by its address."""
 
-    def __init__(self, device: Device, wait: Callable[[], None]) -> None:
+    def __init__(self, device: VulkanDevice, wait: Callable[[], None]) -> None:
         self.device = device
         self._wait = wait
         self._buffers: dict[int, Buffer] = {}
@@ -129,13 +131,13 @@ class Hidden:
 
 
 @dataclass
-class Pool:
+class BufferPool:
     """Keep idle buffers by size, powers of two.
 
     A finalizer that the garbage collector runs while the lock is held may take the lock again.
     """
 
-    device: Device
+    device: VulkanDevice
     idle: dict[int, list[Buffer]] = field(default_factory=dict)
     kept: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -168,7 +170,7 @@ class Pool:
 
 
 @dataclass
-class Heap:
+class VulkanHeap:
     """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and keeps no content.
 
     Attributes:
@@ -179,7 +181,7 @@ class Heap:
         void: memory on which stacks without slots are read
     """
 
-    device: Device
+    device: VulkanDevice
     limit: int | None = None
     slabs: dict[str, Buffer] = field(default_factory=dict)
     peak: dict[str, int] = field(default_factory=dict)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 from .. import disk_cache
 
 if TYPE_CHECKING:
-    from .device import Device
+    from .device import VulkanDevice
 
 HEAD = 32
 """Bytes of data that holds no pipeline."""
 
 
 @contextmanager
-def pipeline_cache(device: Device, code: bytes, entries: Sequence[str]) -> Iterator[Any]:
+def pipeline_cache(device: VulkanDevice, code: bytes, entries: Sequence[str]) -> Iterator[Any]:
     """Yield a VkPipelineCache with the known pipelines of a module, and store its new content at the end."""
-    vk, disk = device.vk, disk_cache.active()
+    vk, disk = device.vk, disk_cache.active_cache()
     if disk is None:
         yield vk.VK_NULL_HANDLE
         return
-    key = disk_cache.key("pipelines", *identity(device), code, *entries)
+    key = disk_cache.entry_key("pipelines", *identity(device), code, *entries)
     known = disk.get(key) or b""
     cache = _made(device, known)
     try:
@@ -38,7 +38,7 @@ def pipeline_cache(device: Device, code: bytes, entries: Sequence[str]) -> Itera
         vk.vkDestroyPipelineCache(device.handle, cache, None)
 
 
-def _made(device: Device, known: bytes) -> Any:
+def _made(device: VulkanDevice, known: bytes) -> Any:
     """Return a cache with the known content, or an empty cache if the driver refuses that content."""
     vk = device.vk
     for content in (known, b"") if known else (b"",):
@@ -52,14 +52,14 @@ def _made(device: Device, known: bytes) -> Any:
     raise AssertionError("an empty cache is refused by an exception")
 
 
-def identity(device: Device) -> tuple[str, ...]:
+def identity(device: VulkanDevice) -> tuple[str, ...]:
     """Return the properties of the device and its driver that decide whether pipelines fit."""
     found = device.vk.vkGetPhysicalDeviceProperties(device.card.handle)
     unique = bytes(found.pipelineCacheUUID).hex()
     return unique, str(found.vendorID), str(found.deviceID), str(found.driverVersion)
 
 
-def content_of(device: Device, cache: Any) -> bytes:
+def content_of(device: VulkanDevice, cache: Any) -> bytes:
     """Return the data of a cache, which is empty if the driver does not give it."""
     vk, size = device.vk, device.vk.ffi.new("size_t *")
     get = vk.lib.vkGetPipelineCacheData

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
-from ..codegen.layout import Layout
-from ..device.policy import Device, Dispatch
-from ..device.stacks import Placement
+from ..codegen.layout import BlockLayout
+from ..device.policy import DeviceLimits, TaskGeometry
+from ..device.stacks import StackPlacement
 from ..spirv.shaders import LOCAL_SIZE
 from . import device as vulkan
 
@@ -26,19 +26,19 @@ CACHES = {True: 32 << 20, False: 4 << 20}
 """Bytes of the second-level cache, by whether the device is a discrete card."""
 
 
-def described(is_discrete: bool, memory_bytes: int) -> Device:
+def described(is_discrete: bool, memory_bytes: int) -> DeviceLimits:
     """Return what the policy must know about a device."""
-    return Device(CACHES[is_discrete], memory_bytes)
+    return DeviceLimits(CACHES[is_discrete], memory_bytes)
 
 
-def description(device: vulkan.Device) -> Device:
+def description(device: vulkan.VulkanDevice) -> DeviceLimits:
     """Return what the policy must know about an open device."""
     return described(device.card.kind == DISCRETE, device.memory_types[0][1])
 
 
 def dispatches(
-    kernel: Kernel, layout: Layout, sizes: Sizes, counts: Mapping[int, int], device: Device, most: int
-) -> dict[int, Dispatch]:
+    kernel: Kernel, layout: BlockLayout, sizes: Sizes, counts: Mapping[int, int], device: DeviceLimits, most: int
+) -> dict[int, TaskGeometry]:
     """Return how each task with adstacks runs.
 
     Args:
@@ -51,7 +51,7 @@ def dispatches(
     """
     # A list holds numbers of 32 bits, so a task of more iterations has none.
     listed = frozenset(task for task in layout.list_at if counts.get(task, 1 << 32) < 1 << 32)
-    placement = Placement(kernel, layout, device, listed)
+    placement = StackPlacement(kernel, layout, device, listed)
     found = placement.dispatches(replace(sizes, iterations=counts))
     return {
         task: replace(one, rows=min(most, -(-one.rows // LOCAL_SIZE) * LOCAL_SIZE))

@@ -20,12 +20,12 @@ from contextlib import suppress
 from typing import Any
 
 from ...compiler.errors import DeviceError, StackgradError
-from ..base import Counters
-from ..codegen.prints import BYTES, Prints, after
+from ..base import DeviceCounters
+from ..codegen.prints import BYTES, PrintBuffer, finish_and_collect
 from ..words import address_of, words
 from . import host_code as h
-from .arena import Arena
-from .device import Device, refusals, worded
+from .arena import DeviceArena
+from .device import VulkanDevice, driver_errors, error_text
 
 Record = tuple[int, int, int]
 """The type of an error record: number of a site among those of its kernel, and the two numbers of its kind."""
@@ -49,11 +49,11 @@ class Queue:
         arena: memory that host and device share
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: VulkanDevice) -> None:
         self.device = device
-        self.counters = Counters()
+        self.counters = DeviceCounters()
         self.table: array[int] = words(bytes(8 * h.TABLE))
-        self.arena = Arena(device, self.table)
+        self.arena = DeviceArena(device, self.table)
         self._make_timeline()
         self._record = self.arena.take(_RECORD_BYTES)
         self._record.view[:_RECORD_BYTES] = bytes(_RECORD_BYTES)
@@ -61,14 +61,14 @@ class Queue:
         self._readers: dict[int, Callable[[Record], StackgradError]] = {}
         self._end = 0
         self._trash: list[tuple[Callable[[], None], int]] = []
-        self._prints: Prints | None = None
+        self._prints: PrintBuffer | None = None
         _close_with_process(weakref.ref(self))
 
     def _make_timeline(self) -> None:
         """Make the semaphore, and the structures that machine code hands to the driver."""
         device, vk, ffi = self.device, self.device.vk, self.device.vk.ffi
         kind = vk.VkSemaphoreTypeCreateInfo(semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE, initialValue=0)
-        with refusals("making a timeline"):
+        with driver_errors("making a timeline"):
             self._semaphore = vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(pNext=kind), None)
         self.semaphores = ffi.new("VkSemaphore[1]", [self._semaphore])
         start = self.table_address
@@ -109,7 +109,7 @@ class Queue:
         if table[h.DONE] >= value or table[h.CLOSED] == FORKED:
             return
         try:
-            with refusals("waiting for the device"):
+            with driver_errors("waiting for the device"):
                 info = vk.VkSemaphoreWaitInfo(pSemaphores=[self._semaphore], pValues=[value])
                 vk.vkWaitSemaphores(device.handle, info, _FOREVER)
         except DeviceError:
@@ -126,7 +126,7 @@ class Queue:
         # This comes before the wait: a launch that is made meanwhile sets the word again.
         self.table[h.PENDING] = 0
         self.counters.waits += 1
-        trash, text = after(self._prints, self._finish)
+        trash, text = finish_and_collect(self._prints, self._finish)
         error = self._take_error()
         self._give_back(trash)
         try:
@@ -188,7 +188,7 @@ class Queue:
         if code == _LOST:
             self.table[h.CLOSED] = code
         known = self.device.vk.exception_codes.get(code)
-        return DeviceError(f"Vulkan, {doing}: {worded(known.__name__) if known else code}")
+        return DeviceError(f"Vulkan, {doing}: {error_text(known.__name__) if known else code}")
 
     # -- what is dropped ------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Queue:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
         if much or not self.is_pending:
-            trash, text = after(self._prints, self._finish)
+            trash, text = finish_and_collect(self._prints, self._finish)
             # The kernel of the error may be among the trash, so the next wait must raise the error first.
             if self._record.view[0:4] != bytes(4):
                 self._trash += trash
@@ -228,17 +228,17 @@ class Queue:
     def close(self) -> None:
         """Wait, give back what can be given back, drop an error, and show what was printed."""
         self.table[h.PENDING] = 0
-        trash, text = after(self._prints, self._finish)
+        trash, text = finish_and_collect(self._prints, self._finish)
         self._give_back(trash)
         self._record.view[:_RECORD_BYTES] = bytes(_RECORD_BYTES)
         text.show()
 
     @property
-    def prints(self) -> Prints:
+    def prints(self) -> PrintBuffer:
         """Return the buffer to which kernels print, made when the first kernel that prints is compiled."""
         if self._prints is None:
             piece = self.arena.take(BYTES)
-            self._prints = Prints(piece.address, piece.on_device)
+            self._prints = PrintBuffer(piece.address, piece.on_device)
         return self._prints
 
 
@@ -258,7 +258,7 @@ def _close_with_process(held: weakref.ref[Queue]) -> None:
         if queue is not None and queue.device.process == os.getpid():
             # If the device is lost, there is nothing to wait for.
             with suppress(DeviceError):
-                after(queue._prints, queue.finish)[1].show()
+                finish_and_collect(queue._prints, queue.finish)[1].show()
 
     def part() -> None:
         queue = held()

@@ -20,9 +20,9 @@ from ..base import Options
 from ..codegen.layout import lay_out
 from ..host.jit import NativeCode
 from ..llvm.errors import FAILED
-from .arena import Region
-from .block import VulkanBlock, laid_out
-from .device import refusals
+from .arena import ArenaRegion
+from .block import VulkanBlock, block_layout
+from .device import driver_errors
 from .host_code import host_code
 from .memory import Buffer
 from .queue import Queue
@@ -59,7 +59,7 @@ class _Copies(Ring):
         after = vk.VkMemoryBarrier(
             srcAccessMask=vk.VK_ACCESS_TRANSFER_WRITE_BIT, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT
         )
-        with device.lock, refusals("recording a copy"):
+        with device.lock, driver_errors("recording a copy"):
             buffer = self.next_buffer
             vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo())
             vk.vkCmdPipelineBarrier(buffer, everything, transfer, 0, 1, [before], 0, None, 0, None)
@@ -84,7 +84,7 @@ class Readback:
         cached = self._queue.device.cached_types
         return region is not None and bool(cached) and region.buffer.kind not in cached
 
-    def _region(self, array: np.ndarray) -> Region | None:
+    def _region(self, array: np.ndarray) -> ArenaRegion | None:
         """Return the region in which an array lies, or None."""
         return self._queue.arena.find(_address(array))
 
@@ -136,7 +136,7 @@ class Readback:
 
 
 _NOTHING = Kernel("copy", (), ())
-_LAYOUT = laid_out(lay_out(_NOTHING))
+_LAYOUT = block_layout(lay_out(_NOTHING))
 
 
 def _address(array: np.ndarray) -> int:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...compiler.errors import DeviceError
-from .device import Device, refusals
-from .windows import Window
+from .device import VulkanDevice, driver_errors
+from .windows import BufferWindow
 
-Sets = Sequence[Mapping[int, Window]]
+Sets = Sequence[Mapping[int, BufferWindow]]
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordedDispatch:
     """Represent a dispatch of an entry point.
 
     Attributes:
@@ -37,10 +37,10 @@ class Part:
     threads: int
 
 
-class Recording:
+class RecordedCommands:
     """Hold the pipelines of a kernel, descriptor sets for its storage buffers, and recorded commands."""
 
-    def __init__(self, device: Device, code: bytes, entries: Sequence[str], bindings: int) -> None:
+    def __init__(self, device: VulkanDevice, code: bytes, entries: Sequence[str], bindings: int) -> None:
         self.device, self.bindings = device, bindings
         vk = device.vk
         with device.lock:
@@ -51,7 +51,7 @@ class Recording:
             self._sets: list[Any] = []
             self._recorded: object = None
             try:
-                with refusals("making a command buffer"):
+                with driver_errors("making a command buffer"):
                     info = vk.VkCommandBufferAllocateInfo(
                         commandPool=device.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
                     )
@@ -62,7 +62,7 @@ class Recording:
                 raise
         self._submit = [vk.VkSubmitInfo(pCommandBuffers=[self._buffers[0]])]
 
-    def run(self, sets: Sets, steps: Sequence[Sequence[Part]]) -> None:
+    def run(self, sets: Sets, steps: Sequence[Sequence[RecordedDispatch]]) -> None:
         """Dispatch the parts of each step side by side, step after step, and wait.
 
         Args:
@@ -75,7 +75,7 @@ class Recording:
         device, vk = self.device, self.device.vk
         device.require()
         key = _key(sets), tuple(map(tuple, steps))
-        with refusals("running a kernel", device):
+        with driver_errors("running a kernel", device):
             if key != self._recorded:
                 self._recorded = None
                 self._show(sets)
@@ -128,7 +128,7 @@ class Recording:
             self.device.vk.vkDestroyDescriptorPool(self.device.handle, self._pool, None)
         self._pool, self._sets = None, []
 
-    def _record(self, steps: Sequence[Sequence[Part]]) -> None:
+    def _record(self, steps: Sequence[Sequence[RecordedDispatch]]) -> None:
         """Record the commands of all steps, with a barrier between two steps."""
         vk, buffer = self.device.vk, self._buffers[0]
         compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
@@ -145,7 +145,7 @@ class Recording:
         vk.vkCmdPipelineBarrier(buffer, compute, host, 0, 1, [after], 0, None, 0, None)
         vk.vkEndCommandBuffer(buffer)
 
-    def _dispatch(self, part: Part) -> None:
+    def _dispatch(self, part: RecordedDispatch) -> None:
         """Record the dispatch of one part."""
         vk, buffer, point = self.device.vk, self._buffers[0], self.device.vk.VK_PIPELINE_BIND_POINT_COMPUTE
         vk.vkCmdBindPipeline(buffer, point, self.pipelines[part.entry])

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..words import address_of, words
-from .arena import Piece
-from .device import refusals
+from .arena import Suballocation
+from .device import driver_errors
 from .host_code import GROUPS, R_NEXT, R_TABLE, RING, S_HOST, S_INFO, S_VALUE, SLOT
 from .queue import Queue, number_of
 
@@ -42,7 +42,7 @@ class Ring:
         self.queue = queue
         self.counts_at = groups_at(size, tail)
         pitch = round_up(self.counts_at + GROUPS * len(pipelines), _ALIGN)
-        self.piece: Piece = queue.arena.take(pitch * SLOTS)
+        self.piece: Suballocation = queue.arena.take(pitch * SLOTS)
         self.words: array[int] = words(bytes(8 * (RING + SLOT * SLOTS)))
         self.words[R_TABLE] = queue.table_address
         self._infos: list[Any] = []
@@ -62,7 +62,7 @@ class Ring:
         info = vk.VkCommandBufferAllocateInfo(
             commandPool=device.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=SLOTS
         )
-        with device.lock, refusals("making command buffers"):
+        with device.lock, driver_errors("making command buffers"):
             self._buffers = vk.vkAllocateCommandBuffers(device.handle, info)
 
     def _prepare(self, number: int, at: int, size: int, tail: bytes, entries: int) -> None:
@@ -92,7 +92,7 @@ class Ring:
         both, written = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT, vk.VK_ACCESS_SHADER_WRITE_BIT
         between = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=both)
         after = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT)
-        with device.lock, refusals("recording a kernel"):
+        with device.lock, driver_errors("recording a kernel"):
             vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo())
             address = vk.ffi.new("uint64_t *", memory.address + offset)
             vk.vkCmdPushConstants(buffer, layout, vk.VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, address)

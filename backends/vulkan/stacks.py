@@ -16,8 +16,8 @@ from typing import Protocol
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Sizes
-from ..codegen.layout import Layout, Stack
-from ..codegen.stack_sizes import capacity, refusal
+from ..codegen.layout import BlockLayout, StackLayout
+from ..codegen.stack_sizes import memory_refusal, stack_capacity
 from ..codegen.void_stacks import void_places
 from ..heap import HeapRefusal
 from ..spirv.shaders import LOCAL_SIZE
@@ -41,7 +41,7 @@ class Slabs(Protocol):
 
 
 @dataclass
-class Plan:
+class StackPlan:
     """Hold the places of the adstacks of one launch.
 
     Attributes:
@@ -64,7 +64,7 @@ class Plan:
 NONE: Mapping[int, int] = MappingProxyType({})
 
 
-def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mapping[int, int] = NONE) -> Plan:
+def plan(layout: BlockLayout, sizes: Sizes, threads: Mapping[int, int], rooms: Mapping[int, int] = NONE) -> StackPlan:
     """Place every stack of a kernel.
 
     Args:
@@ -73,7 +73,7 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mappin
         threads: rows of each task with stacks
         rooms: room of the list of each task, in numbers; 0 for no list
     """
-    out = Plan(threads)
+    out = StackPlan(threads)
     for task, slab in layout.rows:
         row = _place(out, [s for s in layout.stacks if (s.task, s.slab) == (task, slab)], sizes, threads[task])
         out.words += ((layout.rows[task, slab], threads[task] if row else 0), (layout.strides[task, slab], row))
@@ -85,10 +85,10 @@ def plan(layout: Layout, sizes: Sizes, threads: Mapping[int, int], rooms: Mappin
     return out
 
 
-def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
+def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -> int:
     """Place the stacks of a task one after another in a row of a slab, and return the bytes of the row."""
     offset, placed = 0, dict[int, int]()
-    slots = {s.index: capacity(s, sizes) for s in stacks}
+    slots = {s.index: stack_capacity(s, sizes) for s in stacks}
     for stack in (s for s in stacks if slots[s.index]):
         held, size = slots[stack.index], stack.slot_bytes
         offset = -(-offset // size) * size
@@ -104,7 +104,7 @@ def _place(out: Plan, stacks: list[Stack], sizes: Sizes, rows: int) -> int:
     return end
 
 
-def _list(out: Plan, task: int, room_at: int, room: int) -> None:
+def _list(out: StackPlan, task: int, room_at: int, room: int) -> None:
     """Make room for the list of a task behind all rows of the integer slab."""
     out.words.append((room_at, room))
     if room:
@@ -114,12 +114,12 @@ def _list(out: Plan, task: int, room_at: int, room: int) -> None:
 
 def reserve(
     kernel: Kernel,
-    layout: Layout,
+    layout: BlockLayout,
     sizes: Sizes,
     threads: Mapping[int, int],
     heap: Slabs,
     rooms: Mapping[int, int] = NONE,
-) -> tuple[Plan, bool]:
+) -> tuple[StackPlan, bool]:
     """Reserve memory for the stacks, for fewer threads where rows for all cannot be had.
 
     Returns:
@@ -133,19 +133,19 @@ def reserve(
         try:
             return found, heap.reserve(found.needs)
         except HeapRefusal as problem:
-            half = {task: fewer(k) for task, k in threads.items()}
+            half = {task: halve_threads(k) for task, k in threads.items()}
             if half == threads:
                 size, slots, index = found.widest
-                reason = refusal(kernel, layout.stacks[index], slots, size, str(problem))
+                reason = memory_refusal(kernel, layout.stacks[index], slots, size, str(problem))
                 raise DeviceError(reason) from problem
             threads = half
 
 
-def fewer(threads: int) -> int:
+def halve_threads(threads: int) -> int:
     """Return half of the threads of a task, in whole groups; return the same number for a single group."""
     return max(LOCAL_SIZE, threads // 2 // LOCAL_SIZE * LOCAL_SIZE) if threads > LOCAL_SIZE else threads
 
 
-def slab_words(layout: Layout, base: Callable[[str], int]) -> list[tuple[int, int]]:
+def slab_words(layout: BlockLayout, base: Callable[[str], int]) -> list[tuple[int, int]]:
     """Return the addresses of the slabs, each with its place in the block."""
     return [(at, base(slab)) for slab, at in layout.slabs.items()]

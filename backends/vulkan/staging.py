@@ -17,7 +17,7 @@ ALIGN = 64
 """Places in a run keep their address modulo this number."""
 
 
-class Piece(Protocol):
+class StagingMemory(Protocol):
     """Represent memory that the host sees."""
 
     @property
@@ -31,7 +31,7 @@ class Piece(Protocol):
         ...
 
 
-class Lender(Protocol):
+class StagingAllocator(Protocol):
     """Represent the source of pieces: a pool of buffers, or an arena."""
 
     def take(self, size: int) -> Any:
@@ -44,7 +44,7 @@ class Lender(Protocol):
 
 
 @dataclass
-class Run:
+class StagedRange:
     """Represent bytes begin .. end of host memory, and the memory on the device that holds a copy of them.
 
     Attributes:
@@ -55,7 +55,7 @@ class Run:
 
     begin: int
     end: int
-    buffer: Piece
+    buffer: StagingMemory
 
     def on_device(self, address: int) -> int:
         """Return the device's address of a byte of the run."""
@@ -79,7 +79,7 @@ def bytes_at(address: int, size: int) -> memoryview:
     return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
 
-def span(array: np.ndarray) -> tuple[int, int]:
+def memory_span(array: np.ndarray) -> tuple[int, int]:
     """Return address and number of bytes of a contiguous array."""
     address: int = array.__array_interface__["data"][0]
     return address, array.nbytes
@@ -88,13 +88,13 @@ def span(array: np.ndarray) -> tuple[int, int]:
 class Staging:
     """Hold the copies of the arrays of one launch; the constructor raises DeviceError without memory for them."""
 
-    def __init__(self, pool: Lender, arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, pool: StagingAllocator, arrays: Mapping[str, np.ndarray]) -> None:
         self.pool = pool
         self.arrays = arrays
-        self.runs: list[Run] = []
+        self.runs: list[StagedRange] = []
         try:
-            for begin, end in merged(sorted(span(array) for array in arrays.values())):
-                self.runs.append(Run(begin, end, pool.take(end - begin + 2 * ALIGN)))
+            for begin, end in merge_spans(sorted(memory_span(array) for array in arrays.values())):
+                self.runs.append(StagedRange(begin, end, pool.take(end - begin + 2 * ALIGN)))
         except BaseException:
             self.release()
             raise
@@ -106,15 +106,15 @@ class Staging:
 
     def address(self, name: str) -> int:
         """Return the address of an array on the device."""
-        at, size = span(self.arrays[name])
+        at, size = memory_span(self.arrays[name])
         return self._run(at, size).on_device(at)
 
     def copy_out(self, name: str) -> None:
         """Copy an array that the kernel has written back to the host."""
-        at, size = span(self.arrays[name])
+        at, size = memory_span(self.arrays[name])
         self._run(at, size).copy_out(at, size)
 
-    def _run(self, at: int, size: int) -> Run:
+    def _run(self, at: int, size: int) -> StagedRange:
         """Return the run that holds an array."""
         return next(run for run in self.runs if run.begin <= at and at + size <= run.end)
 
@@ -125,7 +125,7 @@ class Staging:
         self.runs = []
 
 
-def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return begin and end of each run, from sorted spans of address and size.
 
     Spans that touch without overlapping stay apart.

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...compiler.errors import DeviceError
-from .cards import Card
-from .memory import Buffer, Pool
-from .staging import ALIGN, bytes_at, merged, span
+from .cards import PhysicalDevice
+from .memory import Buffer, BufferPool
+from .staging import ALIGN, bytes_at, memory_span, merge_spans
 
 WORD = 8
 """Bytes of the largest word that an update of an element exchanges; windows hold whole words."""
 
 
 @dataclass(frozen=True)
-class Window:
+class BufferWindow:
     """Represent the bytes of a buffer that a storage buffer of a shader shows.
 
     Attributes:
@@ -36,7 +36,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _WindowRange:
     """Represent bytes begin .. end of host memory, and the place of their copy in the buffer."""
 
     begin: int
@@ -56,7 +56,9 @@ class Windows:
         windows: windows by binding
     """
 
-    def __init__(self, pool: Pool, card: Card, arrays: Mapping[str, np.ndarray], bindings: Mapping[str, int]) -> None:
+    def __init__(
+        self, pool: BufferPool, card: PhysicalDevice, arrays: Mapping[str, np.ndarray], bindings: Mapping[str, int]
+    ) -> None:
         self.pool, self.card, self.arrays, self.bindings = pool, card, arrays, bindings
         self._runs, size = self._placed()
         found = self._spans()
@@ -64,20 +66,20 @@ class Windows:
             if high - low > card.reach:
                 raise DeviceError(self._beyond(binding, high - low))
         self.buffer = pool.take(max(size, 1))
-        self.windows = {binding: Window(self.buffer, low, high - low) for binding, (low, high) in found.items()}
+        self.windows = {binding: BufferWindow(self.buffer, low, high - low) for binding, (low, high) in found.items()}
 
-    def _placed(self) -> tuple[list[_Run], int]:
+    def _placed(self) -> tuple[list[_WindowRange], int]:
         """Return the runs, in order of the first binding that shows each of them, and the bytes of all runs."""
         first: dict[tuple[int, int], int] = {}
-        spans = {name: span(array) for name, array in self.arrays.items()}
-        runs = merged(sorted(spans.values()))
+        spans = {name: memory_span(array) for name, array in self.arrays.items()}
+        runs = merge_spans(sorted(spans.values()))
         for begin, end in runs:
             inside = (self.bindings[name] for name, (at, _) in spans.items() if begin <= at < max(end, begin + 1))
             first[begin, end] = min(inside)
         out, used = [], 0
         for begin, end in sorted(runs, key=lambda run: (first[run], run)):
             at = -(-used // ALIGN) * ALIGN + begin % ALIGN
-            out.append(_Run(begin, end, at))
+            out.append(_WindowRange(begin, end, at))
             used = at + end - begin
         return out, used + ALIGN
 
@@ -102,7 +104,7 @@ class Windows:
 
     def place(self, name: str) -> int:
         """Return the offset of an array in the buffer."""
-        at, size = span(self.arrays[name])
+        at, size = memory_span(self.arrays[name])
         run = next(run for run in self._runs if run.begin <= at and at + size <= run.end)
         return run.at + at - run.begin
 
@@ -119,7 +121,7 @@ class Windows:
 
     def copy_out(self, name: str) -> None:
         """Copy an array that the kernel has written back to the host."""
-        at, size = span(self.arrays[name])
+        at, size = memory_span(self.arrays[name])
         if size:
             place = self.place(name)
             bytes_at(at, size)[:] = self.buffer.view[place : place + size]

@@ -24,7 +24,7 @@ from ..ir.effects import arrays_written
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.roles import ACCESSES, ARRAY_READS
 from ..ir.types import ArrayType
-from ..ir.walk import changed, map_blocks, walk_task
+from ..ir.walk import map_blocks, replace_fields, walk_task
 from .disorder import unordered_arrays
 from .risk import Risk
 
@@ -32,7 +32,7 @@ SUFFIX = ".before"
 
 
 @dataclass(frozen=True)
-class Copies:
+class BeforeCopies:
     """Name the copies of the state before the launch that a grad kernel reads.
 
     Attributes:
@@ -53,7 +53,7 @@ class Copies:
         return {copy: array for found in (*self.tasks, self.prelude) for array, copy in found.items()}
 
 
-def make_copies(kernel: Kernel, arrays: Collection[str]) -> Copies:
+def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
     """Name copies for the tasks that read the given arrays.
 
     The copy of x for the first task that reads x is named `x.before`. The copies for later tasks are named `x.before2`
@@ -66,7 +66,7 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> Copies:
         read = set().union(*map(_read, kernel.tasks if task is None else (task,))) & set(arrays)
         read = _with_makers(kernel.tasks[:t], read, arrays)
         made.append({array: _unique(array, taken) for array in sorted(read)})
-    return Copies(tuple(made[: len(kernel.tasks)]), made[-1] if kernel.temps else {})
+    return BeforeCopies(tuple(made[: len(kernel.tasks)]), made[-1] if kernel.temps else {})
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
@@ -97,26 +97,26 @@ def _read(task: Task) -> set[str]:
     return {s.array for s in walk_task(task) if isinstance(s, ARRAY_READS)}
 
 
-def params(kernel: Kernel, copies: Copies) -> tuple[Param, ...]:
+def params(kernel: Kernel, copies: BeforeCopies) -> tuple[Param, ...]:
     """Return a parameter without a gradient for each copy."""
     types = kernel.array_types()
     return tuple(Param(copy, ArrayType(types[a].dtype, types[a].ndim)) for copy, a in copies.names.items())
 
 
-def on_copies(block: Block, copies: Mapping[str, str]) -> Block:
+def redirect_to_copies(block: Block, copies: Mapping[str, str]) -> Block:
     """Return the block with all accesses to the arrays in `copies` turned to their copies."""
     return tuple(turned(stmt, copies) for stmt in block) if copies else block
 
 
 def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
     """Return the statement, with its nested blocks, turned to the copies."""
-    stmt = map_blocks(stmt, lambda inner: on_copies(inner, copies))
+    stmt = map_blocks(stmt, lambda inner: redirect_to_copies(inner, copies))
     if isinstance(stmt, ACCESSES) and stmt.array in copies:
-        return changed(stmt, array=copies[stmt.array])
+        return replace_fields(stmt, array=copies[stmt.array])
     return stmt
 
 
-class Repeatable:
+class RemovableRisks:
     """Represent the set of risks that copies of the state before the launch remove."""
 
     def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:

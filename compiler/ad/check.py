@@ -16,8 +16,8 @@ from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
 from .conflicts import HAND_CALLED
-from .marks import Claim
-from .risk import HITS, NO, Pair, Risk, RiskAnalysis
+from .marks import MarkedPair
+from .risk import HITS, NO, Risk, RiskAnalysis, RiskPair
 
 ORDERED = "take the gradient under sg.ad.Tape, which knows the order that the launch took"
 OTHER_WAYS = {
@@ -54,7 +54,7 @@ def check_state(
     copies: Collection[str],
     cured: Container[Risk],
     taped: bool,
-) -> list[Claim]:
+) -> list[MarkedPair]:
     """Return the pairs that marks must clear. Raise StateOverwritten if `grad` reads what `forward` overwrites.
 
     Args:
@@ -66,7 +66,7 @@ def check_state(
         taped: True if copies are possible. They are better than marks, which may refuse a launch.
     """
     found: list[tuple[Risk, Diagnostic]] = []
-    claims: list[Claim] = []
+    claims: list[MarkedPair] = []
     # A load that only decides what is stored to a copy counts too. An atomic counts if something uses its result.
     used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
@@ -76,24 +76,24 @@ def check_state(
         if risk is None:
             continue
         if stmt.array in copies and risk in cured:
-            claims += (Claim(p, inside=False, across=True) for p in risk.pairs if p.across)
+            claims += (MarkedPair(p, inside=False, across=True) for p in risk.pairs if p.across)
         elif fatal := _fatal(risk, taped):
             found.append((risk, _overwritten(forward, fatal, risk.returned)))
         else:
-            claims += (Claim(p, bool(p.inside), p.across) for p in risk.pairs)
+            claims += (MarkedPair(p, bool(p.inside), p.across) for p in risk.pairs)
     if found:
         raise StateOverwritten(found)
     return claims
 
 
-def _fatal(risk: Risk, taped: bool) -> Pair | None:
+def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
     """Return the first pair of a load that marks cannot clear or that copies handle better, or None."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 
 def find_dependences(
     kernel: Kernel, activity: Activity, risks: RiskAnalysis, at_risk: Mapping[Value, Risk]
-) -> list[Claim]:
+) -> list[MarkedPair]:
     """Return the pairs by which iterations of a parallel loop may exchange values that carry a gradient.
 
     The launch must clear these pairs, even if the gradient does not need the values: the order of iterations decides
@@ -115,10 +115,10 @@ def find_dependences(
     sure = [p for p in (*pairs, *risks.races(activity.values)) if p.distance]
     if sure:
         raise NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, p, False) for p in sure)))
-    return [Claim(p, inside=False, across=True) for p in pairs if p.across]
+    return [MarkedPair(p, inside=False, across=True) for p in pairs if p.across]
 
 
-def refuse_claims(kernel: Kernel, claims: list[Claim]) -> NotDifferentiable:
+def refuse_claims(kernel: Kernel, claims: list[MarkedPair]) -> NotDifferentiable:
     """Return the error for claims that no marks can clear because the indices are overwritten too.
 
     Where a copy handles writes of the same iteration, the message speaks of other iterations only.
@@ -127,7 +127,7 @@ def refuse_claims(kernel: Kernel, claims: list[Claim]) -> NotDifferentiable:
     return NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, p, False) for p in pairs)))
 
 
-def _overwritten(kernel: Kernel, pair: Pair, returned: bool) -> Diagnostic:
+def _overwritten(kernel: Kernel, pair: RiskPair, returned: bool) -> Diagnostic:
     """Return the diagnostic that says which write replaces the element of the pair, and why this matters."""
     where = kernel.span(pair.write.loc)
     place = f" (line {where.line})" if where else ""

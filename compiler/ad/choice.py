@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from ..ir.nodes import Value
 from .min_cut import NEVER, Network
-from .sources import Sources
+from .sources import ValueSources
 
 LARGE = 6000
 """Largest number of values for which the cut is computed: its time grows faster than that of all other passes."""
 
 
-def choose(sources: Sources, required: set[Value]) -> list[Value]:
+def choose(sources: ValueSources, required: set[Value]) -> list[Value]:
     """Return the values to save, in order of definition.
 
     Args:
@@ -40,7 +40,7 @@ def choose(sources: Sources, required: set[Value]) -> list[Value]:
     return [v for v in sources.structure.made if v in chosen]
 
 
-def choose_in_order(sources: Sources, required: set[Value]) -> list[Value]:
+def choose_in_order(sources: ValueSources, required: set[Value]) -> list[Value]:
     """Return each required value that cannot be had from what is available or saved before its definition."""
     available: set[Value] = set(sources.structure.task.indices)
     saved = []
@@ -56,7 +56,7 @@ def choose_in_order(sources: Sources, required: set[Value]) -> list[Value]:
     return saved
 
 
-def _involved(sources: Sources, required: set[Value]) -> list[Value]:
+def _involved(sources: ValueSources, required: set[Value]) -> list[Value]:
     """Return the required values and the values that they are computed from, without free and kept values."""
     found: dict[Value, None] = {}
     pending = list(required)
@@ -71,7 +71,7 @@ def _involved(sources: Sources, required: set[Value]) -> list[Value]:
     return list(found)
 
 
-def _cannot_be_cheaper(sources: Sources, required: set[Value], saved: list[Value], involved: list[Value]) -> bool:
+def _cannot_be_cheaper(sources: ValueSources, required: set[Value], saved: list[Value], involved: list[Value]) -> bool:
     """Return True if the cut cannot find a cheaper choice than `saved`.
 
     This is so if all values in `saved` must be saved, and recomputing all others costs less than saving any of them.
@@ -82,7 +82,7 @@ def _cannot_be_cheaper(sources: Sources, required: set[Value], saved: list[Value
     return sum(map(sources.cost, rest)) <= min(map(sources.price, rest), default=0)
 
 
-def _cheapest(sources: Sources, required: set[Value], involved: list[Value]) -> set[Value]:
+def _cheapest(sources: ValueSources, required: set[Value], involved: list[Value]) -> set[Value]:
     """Return the values that a minimum cut saves."""
     # Node 0 is the source, node 1 the sink. The node `again` of a value follows its node `wanted`.
     wanted = {v: 2 + 2 * k for k, v in enumerate(involved)}

@@ -18,7 +18,7 @@ SHIFT = 1 << 40
 
 
 @dataclass(frozen=True)
-class Read:
+class ConflictRow:
     """Represent one row of `$conflicts`: a read of `array` at `span` that looks at an array of marks.
 
     Attributes:
@@ -38,7 +38,7 @@ class Read:
     stated: bool = False
 
 
-def excess(read: Read, what: str) -> Diagnostic:
+def size_diagnostic(read: ConflictRow, what: str) -> Diagnostic:
     """Return the diagnostic for a number that does not fit into a mark."""
     return Diagnostic(
         f"{what}, which is more than can be looked at before the launch: whether iterations meet at elements of"
@@ -48,7 +48,7 @@ def excess(read: Read, what: str) -> Diagnostic:
     )
 
 
-def describe(read: Read, row: list[int], marks: Any) -> Diagnostic:
+def describe(read: ConflictRow, row: list[int], marks: Any) -> Diagnostic:
     """Describe one row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
     conflict = row[0] - (FIRST - 1 if row[0] > FIRST else 0)
     where = FIRST - conflict

@@ -18,11 +18,11 @@ from ..ir import nodes as n
 from ..ir.nodes import Block, Value
 from ..ir.roles import SCALAR_ASSIGNMENTS
 from ..ir.walk import walk
-from .structure import Path, Structure, inner_blocks
+from .structure import BlockPath, Structure, inner_blocks
 
 
 @dataclass(frozen=True)
-class Counter:
+class InductionVariable:
     """Represent a value of the form init + sign * times * step.
 
     Attributes:
@@ -35,7 +35,7 @@ class Counter:
         depends on the number of that iteration.
     """
 
-    loop: Path
+    loop: BlockPath
     init: Value | None
     step: Value
     sign: int
@@ -49,12 +49,12 @@ class Counter:
         return tuple(v for v in found if v is not None)
 
 
-def find_counters(structure: Structure) -> dict[Value, Counter]:
+def find_counters(structure: Structure) -> dict[Value, InductionVariable]:
     """Return the counters of a task, by the result of the `get` that reads the counter.
 
     The `get` stands at the head of a loop body or behind the loop.
     """
-    found: dict[Value, Counter] = {}
+    found: dict[Value, InductionVariable] = {}
     for path in structure.blocks:
         if not path or path[-1][1] != "body":
             continue
@@ -64,7 +64,7 @@ def find_counters(structure: Structure) -> dict[Value, Counter]:
     return found
 
 
-def _enter(structure: Structure, path: Path, loop: n.For | n.While, found: dict[Value, Counter]) -> None:
+def _enter(structure: Structure, path: BlockPath, loop: n.For | n.While, found: dict[Value, InductionVariable]) -> None:
     """Add to `found` the counters that one loop changes."""
     heads = [s for s in structure.blocks[path] if isinstance(s, n.Get) and s.result.type.is_int]
     sets = _sets(path, structure.blocks[path]) if heads else []
@@ -83,14 +83,14 @@ def _enter(structure: Structure, path: Path, loop: n.For | n.While, found: dict[
         if step is None or known is None or not _runs_before_each_next(structure, path, at, stop):
             continue
         init = known if isinstance(known, Value) else None
-        found[head.result] = Counter(path, init, *step)
+        found[head.result] = InductionVariable(path, init, *step)
         if at == path and loop.trips is not None:
             after = _first_get_after(structure, path, head.var)
             if after is not None:
-                found[after] = Counter(path, init, *step, times=loop.trips)
+                found[after] = InductionVariable(path, init, *step, times=loop.trips)
 
 
-def _sets(path: Path, block: Block) -> list[tuple[n.Set, Path, int]]:
+def _sets(path: BlockPath, block: Block) -> list[tuple[n.Set, BlockPath, int]]:
     """Return all sets inside a block, each with its block and position."""
     found = []
     for position, stmt in enumerate(block):
@@ -101,7 +101,7 @@ def _sets(path: Path, block: Block) -> list[tuple[n.Set, Path, int]]:
     return found
 
 
-def _step(structure: Structure, path: Path, head: Value, value: Value) -> tuple[Value, int] | None:
+def _step(structure: Structure, path: BlockPath, head: Value, value: Value) -> tuple[Value, int] | None:
     """Return (c, sign) if `value` is head + c or head - c, with c from outside the loop or constant, and else None."""
     made = structure.made.get(value)
     if not isinstance(made, n.Op) or made.op not in ("add", "sub") or head not in made.args:
@@ -120,7 +120,7 @@ def _is_constant(structure: Structure, value: Value) -> bool:
     return isinstance(structure.made.get(value), n.Const)
 
 
-def _runs_before_each_next(structure: Structure, path: Path, at: Path, stop: str | None) -> bool:
+def _runs_before_each_next(structure: Structure, path: BlockPath, at: BlockPath, stop: str | None) -> bool:
     """Return True if each iteration that another one follows executes block `at`: other arms on the way end the loop.
 
     Args:
@@ -146,7 +146,7 @@ def _is_true(structure: Structure, value: Value) -> bool:
     return isinstance(made, n.Const) and bool(made.value)
 
 
-def _entry(structure: Structure, path: Path, var: str) -> Value | bool | None:
+def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | None:
     """Return what the variable holds at the entry of a loop: a value, True for the zero of its declaration, or None.
 
     None means that the content is not known.
@@ -173,7 +173,7 @@ def _writes(stmt: n.Stmt, var: str) -> bool:
     return any(isinstance(s, n.Set) and s.var == var for _, b in inner_blocks(stmt) for s in walk(b))
 
 
-def _first_get_after(structure: Structure, path: Path, var: str) -> Value | None:
+def _first_get_after(structure: Structure, path: BlockPath, var: str) -> Value | None:
     """Return the first read of the variable behind the loop, before anything writes the variable.
 
     The read stands in the block that holds the loop.

@@ -36,13 +36,13 @@ def unordered_arrays(task: Task, own: Collection[str]) -> frozenset[str]:
     shared = [s for s in walk(task.body) if isinstance(s, n.Atomic) and s.array not in own]
     if not shared:
         return frozenset()
-    found = _Taint({s.result for s in shared}, {s.array for s in shared if s.op in LAST})
+    found = _OrderTaint({s.result for s in shared}, {s.array for s in shared if s.op in LAST})
     while found.grows(task.body):
         pass
     return frozenset(found.arrays)
 
 
-class _Taint:
+class _OrderTaint:
     """Collect the values, locals and arrays that depend on the order of iterations, through data or control flow."""
 
     def __init__(self, values: set[Value], arrays: set[str]) -> None:

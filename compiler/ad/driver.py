@@ -19,13 +19,13 @@ from ..ir.roles import LOCAL_DECLARATIONS
 from ..ir.types import ArrayType, adjoint_type
 from ..ir.walk import next_id, walk_kernel
 from .activity import Activity, find_activity
-from .before import Copies, Repeatable, make_copies, on_copies, params
+from .before import BeforeCopies, RemovableRisks, make_copies, params, redirect_to_copies
 from .check import StateOverwritten, check_kernel, check_state, find_dependences, refuse_claims
 from .copier import Copier
 from .forget_primals import forget_primals
-from .marks import Claim, Marking, make_marking, stated_claims
+from .marks import MarkedPair, MarkingKernel, make_marking, stated_claims
 from .own_arrays import own_arrays
-from .plan import Plan, Planner
+from .plan import SavingPlan, SavingPlanner
 from .policies import Policy, policy_of
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
@@ -33,7 +33,7 @@ from .slopes import Slopes, with_slopes
 from .structure import Structure
 
 
-def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, Marking | None]:
+def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
     """Return the grad kernel of a kernel, and the marking kernel that decides whether the gradient is right.
 
     Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
@@ -51,7 +51,7 @@ def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[K
         NotDifferentiable: The gradient does not exist or would be wrong.
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
-    made = _Reversal(kernel, lowering)
+    made = _ReverseAnalysis(kernel, lowering)
     try:
         grad = made.run(frozenset())
     except StateOverwritten as problem:
@@ -61,7 +61,7 @@ def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[K
 
 def reverse_taped(
     kernel: Kernel, lowering: str = "", stated: bool = False
-) -> tuple[Kernel, dict[str, str], Marking | None]:
+) -> tuple[Kernel, dict[str, str], MarkingKernel | None]:
     """Return what `reverse` returns for a launch under a tape, which can supply the state before the launch.
 
     Args:
@@ -77,7 +77,7 @@ def reverse_taped(
         NotDifferentiable: The gradient does not exist or would be wrong.
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
-    made = _Reversal(kernel, lowering, taped=True)
+    made = _ReverseAnalysis(kernel, lowering, taped=True)
     arrays: frozenset[str] = frozenset()
     while True:
         try:
@@ -92,7 +92,7 @@ def reverse_taped(
             arrays = more
 
 
-class _Reversal:
+class _ReverseAnalysis:
     """Represent the analysis of one kernel, from which several grad kernels can be made.
 
     Attributes:
@@ -122,9 +122,9 @@ class _Reversal:
         check_kernel(kernel, self.activity, risks)
         self.found = risks.find()
         self.dependences = find_dependences(kernel, self.activity, risks, self.found)
-        self.claims: list[Claim] = []
-        self.cured = Repeatable(kernel, map(own_arrays, kernel.tasks) if self.found else ())
-        self.copies = Copies()
+        self.claims: list[MarkedPair] = []
+        self.cured = RemovableRisks(kernel, map(own_arrays, kernel.tasks) if self.found else ())
+        self.copies = BeforeCopies()
 
     def run(self, before: frozenset[str]) -> Kernel:
         """Return the grad kernel that reads copies of the arrays in `before`.
@@ -133,7 +133,7 @@ class _Reversal:
             StateOverwritten: The grad kernel reads elements that the kernel overwrites.
         """
         kernel, at_risk = self.kernel, dict(self.found)
-        self.copies = make_copies(kernel, before) if before else Copies()
+        self.copies = make_copies(kernel, before) if before else BeforeCopies()
         raw = _reverse_tasks(kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies)
         prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
         grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
@@ -141,7 +141,7 @@ class _Reversal:
         # A kernel has at least one task, also where nothing is left to do.
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
-    def marking(self, stated: bool) -> Marking | None:
+    def marking(self, stated: bool) -> MarkingKernel | None:
         """Return the marking kernel for the grad kernel that was made last; None if nothing is left to decide.
 
         Raises:
@@ -160,15 +160,15 @@ class _Reversal:
         return made
 
 
-def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, Plan, dict[Value, Risk]]]:
+def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan, dict[Value, Risk]]]:
     """Return for each task the prefix of the names made for it, its plan, and the risks of its loads.
 
     Raises:
         NotDifferentiable: The kernel has no gradient, as in `reverse`.
     """
-    made = _Reversal(kernel, lowering)
+    made = _ReverseAnalysis(kernel, lowering)
     return [
-        (_prefix(kernel, t), Planner(structure, made.activity, set(made.found), made.policy).make(), made.found)
+        (_prefix(kernel, t), SavingPlanner(structure, made.activity, set(made.found), made.policy).make(), made.found)
         for t, structure in enumerate(made.structures)
     ]
 
@@ -191,16 +191,16 @@ def _reverse_tasks(
     activity: Activity,
     policy: Policy,
     at_risk: dict[Value, Risk],
-    copies: Copies,
+    copies: BeforeCopies,
 ) -> Kernel:
     """Return the grad kernel without its prelude: the reverses of the tasks, last to first."""
     tasks: list[Task] = []
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure, own = structures[t], copies.of(t)
-        plan = Planner(structure, activity, set(at_risk), policy).make()
+        plan = SavingPlanner(structure, activity, set(at_risk), policy).make()
         # Draws are made again whether or not they are read, so they would keep a forward sweep that nothing needs.
         if not plan.reversed:
-            tasks.append(replace(task, bounds=on_copies(task.bounds, own), body=()))
+            tasks.append(replace(task, bounds=redirect_to_copies(task.bounds, own), body=()))
             continue
         prefix = _prefix(kernel, t)
         if own:
@@ -219,7 +219,7 @@ def _first_span(kernel: Kernel) -> Span | None:
     return spans[0] if spans else None
 
 
-def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], copies: Copies) -> Kernel:
+def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], copies: BeforeCopies) -> Kernel:
     """Return the grad kernel with these tasks, and with its parameters and temporaries."""
     return replace(
         kernel,
@@ -259,7 +259,7 @@ def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:
 # ---- temporaries --------------------------------------------------------------------------------------------------
 
 
-def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copies: Copies) -> tuple[Task, ...]:
+def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copies: BeforeCopies) -> tuple[Task, ...]:
     """Return the tasks that compute the temporaries of the kernel again, without its stores to arrays.
 
     Dead code removal leaves what the temporaries need. The copied tasks have values of their own, because a value is

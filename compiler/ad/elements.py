@@ -20,13 +20,13 @@ from collections.abc import Collection, Iterable
 from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.roles import LOCAL_READS, LOCAL_WRITES
-from .structure import Occurrence, Path, Structure, comes_after, common_block
+from .structure import BlockPath, Occurrence, Structure, comes_after, common_block
 
-Place = tuple[Path, int]
+PathPlace = tuple[BlockPath, int]
 """A place is a block and the position of a statement in it."""
 
 
-class Elements:
+class LocalAccesses:
     """Represent the reads and writes of locals in one task.
 
     Attributes:
@@ -64,9 +64,9 @@ class Elements:
         assert isinstance(read.stmt, n.GetElement)
         return any(may_follow(w, read, self.structure) for w in self.writes.get(read.stmt.var, ()))
 
-    def to_restore(self, repeated: Collection[Value]) -> set[Place]:
+    def to_restore(self, repeated: Collection[Value]) -> set[PathPlace]:
         """Return the places of the writes to local arrays that can follow one of the repeated reads."""
-        found: set[Place] = set()
+        found: set[PathPlace] = set()
         for value in repeated:
             read = self.reads[value]
             if isinstance(read.stmt, n.GetElement):
@@ -75,7 +75,7 @@ class Elements:
                         found.add((write.path, write.position))
         return found
 
-    def is_same(self, value: Value, readers: Iterable[Place]) -> bool:
+    def is_same(self, value: Value, readers: Iterable[PathPlace]) -> bool:
         """Return True if a repeated read finds at the reverses of all readers what it found in the forward sweep.
 
         All later writes are taken to be undone by then.
@@ -90,7 +90,7 @@ class Elements:
         return not any(w <= (self._position(*place, read) or 0) for place in readers for w in within)
 
     @staticmethod
-    def _position(path: Path, position: int, read: Occurrence) -> int | None:
+    def _position(path: BlockPath, position: int, read: Occurrence) -> int | None:
         """Return the position, in the block of the read, of the statement that is or holds the statement at this place.
 
         The result is None if the place lies outside that block.

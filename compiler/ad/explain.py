@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ..errors import Span
 from ..ir import nodes as n
-from ..ir.depth import deep
+from ..ir.depth import with_stack_room
 from ..ir.nodes import Kernel, StackAlloca, Value
 from ..ir.roles import LOOPS
 from ..ir.walk import walk, walk_kernel
 from .driver import plan_tasks
 from .forward import stack_name
-from .plan import Plan
+from .plan import SavingPlan
 from .risk import Risk
 
 
@@ -57,7 +57,7 @@ class TaskHistory:
     recomputed: int
 
 
-@deep
+@with_stack_room
 def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[TaskHistory]:
     """Return what the gradient of a kernel saves, keeps and recomputes, for each task.
 
@@ -72,7 +72,7 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
     left = {s.stack: s for s in walk_kernel(grad) if isinstance(s, StackAlloca)}
     found = []
     for number, (task, (prefix, plan, risks)) in enumerate(zip(prepared.tasks, plan_tasks(prepared, lowering))):
-        teller = _Teller(prepared, plan, risks)
+        teller = _Explainer(prepared, plan, risks)
         alive = [(left[name], v) for v in plan.saved if (name := stack_name(prefix, v)) in left]
         own = [teller.tell(alloca, value) for alloca, value in alive]
         own += [_adjoint(prepared, s) for name, s in left.items() if name.startswith(f"{prefix}.of.")]
@@ -95,10 +95,10 @@ def _described(stmt: n.Stmt) -> str:
     return f"result of '{stmt.op}'" if isinstance(stmt, n.Op) else "intermediate value"
 
 
-class _Teller:
+class _Explainer:
     """Tell for the adstacks of one task what reads them and why they exist."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, risks: Mapping[Value, Risk]) -> None:
+    def __init__(self, kernel: Kernel, plan: SavingPlan, risks: Mapping[Value, Risk]) -> None:
         self.kernel = kernel
         self.plan = plan
         self.risks = risks

@@ -14,9 +14,9 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Stmt, Value
 from ..ir.roles import ACCESSES
 from ..ir.types import Scalar, adjoint_type
-from ..ir.walk import changed
-from .plan import Plan
-from .structure import Path, Structure, inner_blocks, is_set_at_once
+from ..ir.walk import replace_fields
+from .plan import SavingPlan
+from .structure import BlockPath, Structure, inner_blocks, is_set_at_once
 
 
 def stack_name(prefix: str, thing: Value | str) -> str:
@@ -24,7 +24,7 @@ def stack_name(prefix: str, thing: Value | str) -> str:
     return f"{prefix}.of.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
 
 
-def overwritten_stack(prefix: str, path: Path, position: int) -> str:
+def overwritten_stack(prefix: str, path: BlockPath, position: int) -> str:
     """Return the name of the adstack that saves the elements replaced by one write to a local array."""
     return f"{prefix}.w" + "".join(f"{at}{name[0]}" for at, name in path) + str(position)
 
@@ -51,7 +51,7 @@ class ForwardSweep:
     def __init__(
         self,
         structure: Structure,
-        plan: Plan,
+        plan: SavingPlan,
         stack_locals: Mapping[str, Scalar],
         kept_locals: Mapping[Value, str],
         prefix: str,
@@ -66,7 +66,7 @@ class ForwardSweep:
         self.b = builder
         self.copies = copies
 
-    def block(self, block: Block, path: Path) -> Block:
+    def block(self, block: Block, path: BlockPath) -> Block:
         """Return the forward sweep of a block, with the statements that save and keep values."""
         # These values are defined in an outer block and pushed at the head of this branch, which holds all their
         # readers.
@@ -87,16 +87,16 @@ class ForwardSweep:
         """Return the statement that saves a value."""
         return n.StackPush(stack_name(self.prefix, value), value, loc=self.structure.made[value].loc)
 
-    def _push_overwritten(self, stmt: n.SetElement, path: Path, position: int) -> Iterator[Stmt]:
+    def _push_overwritten(self, stmt: n.SetElement, path: BlockPath, position: int) -> Iterator[Stmt]:
         """Yield the statements that save the element which a write replaces."""
         old = self.b.fresh(stmt.value.type)
         yield n.GetElement(old, stmt.var, stmt.index, loc=stmt.loc)
         yield n.StackPush(overwritten_stack(self.prefix, path, position), old, loc=stmt.loc)
 
-    def _statement(self, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
+    def _statement(self, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
         """Yield the statements that take the place of one statement."""
         if isinstance(stmt, ACCESSES) and stmt.array in self.copies:
-            yield changed(stmt, array=self.copies[stmt.array])
+            yield replace_fields(stmt, array=self.copies[stmt.array])
             return
         if isinstance(stmt, (n.Store, n.Print, n.Assert)):
             return
@@ -107,9 +107,9 @@ class ForwardSweep:
             yield from self._on_stack(stmt, path, position)
         else:
             bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(stmt)}
-            yield changed(stmt, **bodies) if bodies else stmt
+            yield replace_fields(stmt, **bodies) if bodies else stmt
 
-    def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: Path, position: int) -> Iterator[Stmt]:
+    def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: BlockPath, position: int) -> Iterator[Stmt]:
         """Yield the statements for a declaration, read or write of a local that lives on an adstack."""
         stack = stack_name(self.prefix, stmt.var)
         if isinstance(stmt, n.Get):

@@ -20,15 +20,15 @@ from typing import Any
 from ..analysis.affine import IndexForms, is_own
 from ..errors import ClaimError, NotDifferentiable
 from ..ir.build import Builder
-from ..ir.names import added
+from ..ir.names import added_name
 from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.roles import ARRAY_READS
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
-from .conflicts import BITS, FIRST, SHIFT, Read, describe, excess
+from .conflicts import BITS, FIRST, SHIFT, ConflictRow, describe, size_diagnostic
 from .copier import Copier
-from .risk import Access, Pair, Risk, Write
+from .risk import Access, Risk, RiskPair, Write
 
 CONFLICTS = "$conflicts"
 PLANES = 3
@@ -37,20 +37,20 @@ ITERATIONS, ACCESSES, ELEMENTS = 1 << 30, 1 << BITS, 1 << BITS
 
 
 @dataclass(frozen=True)
-class Claim:
+class MarkedPair:
     """Represent a pair that marks must clear, within one iteration (`inside`), between iterations (`across`), or both.
 
     `stated` is True if the program says that the two never meet, which only checked builds look at.
     """
 
-    pair: Pair
+    pair: RiskPair
     inside: bool
     across: bool
     stated: bool = False
 
 
 @dataclass(frozen=True)
-class Marking:
+class MarkingKernel:
     """Represent a marking kernel, with the array behind each array of marks and the read behind each conflict row.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
@@ -58,13 +58,13 @@ class Marking:
 
     kernel: Kernel
     marked: tuple[str, ...]
-    reads: tuple[Read, ...]
+    reads: tuple[ConflictRow, ...]
     by_hand: bool = False
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Raise NotDifferentiable if an array has too many elements. `sizes` gives the number of elements by array."""
         found = [(r, sizes[self.marked[r.marks]]) for r in self.reads]
-        large = [excess(r, f"{r.array} has {size} elements") for r, size in found if size >= ELEMENTS]
+        large = [size_diagnostic(r, f"{r.array} has {size} elements") for r, size in found if size >= ELEMENTS]
         if large:
             raise NotDifferentiable(large)
 
@@ -75,7 +75,7 @@ class Marking:
             1: f"this parallel loop has more than {ITERATIONS} iterations",
             2: f"an iteration of this parallel loop has {ACCESSES} accesses or more",
         }
-        too_many = [excess(r, beyond[row[1]]) for r, row in rows if row[1]]
+        too_many = [size_diagnostic(r, beyond[row[1]]) for r, row in rows if row[1]]
         if too_many:
             return NotDifferentiable(too_many)
         kind = ClaimError if all(r.stated for r, row in rows if row[0]) else NotDifferentiable
@@ -92,20 +92,20 @@ class Marking:
         return 2 + 2 * max((r.axes for r in self.reads), default=0)
 
 
-def make_marking(kernel: Kernel, claims: Iterable[Claim], at_risk: Mapping[Value, Risk]) -> Marking | None:
+def make_marking(kernel: Kernel, claims: Iterable[MarkedPair], at_risk: Mapping[Value, Risk]) -> MarkingKernel | None:
     """Return the marking kernel for these claims (stage structured), or None if what it reads is itself at risk."""
-    groups: dict[tuple[int, str, bool], list[Claim]] = {}
+    groups: dict[tuple[int, str, bool], list[MarkedPair]] = {}
     for claim in dict.fromkeys(claims):
         groups.setdefault((claim.pair.task, claim.pair.access.array, claim.stated), []).append(claim)
-    maker = _Maker(kernel, dict(at_risk))
+    maker = _MarkingBuilder(kernel, dict(at_risk))
     for (task, _, _), found in groups.items():
         maker.add(task, found)
     made = maker.kernel()
     by_hand = any(c.inside for found in groups.values() for c in found)
-    return None if maker.reads_at_risk(made) else Marking(made, tuple(maker.marked), tuple(maker.reads), by_hand)
+    return None if maker.reads_at_risk(made) else MarkingKernel(made, tuple(maker.marked), tuple(maker.reads), by_hand)
 
 
-def stated_claims(kernel: Kernel) -> Iterator[Claim]:
+def stated_claims(kernel: Kernel) -> Iterator[MarkedPair]:
     """Yield what the program claims: no two accesses through unique tuples to one array in one task meet."""
     for t, task in enumerate(kernel.tasks):
         forms, found = IndexForms(task), list[Access]()
@@ -117,27 +117,27 @@ def stated_claims(kernel: Kernel) -> Iterator[Claim]:
         for a in found:
             for b in found:
                 if a.array == b.array:
-                    yield Claim(Pair(a, b, t, t, across=True), inside=False, across=True, stated=True)
+                    yield MarkedPair(RiskPair(a, b, t, t, across=True), inside=False, across=True, stated=True)
 
 
 def _name(array: str, number: int) -> str:
-    return added(array, f"marks{number}")
+    return added_name(array, f"marks{number}")
 
 
-class _Maker:
+class _MarkingBuilder:
     def __init__(self, kernel: Kernel, at_risk: dict[Value, Risk]) -> None:
         self.source = kernel
         self.at_risk = at_risk
         self.next_id = next_id(kernel)
         self.tasks: list[Task] = []
         self.marked: list[str] = []
-        self.reads: list[Read] = []
+        self.reads: list[ConflictRow] = []
         temps = {t.name: t.name for t in kernel.temps}
         for task in kernel.tasks if temps else ():
             if any(isinstance(s, Write) and s.array in temps for s in walk(task.body)):
                 self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
 
-    def add(self, t: int, claims: list[Claim]) -> None:
+    def add(self, t: int, claims: list[MarkedPair]) -> None:
         """Add the tasks that mark and look for the claims on one array in one task."""
         number = len(self.marked)
         self.marked.append(claims[0].pair.access.array)
@@ -148,23 +148,23 @@ class _Maker:
         places = {*map(id, own), *rows}
         if own:
             first = min(row.number for row in rows.values())
-            self._copy(task, _Marks(self, number, task, places, writes=set(map(id, own)), excess=first))
+            self._copy(task, _MarkWriter(self, number, task, places, writes=set(map(id, own)), excess=first))
         for other in sorted(later):
             mine = {id(c.pair.write) for c in claims if c.pair.write_task == other}
-            self._copy(self.source.tasks[other], _Marks(self, number, None, mine, writes=mine))
-        self._copy(task, _Marks(self, number, task, places, rows=rows))
+            self._copy(self.source.tasks[other], _MarkWriter(self, number, None, mine, writes=mine))
+        self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
-    def _rows(self, claims: list[Claim], number: int) -> dict[int, _Row]:
+    def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
         """Return the row of `$conflicts` for each access that looks at marks, by the identity of its statement."""
-        found: dict[int, _Row] = {}
+        found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access
             known = found.get(id(access))
             if known is None:
                 axes = len(self.source.tasks[claim.pair.task].indices)
-                known = found[id(access)] = _Row(len(self.reads))
+                known = found[id(access)] = _MarkedRead(len(self.reads))
                 span = self.source.span(access.loc)
-                self.reads.append(Read(access.array.lstrip("$"), span, (), axes, number, claim.stated))
+                self.reads.append(ConflictRow(access.array.lstrip("$"), span, (), axes, number, claim.stated))
             known.inside |= claim.inside
             known.across |= claim.across
             read = self.reads[known.number]
@@ -194,16 +194,16 @@ class _Maker:
 
 
 @dataclass
-class _Row:
+class _MarkedRead:
     number: int
     inside: bool = False
     across: bool = False
 
 
-NO_ROWS: Mapping[int, _Row] = {}
+NO_ROWS: Mapping[int, _MarkedRead] = {}
 
 
-class _Marks(Copier):
+class _MarkWriter(Copier):
     """Copy one task with marks at its `writes`, or with looks at the reads in `rows`.
 
     The statements in `numbered` are counted in each iteration. `excess` is the row that tells of too large numbers.
@@ -211,12 +211,12 @@ class _Marks(Copier):
 
     def __init__(
         self,
-        maker: _Maker,
+        maker: _MarkingBuilder,
         number: int,
         task: Task | None,
         numbered: Collection[int],
         writes: Collection[int] = (),
-        rows: Mapping[int, _Row] = NO_ROWS,
+        rows: Mapping[int, _MarkedRead] = NO_ROWS,
         excess: int | None = None,
     ) -> None:
         count = len(maker.tasks)
@@ -293,7 +293,7 @@ class _Marks(Copier):
         b.atomic("max", self.marks, (*indices, planes[0]), when)
         b.atomic("max", self.marks, (*indices, planes[1]), b.op("sub", b.const(FIRST, i64), when))
 
-    def _look(self, b: Builder, indices: Sequence[Value], when: Value, row: _Row) -> None:
+    def _look(self, b: Builder, indices: Sequence[Value], when: Value, row: _MarkedRead) -> None:
         last, least, later = (b.load(self.marks, (*indices, b.const(k, i64)), i64) for k in range(PLANES))
         bits, zero = b.const(BITS, i64), b.const(0, i64)
         first = b.op("sub", b.const(FIRST, i64), least)
@@ -312,7 +312,7 @@ class _Marks(Copier):
             self._report(b, indices, row, weight)
         b.if_(conflict, report)
 
-    def _report(self, b: Builder, indices: Sequence[Value], row: _Row, weight: Value) -> None:
+    def _report(self, b: Builder, indices: Sequence[Value], row: _MarkedRead, weight: Value) -> None:
         """Emit the report of the first iteration with a conflict, its first element, and begin and extent of each axis.
 
         `weight` makes a conflict between iterations, which no tape removes, greater than any within one iteration.

@@ -17,7 +17,7 @@ from .rules import VJP
 
 
 @dataclass(frozen=True)
-class Needs:
+class RuleReads:
     """Represent what one derivative rule reads.
 
     Attributes:
@@ -30,7 +30,7 @@ class Needs:
 
 
 @cache
-def needs(op: str, types: tuple[Scalar, ...], out: Scalar, position: int) -> Needs | None:
+def needs(op: str, types: tuple[Scalar, ...], out: Scalar, position: int) -> RuleReads | None:
     """Return what the rule for one operand of an operation reads; None if the operand gets no share of the adjoint.
 
     A rule that returns an operand unchanged reads that operand.
@@ -49,4 +49,4 @@ def needs(op: str, types: tuple[Scalar, ...], out: Scalar, position: int) -> Nee
     b = Builder()
     share = rule(b, adjoint, args, result)
     read = {v for stmt in b.take() for v in operands(stmt)} | {share}
-    return Needs(frozenset(k for k, a in enumerate(args) if a in read), result in read)
+    return RuleReads(frozenset(k for k, a in enumerate(args) if a in read), result in read)

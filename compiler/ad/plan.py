@@ -16,13 +16,13 @@ from ..ir import nodes as n
 from ..ir.nodes import Value
 from .activity import Activity
 from .choice import choose
-from .elements import Place
+from .elements import PathPlace
 from .policies import Policy
 from .requirement import Requirement, Requirements
-from .sources import Sources
-from .structure import Path, Structure
+from .sources import ValueSources
+from .structure import BlockPath, Structure
 
-Readers = dict[Value, set[Place]]
+Readers = dict[Value, set[PathPlace]]
 """For each value, the places of the statements whose reverses read the value.
 
 A position is 0 unless some read is repeated, since only then positions matter.
@@ -30,7 +30,7 @@ A position is 0 unless some read is repeated, since only then positions matter.
 
 
 @dataclass
-class Plan:
+class SavingPlan:
     """Represent how each value of one task is had in the reverse sweep.
 
     Attributes:
@@ -44,12 +44,12 @@ class Plan:
         reader: For each saved and each recomputed value, a requirement that the value serves in the end.
     """
 
-    sources: Sources
-    saved: dict[Value, Path] = field(default_factory=dict)
-    early: dict[Path, list[Value]] = field(default_factory=dict)
+    sources: ValueSources
+    saved: dict[Value, BlockPath] = field(default_factory=dict)
+    early: dict[BlockPath, list[Value]] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
-    reversed: set[Place] = field(default_factory=set)
-    restored: set[Place] = field(default_factory=set)
+    reversed: set[PathPlace] = field(default_factory=set)
+    restored: set[PathPlace] = field(default_factory=set)
     reader: dict[Value, Requirement] = field(default_factory=dict)
 
     @property
@@ -58,7 +58,7 @@ class Plan:
         return sum(map(self.sources.price, self.saved)) + self.sources.price_of_restoring(self.restored)
 
 
-class Planner:
+class SavingPlanner:
     """Make the plan of one task.
 
     Attributes:
@@ -74,7 +74,7 @@ class Planner:
         self.at_risk = at_risk
         self.policy = policy
 
-    def make(self) -> Plan:
+    def make(self) -> SavingPlan:
         """Return the plan of the task.
 
         Elements of overwritten local arrays are saved when they are read, unless it is cheaper to restore what writes
@@ -91,18 +91,18 @@ class Planner:
                 plan, arrays = other, arrays | {var}
         return plan
 
-    def _attempt(self, arrays: frozenset[str]) -> Plan:
+    def _attempt(self, arrays: frozenset[str]) -> SavingPlan:
         """Return the plan that repeats reads of these arrays.
 
         A read is repeated only if it finds the same at all its readers.
         """
-        sources = Sources(self.structure, self.at_risk, self.policy)
+        sources = ValueSources(self.structure, self.at_risk, self.policy)
         elements = sources.elements
         sources.repeated = {v for v in elements.other if elements.variable(v) in arrays}
         if self.policy.adjoint_stacks:
             sources.repeated |= {v for v in elements.reads if self._is_on_stack(v)}
         while True:
-            plan = Plan(sources, restored=elements.to_restore(sources.repeated))
+            plan = SavingPlan(sources, restored=elements.to_restore(sources.repeated))
             readers = self._decide(plan)
             used = {v for v in sources.repeated if v in readers and v not in plan.saved}
             wrong = {v for v in used if not elements.is_same(v, readers[v])}
@@ -120,7 +120,7 @@ class Planner:
         made = self.structure.made[value]
         return isinstance(made, n.Get) and made.var in self.activity.locals
 
-    def _decide(self, plan: Plan) -> Readers:
+    def _decide(self, plan: SavingPlan) -> Readers:
         """Decide what has a reverse and what is saved, and return who reads each value."""
         requirements = Requirements(self.structure, self.activity, self.policy, plan.restored)
         plan.reversed = requirements.reversed()
@@ -128,7 +128,7 @@ class Planner:
         plan.saved = dict.fromkeys(choose(plan.sources, {r.value for r in required}), ())
         return self._readers(plan, required)
 
-    def _readers(self, plan: Plan, required: list[Requirement]) -> Readers:
+    def _readers(self, plan: SavingPlan, required: list[Requirement]) -> Readers:
         """Return the readers of each saved and each recomputed value, in order of definition. Note the kept values."""
         positional = bool(plan.sources.repeated)
         readers: Readers = {v: set() for v in plan.saved}
@@ -152,7 +152,7 @@ class Planner:
 
     # -- places ---------------------------------------------------------------------------------------------------
 
-    def _place(self, plan: Plan, readers: Readers) -> None:
+    def _place(self, plan: SavingPlan, readers: Readers) -> None:
         """Decide where each saved value is pushed, and where values that loops read are recomputed."""
         fixed = set(plan.sources.repeated)
         for value, places in readers.items():
@@ -167,11 +167,11 @@ class Planner:
             elif self._loops_below(place, paths):
                 plan.early.setdefault(place, []).append(value)
 
-    def _loops_below(self, place: Path, readers: set[Path]) -> bool:
+    def _loops_below(self, place: BlockPath, readers: set[BlockPath]) -> bool:
         """Return True if a reader stands in a loop inside this block, so that each trip would recompute the value."""
         return any(self.structure.depth(reader) > self.structure.depth(place) for reader in readers)
 
-    def _sink(self, home: Path, readers: set[Path]) -> Path:
+    def _sink(self, home: BlockPath, readers: set[BlockPath]) -> BlockPath:
         """Return the lowest block that holds all readers and to which branches alone lead from the block `home`."""
         place = home
         while readers and all(len(p) > len(place) for p in readers):

@@ -17,12 +17,12 @@ from ..ir.nodes import Kernel, Task
 from ..ir.roles import ACCESSES
 from ..ir.walk import used_values, walk
 from .own_arrays import own_arrays
-from .serialise import serialise
+from .serialise import serialize
 
 COMMUTING = ("add", "mul", "min", "max")
 
 
-def serialise_products(kernel: Kernel) -> Kernel:
+def serialize_products(kernel: Kernel) -> Kernel:
     """Return the kernel (stage structured) with its loops that multiply into shared elements made serial.
 
     Raises:
@@ -35,7 +35,7 @@ def serialise_products(kernel: Kernel) -> Kernel:
 def _serial(kernel: Kernel, task: Task) -> Task:
     """Return the task, as a serial one if it multiplies into shared elements."""
     product = _shared_product(kernel, task)
-    return task if product is None else serialise(kernel, task, product, "the gradient visits")
+    return task if product is None else serialize(kernel, task, product, "the gradient visits")
 
 
 def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:

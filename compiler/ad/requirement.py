@@ -17,11 +17,11 @@ from ..ir.walk import NESTED
 from .activity import Activity
 from .needs import needs
 from .policies import Policy
-from .structure import Path, Structure, inner_blocks
+from .structure import BlockPath, Structure, inner_blocks
 
 
 @dataclass(frozen=True)
-class Read:
+class ReverseRead:
     """Represent a value that the reverse of a statement reads.
 
     Attributes:
@@ -46,7 +46,7 @@ class Requirement:
     """
 
     value: Value
-    path: Path
+    path: BlockPath
     position: int
     stmt: Stmt
     role: str
@@ -63,20 +63,20 @@ class Requirements:
     """
 
     def __init__(
-        self, structure: Structure, activity: Activity, policy: Policy, restored: Collection[tuple[Path, int]] = ()
+        self, structure: Structure, activity: Activity, policy: Policy, restored: Collection[tuple[BlockPath, int]] = ()
     ) -> None:
         self.structure = structure
         self.activity = activity
         self.policy = policy
         self.restored = restored
 
-    def reversed(self) -> set[tuple[Path, int]]:
+    def reversed(self) -> set[tuple[BlockPath, int]]:
         """Return the places of the statements that have a reverse."""
-        found: set[tuple[Path, int]] = set()
+        found: set[tuple[BlockPath, int]] = set()
         self._mark((), self.structure.task.body, found)
         return found
 
-    def _mark(self, path: Path, block: tuple[Stmt, ...], found: set[tuple[Path, int]]) -> bool:
+    def _mark(self, path: BlockPath, block: tuple[Stmt, ...], found: set[tuple[BlockPath, int]]) -> bool:
         """Add the places in a block that have a reverse, and return True if there are any."""
         some = False
         for position, stmt in enumerate(block):
@@ -108,7 +108,7 @@ class Requirements:
             return self.has_adjoint(stmt.array) and (stmt.value in active or stmt.op != "add")
         return False
 
-    def of(self, occurrences: set[tuple[Path, int]]) -> list[Requirement]:
+    def of(self, occurrences: set[tuple[BlockPath, int]]) -> list[Requirement]:
         """Return what the reverses of these statements read, outer blocks before inner ones."""
         return [
             Requirement(read.value, path, position, stmt, read.role)
@@ -118,35 +118,35 @@ class Requirements:
             for read in self.read(stmt)
         ]
 
-    def read(self, stmt: Stmt) -> Iterator[Read]:
+    def read(self, stmt: Stmt) -> Iterator[ReverseRead]:
         """Yield what the reverse of one statement reads."""
         if isinstance(stmt, n.Op):
             yield from self._read_by_rule(stmt)
         elif isinstance(stmt, ACCESSES):
-            yield from (Read(v, f"the index of '{stmt.array}'") for v in stmt.indices)
+            yield from (ReverseRead(v, f"the index of '{stmt.array}'") for v in stmt.indices)
             if isinstance(stmt, n.Atomic) and stmt.op != "add":
-                yield Read(stmt.value, f"the value of the atomic {stmt.op}")
+                yield ReverseRead(stmt.value, f"the value of the atomic {stmt.op}")
         elif isinstance(stmt, (n.GetElement, n.SetElement)):
-            yield Read(stmt.index, f"the index of '{stmt.var}'")
+            yield ReverseRead(stmt.index, f"the index of '{stmt.var}'")
         elif isinstance(stmt, n.If):
-            yield Read(stmt.cond, "the condition of this branch")
+            yield ReverseRead(stmt.cond, "the condition of this branch")
         elif isinstance(stmt, n.For):
-            yield Read(stmt.begin, "the begin of this loop")
+            yield ReverseRead(stmt.begin, "the begin of this loop")
             if stmt.descending or not stmt.stop:
-                yield Read(stmt.end, "the end of this loop")
+                yield ReverseRead(stmt.end, "the end of this loop")
         if (isinstance(stmt, n.While) or isinstance(stmt, n.For) and stmt.stop) and stmt.trips:
-            yield Read(stmt.trips, "the trip count of this loop")
+            yield ReverseRead(stmt.trips, "the trip count of this loop")
 
-    def _read_by_rule(self, stmt: n.Op) -> Iterator[Read]:
+    def _read_by_rule(self, stmt: n.Op) -> Iterator[ReverseRead]:
         """Yield what the rules of an operation read: for each active operand the slope, or operands and result."""
         types, role = tuple(a.type for a in stmt.args), f"the derivative of '{stmt.op}'"
         for k in range(len(stmt.args)):
             slope = self.structure.slopes.get((stmt.result, k))
             if slope is not None:
-                yield Read(slope, role)
+                yield ReverseRead(slope, role)
             elif self.activity.operand(stmt, k):
                 read = needs(stmt.op, types, stmt.result.type, k)
                 assert read is not None
-                yield from (Read(stmt.args[j], role) for j in sorted(read.operands))
+                yield from (ReverseRead(stmt.args[j], role) for j in sorted(read.operands))
                 if read.result:
-                    yield Read(stmt.result, role)
+                    yield ReverseRead(stmt.result, role)

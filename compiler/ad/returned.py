@@ -33,18 +33,18 @@ from ..passes.number_draws import number_draws
 from ..passes.promote_elements import RECORD
 from ..passes.split_tasks import split_tasks
 from .activity import Activity, find_activity
-from .before import on_copies
+from .before import redirect_to_copies
 from .copier import Copier
 from .disorder import LAST
 from .own_arrays import own_arrays
-from .serialise import serialise
+from .serialise import serialize
 
 Access = n.Load | n.Store | n.Atomic
 EXTENTS, APART = "$extents", "$apart"
 
 
 @dataclass(frozen=True)
-class Ordered:
+class OrderedKernel:
     """Represent a kernel whose order of updates is known after its launch.
 
     Attributes:
@@ -61,13 +61,13 @@ class Ordered:
     apart: dict[str, str] = field(default_factory=dict)
     extents: Kernel | None = None
 
-    def without(self, unread: Iterable[str]) -> Ordered:
-        """Return an `Ordered` without these records; their readers take the results of the atomics again."""
+    def without(self, unread: Iterable[str]) -> OrderedKernel:
+        """Return an `OrderedKernel` without these records; their readers take the results of the atomics again."""
         gone = set(unread)
         return self if not gone else _with_extents(_forget(self.kernel, gone), _left(self.records, gone), self.apart)
 
 
-def order_updates(kernel: Kernel, serial: bool = False) -> Ordered | None:
+def make_ordered_kernel(kernel: Kernel, serial: bool = False) -> OrderedKernel | None:
     """Return a kernel with a known order of updates; None if the order matters in no parallel loop.
 
     Args:
@@ -79,14 +79,14 @@ def order_updates(kernel: Kernel, serial: bool = False) -> Ordered | None:
         Unsupported: The kernel cannot be split into tasks.
     """
     kernel = number_draws(split_tasks(kernel))
-    made = _Ordering(kernel, serial)
+    made = _OrderingPass(kernel, serial)
     if not made.run():
         return None
     params = kernel.params + tuple(made.params)
     return _with_extents(replace(kernel, params=params, tasks=tuple(made.tasks)), made.records, made.apart)
 
 
-class _Ordering:
+class _OrderingPass:
     """Change the tasks of one kernel so that the order of updates is known."""
 
     def __init__(self, kernel: Kernel, serial: bool) -> None:
@@ -105,7 +105,9 @@ class _Ordering:
             names = {array: f"{APART}{len(self.apart) + k}" for k, array in enumerate(self._extremes(t))}
             self.apart |= {own: array for array, own in names.items()}
             self.tasks += (self._copy(array, own, task.loc) for array, own in names.items())
-            self.tasks.append(self._task(t, replace(task, body=on_copies(task.body, names)) if names else task))
+            self.tasks.append(
+                self._task(t, replace(task, body=redirect_to_copies(task.body, names)) if names else task)
+            )
             self.tasks += (self._copy(own, array, task.loc) for array, own in names.items())
         return len(self.tasks) != len(self.kernel.tasks) or any(map(is_not, self.tasks, self.kernel.tasks))
 
@@ -162,7 +164,7 @@ class _Ordering:
         recorded = self._recorded(t, task, used) if shared else []
         unclear = next((s for s in shared if s not in recorded and self._decides(s, used)), None)
         if unclear is not None:
-            return serialise(self.kernel, task, unclear, "a tape runs")
+            return serialize(self.kernel, task, unclear, "a tape runs")
         wanted = [s for s in recorded if s.array not in own]
         return self._record(task, wanted) if wanted else task
 
@@ -252,10 +254,10 @@ def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tu
 # ---- what the runtime is told -------------------------------------------------------------------------------------
 
 
-def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]) -> Ordered:
+def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]) -> OrderedKernel:
     """Return the ordered kernel together with the kernel that counts iterations."""
     if not records:
-        return Ordered(kernel, {}, apart)
+        return OrderedKernel(kernel, {}, apart)
     b, row = Builder(next_id(kernel)), 0
     for k, task in enumerate(kernel.tasks[t] for t in records.values()):
         b.loc = task.loc
@@ -269,7 +271,7 @@ def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]
     params = tuple(p for p in kernel.params if not isinstance(p.type, ArrayType) or p.name in used)
     params += (Param(EXTENTS, ArrayType(i64, 1)),)
     extents = replace(kernel, name=f"{kernel.name}.extents", params=params, temps=(), tasks=(Task(body),))
-    return Ordered(kernel, records, apart, extents)
+    return OrderedKernel(kernel, records, apart, extents)
 
 
 def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:

@@ -21,15 +21,15 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Block, Task, Value
 from ..ir.types import Scalar, adjoint_type, i64
-from ..ir.walk import changed, operands, rename, walk
+from ..ir.walk import operands, rename, replace_fields, walk
 from .activity import Activity
-from .before import on_copies
-from .counters import Counter
+from .before import redirect_to_copies
+from .counters import InductionVariable
 from .forward import ForwardSweep, defined_here, overwritten_stack, stack_name
-from .plan import Plan
+from .plan import SavingPlan
 from .policies import Policy
 from .statements import REVERSE
-from .structure import Path, Structure
+from .structure import BlockPath, Structure
 
 
 class TaskReverser:
@@ -61,7 +61,7 @@ class TaskReverser:
         self,
         structure: Structure,
         activity: Activity,
-        plan: Plan,
+        plan: SavingPlan,
         policy: Policy,
         first_id: int,
         own_arrays: set[str],
@@ -81,9 +81,9 @@ class TaskReverser:
         self.zero: set[str] = set()
         self.touched: set[str] = set()
         self.nested = _nested_uses(structure)
-        self.iterations: dict[Path, Value] = {}
+        self.iterations: dict[BlockPath, Value] = {}
         self.kept_locals: dict[Value, str] = {}
-        self.entered: dict[Path, list[Value]] = {}
+        self.entered: dict[BlockPath, list[Value]] = {}
         for value, path in plan.saved.items():
             self.entered.setdefault(path, []).append(value)
         self.of_slopes = {v: self._operand(*key) for key, v in structure.slopes.items()}
@@ -113,7 +113,7 @@ class TaskReverser:
         for stmt in sweep.block(task.body, ()):
             self.b.emit(stmt)
         self.reverse_block((), task.body)
-        return replace(task, bounds=on_copies(task.bounds, self.copies), body=self.b.take())
+        return replace(task, bounds=redirect_to_copies(task.bounds, self.copies), body=self.b.take())
 
     def _declare(self) -> None:
         """Declare, at the root of the task, adstacks and the locals of kept values that are defined inside a block."""
@@ -157,7 +157,7 @@ class TaskReverser:
         finally:
             self.scopes.pop()
 
-    def reverse_block(self, path: Path, block: Block, known: dict[Value, Value] | None = None) -> None:
+    def reverse_block(self, path: BlockPath, block: Block, known: dict[Value, Value] | None = None) -> None:
         """Emit the reverse of a block.
 
         Args:
@@ -184,7 +184,7 @@ class TaskReverser:
         # An inner block may have added to a local of an outer block, so this local is no longer known to be zero.
         self.zero = outer - self.touched
 
-    def _zero(self, path: Path) -> None:
+    def _zero(self, path: BlockPath) -> None:
         """Declare the adjoint locals of what this block defines.
 
         They start at zero in each execution of the reverse of the block.
@@ -310,17 +310,17 @@ class TaskReverser:
             return self.b.cast(top, value.type)
         made = self.b.fresh(value.type)
         inputs = {v: self.primal(v) for v in operands(stmt)}
-        self.b.emit(changed(rename(stmt, inputs), result=made))
+        self.b.emit(replace_fields(rename(stmt, inputs), result=made))
         return made
 
-    def _count(self, counter: Counter, dtype: Scalar) -> Value:
+    def _count(self, counter: InductionVariable, dtype: Scalar) -> Value:
         """Return init + sign * times * step, which wraps around like the loop itself."""
         times = self.primal(counter.times) if counter.times else self._iteration(counter.loop, dtype)
         moved = self.b.op("mul", self.b.cast(times, dtype), self.primal(counter.step))
         init = self.primal(counter.init) if counter.init else self.b.const(0, dtype)
         return self.b.op("add" if counter.sign > 0 else "sub", init, moved)
 
-    def _iteration(self, path: Path, dtype: Scalar) -> Value:
+    def _iteration(self, path: BlockPath, dtype: Scalar) -> Value:
         """Return the number of the iteration of the loop whose reverse is being built, exact in the bits of `dtype`."""
         if path not in self.iterations:
             loop = self.structure.holder(path)

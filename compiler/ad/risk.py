@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
-from ..analysis.affine import Affine, IndexForms, apart, is_own, single_iteration, subtract
+from ..analysis.affine import Affine, IndexForms, is_own, single_iteration, subtract, surely_differ
 from ..ir import nodes as n
 from ..ir.nodes import Kernel, Task, Value
 from ..ir.roles import ARRAY_WRITES
@@ -32,7 +32,7 @@ NO, MAYBE, HITS = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Pair:
+class RiskPair:
     """Represent an access, and a write that may touch the same element after it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Risk:
     """
 
     load: n.Load
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RiskPair, ...]
     returned: bool = False
 
     @property
@@ -86,7 +86,7 @@ class Risk:
 
 
 @dataclass(frozen=True)
-class _Site:
+class _AccessSite:
     """Represent an access at its place.
 
     Attributes:
@@ -112,12 +112,12 @@ class RiskAnalysis:
         self.writes = [s for s in sites if isinstance(s.occurrence.stmt, ARRAY_WRITES)]
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
 
-    def _sites(self, t: int) -> Iterator[_Site]:
+    def _sites(self, t: int) -> Iterator[_AccessSite]:
         """Yield all statements of task t with their places."""
         for position, stmt in enumerate(walk(self.kernel.tasks[t].bounds)):
-            yield _Site(t, Occurrence((), position, stmt), in_bounds=True)
+            yield _AccessSite(t, Occurrence((), position, stmt), in_bounds=True)
         for occurrence in self.structures[t].occurrences():
-            yield _Site(t, occurrence)
+            yield _AccessSite(t, occurrence)
 
     def find(self) -> dict[Value, Risk]:
         """Return the risks of all loads and of the results of all atomics, by result."""
@@ -134,11 +134,11 @@ class RiskAnalysis:
             # The result of an atomic cannot be read again, so a load in its place is always at risk.
             if isinstance(atomic, n.Atomic):
                 again = n.Load(atomic.result, atomic.array, atomic.indices, loc=atomic.loc)
-                pair = Pair(again, atomic, site.task, site.task, inside=HITS)
+                pair = RiskPair(again, atomic, site.task, site.task, inside=HITS)
                 found[atomic.result] = Risk(again, (pair,), returned=True)
         return found
 
-    def races(self, active: frozenset[Value]) -> Iterator[Pair]:
+    def races(self, active: frozenset[Value]) -> Iterator[RiskPair]:
         """Yield pairs of writes of different iterations of one parallel loop that surely hit one element.
 
         Only pairs with an active value to store count.
@@ -151,7 +151,7 @@ class RiskAnalysis:
                 if pair and pair.distance:
                     yield pair
 
-    def _ordered(self) -> Iterator[tuple[_Site, _Site]]:
+    def _ordered(self) -> Iterator[tuple[_AccessSite, _AccessSite]]:
         """Yield the pairs of writes of one task to one array of which at least one is a store.
 
         Two atomics may come in any order.
@@ -198,7 +198,7 @@ class RiskAnalysis:
                 return stmt
         return None
 
-    def _risk(self, load: _Site) -> Risk | None:
+    def _risk(self, load: _AccessSite) -> Risk | None:
         """Return the risk of a load, or None if no write may follow it."""
         stmt = load.occurrence.stmt
         assert isinstance(stmt, n.Load)
@@ -208,13 +208,13 @@ class RiskAnalysis:
 
     # -- one access, one write ----------------------------------------------------------------------------------
 
-    def _pair(self, first: _Site, write: _Site) -> Pair | None:
+    def _pair(self, first: _AccessSite, write: _AccessSite) -> RiskPair | None:
         """Return the pair of an access and a write; None if the write cannot hit the element after the access."""
         pairs = self._pairs(first, write)
         if self._disjoint(first, write, pairs):
             return None
         access, other = first.occurrence.stmt, write.occurrence.stmt
-        found = Pair(access, other, first.task, write.task)  # type: ignore[arg-type]
+        found = RiskPair(access, other, first.task, write.task)  # type: ignore[arg-type]
         # A write in a later task, and any write of a task whose bounds hold the access, comes after the access.
         if write.task != first.task or first.in_bounds:
             data = self._data([p for p, _ in pairs], first.task) or self._data([q for _, q in pairs], write.task)
@@ -227,19 +227,19 @@ class RiskAnalysis:
             return None
         return replace(found, inside=inside, across=distance is not None, distance=distance or ())
 
-    def _pairs(self, load: _Site, write: _Site) -> list[tuple[Affine, Affine]]:
+    def _pairs(self, load: _AccessSite, write: _AccessSite) -> list[tuple[Affine, Affine]]:
         """Return, for each axis, the affine forms of the index of the access and of the index of the write."""
         a, b = self.forms[load.task], self.forms[write.task]
         p, q = load.occurrence.stmt, write.occurrence.stmt
         return [(a.form(x), b.form(y)) for x, y in zip(p.indices, q.indices)]  # type: ignore[attr-defined]
 
-    def _disjoint(self, load: _Site, write: _Site, pairs: list[tuple[Affine, Affine]]) -> bool:
+    def _disjoint(self, load: _AccessSite, write: _AccessSite, pairs: list[tuple[Affine, Affine]]) -> bool:
         """Return True if the indices never meet along some axis.
 
         They differ by a constant, differ modulo a number, or have ranges that are apart.
         """
         for p, q in pairs:
-            if not any(isinstance(s, Value) for s in p.symbols() | q.symbols()) and apart(p, q):
+            if not any(isinstance(s, Value) for s in p.symbols() | q.symbols()) and surely_differ(p, q):
                 return True
             if _remainders_apart(p, q):
                 return True

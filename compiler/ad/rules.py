@@ -19,7 +19,7 @@ from ..ir.nodes import Value
 from ..ir.ops import OPS
 from ..ir.table import Table
 
-Rule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]
+DerivativeRule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]
 """A rule is a function (builder, adjoint of the result, operands, result) -> share of the operand's adjoint."""
 
 
@@ -43,7 +43,7 @@ def _zero(name: str) -> str:
     return "its kind says that it has no derivative" if OPS[name].kind in ("flat", "opaque") else ""
 
 
-VJP: Table[str, tuple[Rule | None, ...]] = Table(
+VJP: Table[str, tuple[DerivativeRule | None, ...]] = Table(
     "vjp",
     OPS,
     about="for each operand, its share of the adjoint of the result",
@@ -63,7 +63,7 @@ def _square(b: Builder, x: Value) -> Value:
     return b.op("mul", x, x)
 
 
-def _times(name: str) -> Rule:
+def _times(name: str) -> DerivativeRule:
     """Return the rule g · f(x), where f is the operation with this name."""
     return Slope(lambda b, a, r: b.op(name, a[0]))
 
@@ -94,7 +94,7 @@ def _pow_exponent(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
     return b.op("select", b.op("cmp_eq", x, zero), zero, slope)
 
 
-def _winner(comparison: str, first: bool) -> Rule:
+def _winner(comparison: str, first: bool) -> DerivativeRule:
     """Return the rule that gives g to one operand of min or max, the second one at a tie."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
@@ -104,7 +104,7 @@ def _winner(comparison: str, first: bool) -> Rule:
     return rule
 
 
-def _chosen(first: bool) -> Rule:
+def _chosen(first: bool) -> DerivativeRule:
     """Return the rule that gives g to one alternative of select, if the condition chose this alternative."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
@@ -114,7 +114,7 @@ def _chosen(first: bool) -> Rule:
     return rule
 
 
-def _atan2(other: int, sign: str) -> Rule:
+def _atan2(other: int, sign: str) -> DerivativeRule:
     """Return the rule for an operand of atan2(y, x): g·x/(x²+y²) for y and -g·y/(x²+y²) for x."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:

@@ -16,7 +16,7 @@ FRAMES = (n.For, n.While, n.Scope)
 """Statements that `break` and `continue` count."""
 
 
-def serialise(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward mode runs") -> Task:
+def serialize(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward mode runs") -> Task:
     """Return the serial task.
 
     Draws are numbered by iteration, so in the one iteration of a serial task they would be different numbers.

@@ -19,9 +19,9 @@ from ..ir.roles import CONSTANTS
 from ..ir.types import Scalar
 from ..ir.walk import operands
 from .counters import find_counters
-from .elements import Elements, Place
+from .elements import LocalAccesses, PathPlace
 from .policies import Policy
-from .structure import Path, Structure
+from .structure import BlockPath, Structure
 
 RECOMPUTED = (n.Op, n.Cast, n.BitCast, n.Within)
 """Statements whose results follow from their operands."""
@@ -33,7 +33,7 @@ PUSH, BYTE = 16, 4
 """Price of saving a value, in additions: PUSH for a push with its pop, and BYTE for each byte of the value."""
 
 
-class Sources:
+class ValueSources:
     """Represent the ways in which the values of one task can be had without being saved.
 
     Attributes:
@@ -49,7 +49,7 @@ class Sources:
         self.structure = structure
         self.at_risk = at_risk
         self.policy = policy
-        self.elements = Elements(structure)
+        self.elements = LocalAccesses(structure)
         self.repeated: set[Value] = set()
         self.counters = find_counters(structure) if policy.recompute else {}
 
@@ -89,11 +89,11 @@ class Sources:
         """Return the weight of the block that defines the value."""
         return weight(self.structure, self.structure.homes[value])
 
-    def price_of_restoring(self, places: Collection[Place]) -> int:
+    def price_of_restoring(self, places: Collection[PathPlace]) -> int:
         """Return the price of saving what each of these writes to local arrays replaces, in additions."""
         return sum(self._price_of_element(path, position) for path, position in places)
 
-    def _price_of_element(self, path: Path, position: int) -> int:
+    def _price_of_element(self, path: BlockPath, position: int) -> int:
         """Return the price of saving what one write to a local array replaces."""
         stmt = self.structure.blocks[path][position]
         assert isinstance(stmt, n.SetElement)
@@ -105,6 +105,6 @@ def price(dtype: Scalar) -> int:
     return int(PUSH + BYTE * (0.25 if dtype.is_bool else dtype.bits / 8))
 
 
-def weight(structure: Structure, path: Path) -> int:
+def weight(structure: Structure, path: BlockPath) -> int:
     """Return how often a block is assumed to run: each of up to six loops around it counts eight times."""
     return 1 << 3 * min(structure.depth(path), 6)

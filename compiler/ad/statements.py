@@ -17,12 +17,12 @@ from ..ir.types import adjoint_type, i64
 from .forward import overwritten_stack, stack_name
 from .needs import needs
 from .rules import VJP
-from .structure import Path, is_set_at_once
+from .structure import BlockPath, is_set_at_once
 
 if TYPE_CHECKING:
     from .reverse import TaskReverser
 
-Handler = Callable[["TaskReverser", Any, Path, int], None]
+Handler = Callable[["TaskReverser", Any, BlockPath, int], None]
 """A handler is a function (reverser, statement, its block, its position in the block)."""
 
 UNREACHED = "removed before reverse mode, or refused by it"
@@ -39,7 +39,7 @@ REVERSE: Table[type[Stmt], Handler] = Table(
 
 
 @REVERSE.row(n.Op)
-def _op(r: TaskReverser, stmt: n.Op, path: Path, position: int) -> None:
+def _op(r: TaskReverser, stmt: n.Op, path: BlockPath, position: int) -> None:
     """Add the share of each active operand, by its slope or by its rule."""
     adjoint = r.take(stmt.result)
     if adjoint is None:
@@ -62,13 +62,13 @@ def _wide(r: TaskReverser, primal: Value) -> Value:
 
 
 @REVERSE.row(n.Cast)
-def _cast(r: TaskReverser, stmt: n.Cast, path: Path, position: int) -> None:
+def _cast(r: TaskReverser, stmt: n.Cast, path: BlockPath, position: int) -> None:
     """Add the adjoint of the result to the operand."""
     r.add(stmt.arg, r.take(stmt.result))
 
 
 @REVERSE.row(n.Get)
-def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
+def _get(r: TaskReverser, stmt: n.Get, path: BlockPath, position: int) -> None:
     """Add the adjoint of the result to that of the local."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
@@ -76,13 +76,13 @@ def _get(r: TaskReverser, stmt: n.Get, path: Path, position: int) -> None:
 
 
 @REVERSE.row(n.Set)
-def _set(r: TaskReverser, stmt: n.Set, path: Path, position: int) -> None:
+def _set(r: TaskReverser, stmt: n.Set, path: BlockPath, position: int) -> None:
     """Take the adjoint of the local and add it to that of the value."""
     r.add(stmt.value, r.take_local(stmt.var, stmt.value.type))
 
 
 @REVERSE.row(n.Local)
-def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
+def _local(r: TaskReverser, stmt: n.Local, path: BlockPath, position: int) -> None:
     """Pop the zero that the declaration pushed to an adstack, if something could read it.
 
     The adjoint of a local without an adstack just ends here.
@@ -92,7 +92,7 @@ def _local(r: TaskReverser, stmt: n.Local, path: Path, position: int) -> None:
 
 
 @REVERSE.row(n.GetElement)
-def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int) -> None:
+def _get_element(r: TaskReverser, stmt: n.GetElement, path: BlockPath, position: int) -> None:
     """Add the adjoint of the result to that of the element."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
@@ -100,7 +100,7 @@ def _get_element(r: TaskReverser, stmt: n.GetElement, path: Path, position: int)
 
 
 @REVERSE.row(n.SetElement)
-def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int) -> None:
+def _set_element(r: TaskReverser, stmt: n.SetElement, path: BlockPath, position: int) -> None:
     """Put back what the write replaced. Then take the adjoint of the element, zero it and add it, as for a store."""
     index = r.primal(stmt.index)
     if (path, position) in r.plan.restored:
@@ -115,7 +115,7 @@ def _set_element(r: TaskReverser, stmt: n.SetElement, path: Path, position: int)
 
 
 @REVERSE.row(n.Load)
-def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
+def _load(r: TaskReverser, stmt: n.Load, path: BlockPath, position: int) -> None:
     """Add the adjoint of the result to that of the element, if the array has a gradient."""
     adjoint = r.take(stmt.result)
     if adjoint is not None and stmt.array in r.activity.arrays:
@@ -123,7 +123,7 @@ def _load(r: TaskReverser, stmt: n.Load, path: Path, position: int) -> None:
 
 
 @REVERSE.row(n.Store)
-def _store(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
+def _store(r: TaskReverser, stmt: n.Store, path: BlockPath, position: int) -> None:
     """Take the adjoint of the element, zero it and add it to the adjoint of the value.
 
     The content before the store does not influence what follows, so its adjoint is zero.
@@ -135,7 +135,7 @@ def _store(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
 
 
 @REVERSE.row(n.Atomic)
-def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
+def _atomic(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
     """Give the adjoint of the element to the value of an atomic add, min or max.
 
     The share of a value added is the adjoint. Of min and max, the iteration that holds the final value takes the
@@ -158,7 +158,7 @@ def _atomic(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
 
 
 @REVERSE.row(n.If)
-def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
+def _if(r: TaskReverser, stmt: n.If, path: BlockPath, position: int) -> None:
     """Emit a branch on the same condition with the reverses of both blocks."""
     cond = r.primal(stmt.cond)
     with r.b.block() as then:
@@ -170,7 +170,7 @@ def _if(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
 
 
 @REVERSE.row(n.For)
-def _for(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
+def _for(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
     """Visit the same indices, last to first.
 
     A loop that may stop early visits first + k * step for k in 0 .. trips.
@@ -207,7 +207,7 @@ def _last_index(r: TaskReverser, stmt: n.For) -> Value:
 
 
 @REVERSE.row(n.While)
-def _while(r: TaskReverser, stmt: n.While, path: Path, position: int) -> None:
+def _while(r: TaskReverser, stmt: n.While, path: BlockPath, position: int) -> None:
     """Repeat the reverse of the body as often as the body ran. The condition block has no derivative."""
     assert stmt.trips is not None
     trips = r.primal(stmt.trips)

@@ -14,7 +14,7 @@ from ..ir.nodes import ROLES, Block, Stmt, Task, Value
 from ..ir.roles import LOCAL_DECLARATIONS, LOOPS, SCALAR_USES
 from ..ir.walk import NESTED, RESULTS, walk
 
-Path = tuple[tuple[int, str], ...]
+BlockPath = tuple[tuple[int, str], ...]
 """A path names a block; () is the body of the task."""
 
 
@@ -28,7 +28,7 @@ class Occurrence:
         stmt: The statement.
     """
 
-    path: Path
+    path: BlockPath
     position: int
     stmt: Stmt
 
@@ -48,13 +48,13 @@ class Structure:
     def __init__(self, task: Task, slopes: Mapping[tuple[Value, int], Value] | None = None) -> None:
         self.task = task
         self.slopes = slopes or {}
-        self.blocks: dict[Path, Block] = {}
-        self.homes: dict[Value, Path] = {v: () for v in task.indices}
+        self.blocks: dict[BlockPath, Block] = {}
+        self.homes: dict[Value, BlockPath] = {v: () for v in task.indices}
         self.made: dict[Value, Stmt] = {}
-        self.declared: dict[str, Path] = {}
+        self.declared: dict[str, BlockPath] = {}
         self._enter(task.body, ())
 
-    def _enter(self, block: Block, path: Path) -> None:
+    def _enter(self, block: Block, path: BlockPath) -> None:
         """Enter a block and all blocks inside it."""
         self.blocks[path] = block
         for position, stmt in enumerate(block):
@@ -69,11 +69,11 @@ class Structure:
                 for name, inner in inner_blocks(stmt):
                     self._enter(inner, (*path, (position, name)))
 
-    def holder(self, path: Path) -> Stmt:
+    def holder(self, path: BlockPath) -> Stmt:
         """Return the statement that holds a block. The block must not be the body of the task."""
         return self.blocks[path[:-1]][path[-1][0]]
 
-    def loops(self, path: Path) -> list[tuple[Path, n.For | n.While]]:
+    def loops(self, path: BlockPath) -> list[tuple[BlockPath, n.For | n.While]]:
         """Return the serial loops around a block, outermost first, each with the path of its body."""
         found = []
         for length in range(1, len(path) + 1):
@@ -82,7 +82,7 @@ class Structure:
                 found.append((path[:length], holder))
         return found
 
-    def depth(self, path: Path) -> int:
+    def depth(self, path: BlockPath) -> int:
         """Return the number of serial loops around a block."""
         return len(self.loops(path))
 
@@ -116,7 +116,7 @@ def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:
                 yield name, getattr(stmt, name)
 
 
-def common_block(a: Path, b: Path) -> Path:
+def common_block(a: BlockPath, b: BlockPath) -> BlockPath:
     """Return the innermost block that holds both blocks."""
     length = 0
     while length < min(len(a), len(b)) and a[length] == b[length]:

@@ -33,7 +33,7 @@ from ..ir.walk import next_id, used_values, walk_kernel, walk_task
 from .activity import reached_from
 from .own_arrays import own_arrays
 from .rules import VJP
-from .serialise import serialise
+from .serialise import serialize
 from .tangent_statements import TANGENT
 
 DUAL, GRAD = ".dual", ".grad"
@@ -124,7 +124,7 @@ class TangentSweep:
         shared = self.arrays - own_arrays(task)
         coupled = [s for s in walk_task(task) if isinstance(s, n.Atomic) and s.array in shared and self.couples(s)]
         if coupled and task.is_parallel:
-            task = serialise(self.kernel, task, coupled[0])
+            task = serialize(self.kernel, task, coupled[0])
         return replace(task, body=self.block(task.body))
 
     def couples(self, stmt: n.Atomic) -> bool:

@@ -24,8 +24,8 @@ from ..ir.walk import RESULTS, operands, walk_task
 
 
 @dataclass(frozen=True)
-class Remainder:
-    """A `Remainder` is the symbol `form modulo modulus`.
+class RemainderSymbol:
+    """A `RemainderSymbol` is the symbol `form modulo modulus`.
 
     Attributes:
         form: form whose symbols are all fixed by a launch.
@@ -37,8 +37,8 @@ class Remainder:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A `Claim` marks a part of a tuple that the program claims to differ between iterations.
+class UniqueClaim:
+    """A `UniqueClaim` marks a part of a tuple that the program claims to differ between iterations.
 
     Attributes:
         group: number that the parts of one tuple share.
@@ -47,7 +47,7 @@ class Claim:
     group: int
 
 
-Symbol = Value | tuple[str, str] | tuple[str, str, int] | Remainder
+Symbol = Value | tuple[str, str] | tuple[str, str, int] | RemainderSymbol
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Affine:
         return Affine(self.constant, tuple((s, c) for s, c in self.terms if s not in symbols))
 
 
-def apart(a: Affine, b: Affine) -> bool:
+def surely_differ(a: Affine, b: Affine) -> bool:
     """Return True if two forms over what a launch fixes surely differ: by a constant, or modulo a common modulus."""
     difference = subtract(a, b)
     # A value may differ between iterations, so only symbols that a launch fixes can prove a difference.
@@ -83,7 +83,7 @@ def apart(a: Affine, b: Affine) -> bool:
         return False
     if not difference.terms:
         return difference.constant != 0
-    moduli = {s.modulus for s in difference.symbols() if isinstance(s, Remainder)}
+    moduli = {s.modulus for s in difference.symbols() if isinstance(s, RemainderSymbol)}
     return any(_nonzero_modulo(difference, m) for m in moduli)
 
 
@@ -94,7 +94,7 @@ def _nonzero_modulo(form: Affine, modulus: int) -> bool:
     """
     total = Affine(form.constant)
     for symbol, c in form.terms:
-        inner = isinstance(symbol, Remainder) and symbol.modulus == modulus
+        inner = isinstance(symbol, RemainderSymbol) and symbol.modulus == modulus
         total = _combine(total, symbol.form if inner else Affine(0, ((symbol, 1),)), c)  # type: ignore[union-attr]
     return all(c % modulus == 0 for _, c in total.terms) and total.constant % modulus != 0
 
@@ -135,13 +135,13 @@ class IndexForms:
         return {v: s for s in walk_task(self._task) for v in RESULTS[type(s)](s)}
 
     @cached_property
-    def _claims(self) -> dict[Value, Claim]:
+    def _claims(self) -> dict[Value, UniqueClaim]:
         """Return the claim of each value that is the result of a `unique`."""
         groups = {v: s.args[1] for v, s in self.made.items() if isinstance(s, n.Op) and s.op == "unique"}
         numbers = {v: self.made.get(group) for v, group in groups.items()}
-        return {v: Claim(int(s.value)) for v, s in numbers.items() if isinstance(s, n.Const)}
+        return {v: UniqueClaim(int(s.value)) for v, s in numbers.items() if isinstance(s, n.Const)}
 
-    def claim(self, value: Value) -> Claim | None:
+    def claim(self, value: Value) -> UniqueClaim | None:
         """Return the claim that the program makes about a value with `unique`, or None if it makes none."""
         return self._claims.get(value)
 
@@ -212,7 +212,7 @@ class IndexForms:
         # Only a mask of the form 2^k - 1 computes a remainder.
         if stmt.op == "bit_and" and modulus & m.constant:
             return None
-        return Affine(0, ((Remainder(a, modulus), 1),))
+        return Affine(0, ((RemainderSymbol(a, modulus), 1),))
 
 
 def _modulo(form: Affine) -> Affine:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir import nodes as n
-from ..ir.effects import Place, reads, writes
+from ..ir.effects import EffectPlace, reads, writes
 from ..ir.nodes import Kernel, Stmt, Value
 from ..ir.walk import operands, results, walk_kernel
 
@@ -20,7 +20,7 @@ CONTROL = (n.If, n.For, n.While)
 def decisive_values(kernel: Kernel) -> frozenset[Value]:
     """Return the real values on whose last bit control flow, an index or the winner of an atomic extreme depends."""
     made: dict[Value, Stmt] = {}
-    written: dict[Place, list[Value]] = {}
+    written: dict[EffectPlace, list[Value]] = {}
     pending: list[Value] = []
     for stmt in walk_kernel(kernel):
         made.update((v, stmt) for v in results(stmt))

@@ -25,7 +25,7 @@ from ..ir.roles import JUMPS
 from ..ir.types import i32, i64
 from ..ir.walk import RESULTS, blocks, walk
 from .affine import Affine, add
-from .index_facts import IndexFacts, Path
+from .index_facts import BranchPath, IndexFacts
 
 Access = n.Load | n.Store | n.Atomic
 Checked = Access | n.Within
@@ -102,7 +102,7 @@ def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
             threads may keep sums whose index is checked later.
         learns: True if a checked access proves later ones, because the launch has ended if the access was outside.
     """
-    analysis = _Analysis(task, hoist, learns)
+    analysis = _IndexAnalysis(task, hoist, learns)
     analysis.run()
     return analysis.found
 
@@ -112,18 +112,18 @@ def indices_of(stmt: Checked) -> tuple[Value, ...]:
     return (stmt.index,) if isinstance(stmt, n.Within) else stmt.indices
 
 
-def primal(array: str) -> str:
+def shape_array(array: str) -> str:
     """Return the array whose extents an array shares: adjoints and tangents have the shapes of their primals."""
     while array.endswith((".grad", ".dual")):
         array = array[:-5]
     return array
 
 
-Key = tuple[str | Affine | Value, int, Affine | Value]
+CheckKey = tuple[str | Affine | Value, int, Affine | Value]
 """A key is (array or extent, axis, index); the index is a form if that equals it as a whole number, else a value."""
 
 
-class _Analysis:
+class _IndexAnalysis:
     """This class walks a task in order of text and proves or records each index.
 
     Attributes:
@@ -144,12 +144,12 @@ class _Analysis:
         self.outside: set[int] = set()
         self.found = IndexChecks(task)
         self.facts = IndexFacts(task)
-        self.path: Path = frozenset()
+        self.path: BranchPath = frozenset()
         self.depth = 0
-        self.inside: list[tuple[Key, Path]] = []
-        self.known: dict[Key, list[Path]] = {}
+        self.inside: list[tuple[CheckKey, BranchPath]] = []
+        self.known: dict[CheckKey, list[BranchPath]] = {}
         self.sizes: dict[str, int] = {}
-        self.sets: dict[str, tuple[Affine, Path] | None] = {}
+        self.sets: dict[str, tuple[Affine, BranchPath] | None] = {}
         counts: dict[str, int] = {}
         for stmt in walk(task.body):
             if isinstance(stmt, n.Set):
@@ -260,13 +260,13 @@ class _Analysis:
     def _extent(self, stmt: Checked, axis: int) -> Affine | None:
         """Return the form of the extent of an index, or None if it is not a whole number."""
         if not isinstance(stmt, n.Within):
-            return Affine(0, ((("shape", primal(stmt.array), axis), 1),))
+            return Affine(0, ((("shape", shape_array(stmt.array), axis), 1),))
         form = self.facts.value(stmt.extent)
         return None if form is None else self.facts.forms.resolved(form, self.path)
 
-    def _key(self, stmt: Checked, axis: int) -> Key:
+    def _key(self, stmt: Checked, axis: int) -> CheckKey:
         form, index = self._form(stmt, axis), indices_of(stmt)[axis]
-        whose = (self._extent(stmt, axis) or stmt.extent) if isinstance(stmt, n.Within) else primal(stmt.array)
+        whose = (self._extent(stmt, axis) or stmt.extent) if isinstance(stmt, n.Within) else shape_array(stmt.array)
         return whose, axis, form if self.facts.is_exact(form, index) else index
 
     def _goals(self, stmt: Checked, axis: int) -> tuple[Affine, ...]:

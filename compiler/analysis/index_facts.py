@@ -12,11 +12,11 @@ from ..ir import nodes as n
 from ..ir.nodes import Task, Value
 from ..ir.types import i32, i64
 from ..ir.walk import walk_task
-from .affine import Affine, IndexForms, Remainder, Symbol, add
-from .inequalities import EXTENT, WIDE_EXTENT, Facts, Range, range_of_type
+from .affine import Affine, IndexForms, RemainderSymbol, Symbol, add
+from .inequalities import EXTENT, WIDE_EXTENT, FactSet, Range, range_of_type
 
 ONE = Affine(1)
-Path = frozenset[tuple[Value, bool]]
+BranchPath = frozenset[tuple[Value, bool]]
 """A path is a set of conditions with the truth value that each has at a place."""
 
 
@@ -29,9 +29,9 @@ class ResolvedForms(IndexForms):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self.kept: dict[Value, tuple[Affine, Path]] = {}
+        self.kept: dict[Value, tuple[Affine, BranchPath]] = {}
 
-    def resolved(self, form: Affine, path: Path) -> Affine:
+    def resolved(self, form: Affine, path: BranchPath) -> Affine:
         """Return the form with each local replaced by what was set, if that happened under conditions of this path."""
         for symbol, c in form.terms:
             known = self.kept.get(symbol) if isinstance(symbol, Value) else None
@@ -41,7 +41,7 @@ class ResolvedForms(IndexForms):
         return form
 
 
-class IndexFacts(Facts):
+class IndexFacts(FactSet):
     """This class holds the facts about the integers of one task.
 
     Attributes:
@@ -191,7 +191,7 @@ class IndexFacts(Facts):
 
         A form with a remainder as a symbol is not exact, because the symbol does not say of what type its operand was.
         """
-        if index.type not in (i32, i64) or any(isinstance(s, Remainder) for s, _ in form.terms):
+        if index.type not in (i32, i64) or any(isinstance(s, RemainderSymbol) for s, _ in form.terms):
             return False
         return self.is_faithful(form, index) and self.widens_exactly(index)
 

@@ -4,8 +4,8 @@ A fact is an affine form (see affine.py) that is at least zero whenever control 
 
     for i in 1 .. shape(x, 0):   i - 1 >= 0    shape(x, 0) - 1 - i >= 0
 
-`Facts.holds(goal)` tries to write the goal as a sum of facts and of forms that are never negative. The prover is sound
-but incomplete: a goal that it does not prove may still hold.
+`FactSet.holds(goal)` tries to write the goal as a sum of facts and of forms that are never negative. The prover is
+sound but incomplete: a goal that it does not prove may still hold.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDE_EXTENT: Range = (0, 2**62)
 """Range of an extent that is read as i64."""
 
 
-class Facts:
+class FactSet:
     """This class holds the facts at the current place; `mark` and `forget` bracket what holds only in a block.
 
     Args:

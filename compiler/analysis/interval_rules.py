@@ -1,8 +1,8 @@
 """This module contains INTERVALS: each row computes the interval of a result from the intervals of the operands.
 
 There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or is
-NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `after` then adds what
-rounding may add, and handles results that overflow or wrap.
+NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `rounded_interval` then
+adds what rounding may add, and handles results that overflow or wrap.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ALL: Interval = (-INFINITY, INFINITY)
 ZERO: Interval = (0.0, 0.0)
 TRUTH: Interval = (0.0, 1.0)
 
-Rule = Callable[..., Interval]
+IntervalRule = Callable[..., Interval]
 """A rule returns the interval of a result before rounding, from the intervals of the operands."""
 
-INTERVALS: Table[str, Rule] = Table(
+INTERVALS: Table[str, IntervalRule] = Table(
     "intervals", OPS, about="the interval of the result from the intervals of the operands"
 )
 
@@ -43,7 +43,7 @@ EXACT = frozenset({"neg", "abs", "sgn", "floor", "ceil", "round", "min", "max", 
 """These operations do not round reals."""
 
 
-def union(a: Interval, b: Interval) -> Interval:
+def interval_union(a: Interval, b: Interval) -> Interval:
     """Return the smallest interval that contains both."""
     return min(a[0], b[0]), max(a[1], b[1])
 
@@ -65,7 +65,7 @@ def of_type(t: Scalar) -> Interval:
     return (-(2.0 ** (t.bits - 1)), 2.0 ** (t.bits - 1) - 1) if t.is_signed else (0.0, 2.0**t.bits - 1)
 
 
-def after(found: Interval, t: Scalar) -> Interval:
+def rounded_interval(found: Interval, t: Scalar) -> Interval:
     """Return the interval of a result of this type after it was rounded (and perhaps became infinite) or wrapped.
 
     Args:
@@ -125,12 +125,12 @@ def _mod(a: Interval, b: Interval) -> Interval:
     return min(b[0], 0.0), max(b[1], 0.0)
 
 
-def _steps(f: Callable[[float], float]) -> Rule:
+def _steps(f: Callable[[float], float]) -> IntervalRule:
     """Return the rule of a monotonic function of one operand that maps infinities to themselves."""
     return lambda a: (f(a[0]) if math.isfinite(a[0]) else a[0], f(a[1]) if math.isfinite(a[1]) else a[1])
 
 
-def _within(low: float, high: float) -> Rule:
+def _within(low: float, high: float) -> IntervalRule:
     """Return a rule that gives a fixed interval for any operands."""
     return lambda *operands: (low, high)
 
@@ -190,12 +190,12 @@ INTERVALS.update(
         "cmp_ne": _truth,
         "logical_and": _truth,
         "logical_or": _truth,
-        "select": lambda c, a, b: union(a, b),
+        "select": lambda c, a, b: interval_union(a, b),
     }
 )
 
 
-def converted(found: Interval, source: Scalar, target: Scalar) -> Interval:
+def cast_interval(found: Interval, source: Scalar, target: Scalar) -> Interval:
     """Return the interval of a cast; a real becomes an integer by truncation and saturation, and NaN becomes 0.
 
     Args:
@@ -206,6 +206,6 @@ def converted(found: Interval, source: Scalar, target: Scalar) -> Interval:
     if target.is_bool:
         return TRUTH
     if not (source.is_real and target.is_int):
-        return after(found, target)
+        return rounded_interval(found, target)
     least, most = of_type(target)
     return max(min(found[0], 0.0), least), min(max(found[1], 0.0), most)

@@ -14,15 +14,15 @@ from collections.abc import Iterator
 
 from ..ir.nodes import ROLES, Block, StackAlloca, StackPop, StackPush, Stmt
 
-Signature = tuple[tuple[int, int], ...]
+ChangeSignature = tuple[tuple[int, int], ...]
 """A signature lists pairs (number of the piece, change of the depth) in order of text; 0 means an emptied stack."""
 
 
 def lockstep(body: Block) -> dict[str, int]:
     """Return the number of the group of each adstack that the block declares or changes, by name."""
-    pieces = _Pieces()
+    pieces = _ChangeRecorder()
     pieces.block(body)
-    groups: dict[tuple[Signature, int | None], int] = {}
+    groups: dict[tuple[ChangeSignature, int | None], int] = {}
     return {
         name: groups.setdefault((tuple(changes), pieces.capacities.get(name)), len(groups))
         for name, changes in pieces.changes.items()
@@ -35,7 +35,7 @@ def leaders(body: Block) -> dict[str, str]:
     return {name: first.setdefault(group, name) for name, group in lockstep(body).items()}
 
 
-class _Pieces:
+class _ChangeRecorder:
     """This class walks a block and records the changes of each adstack.
 
     Attributes:

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from ..ir import nodes as n
-from ..ir.effects import EFFECTS, Place, reads, writes
+from ..ir.effects import EFFECTS, EffectPlace, reads, writes
 from ..ir.nodes import Block, Stmt, Value
 from ..ir.roles import LOOP_JUMPS, LOOPS
-from ..ir.walk import NESTED, OPERANDS, RESULTS, blocks, changed, kept_block, map_blocks, operands
+from ..ir.walk import NESTED, OPERANDS, RESULTS, blocks, kept_block, map_blocks, operands, replace_fields
 
 FRAMES = frozenset({n.For, n.While, n.Scope})
 # Properties that are tested for every statement are looked up once for each class.
@@ -33,7 +33,7 @@ _SPECIAL = _PINNED | _WRITE | NESTED | JUMPS
 """Statements of these classes need more entries than those for the values that they define."""
 
 
-class Marking:
+class NeededMarker:
     """This class holds the occurrences of some blocks, and the marks that spread over them.
 
     An occurrence is its number in order of entry. Its properties are kept in lists, because objects for all occurrences
@@ -47,16 +47,16 @@ class Marking:
         flow_cut: True if a statement of `FLOW` was left out.
     """
 
-    def __init__(self, private: Collection[Place]) -> None:
+    def __init__(self, private: Collection[EffectPlace]) -> None:
         self._private = set(private)
         self._stmts: list[Stmt] = []
         self._parents: list[int] = []
         self._children: dict[int, list[list[int]]] = {}
         self._jumps: defaultdict[int, list[int]] = defaultdict(list)
         self._defs: dict[int, int] = {}
-        self._writers: defaultdict[Place, list[int]] = defaultdict(list)
-        self._declarers: defaultdict[Place, list[int]] = defaultdict(list)
-        self._seen: set[tuple[bool, Place]] = set()
+        self._writers: defaultdict[EffectPlace, list[int]] = defaultdict(list)
+        self._declarers: defaultdict[EffectPlace, list[int]] = defaultdict(list)
+        self._seen: set[tuple[bool, EffectPlace]] = set()
         self._roots: list[int] = []
         self._marked: list[int] = []
         self._is_marked = bytearray()
@@ -185,7 +185,7 @@ class Marking:
         inner = iter(self._children[at])
         stmt = map_blocks(stmt, lambda block: self.rebuild(next(inner), block))
         if isinstance(stmt, LOOPS) and stmt.trips and not self._is_used(stmt.trips):
-            return changed(stmt, trips=None)
+            return replace_fields(stmt, trips=None)
         return stmt
 
     def _is_used(self, value: Value) -> bool:

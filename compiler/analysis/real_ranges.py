@@ -25,9 +25,21 @@ from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
 from ..ir.roles import LOOPS
 from ..ir.table import Table
 from ..ir.walk import walk
-from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, after, converted, magnitude, of_type, union
+from .interval_rules import (
+    ALL,
+    EXACT,
+    INTERVALS,
+    TRUTH,
+    ZERO,
+    Interval,
+    cast_interval,
+    interval_union,
+    magnitude,
+    of_type,
+    rounded_interval,
+)
 
-State = dict[str, Interval]
+LocalRanges = dict[str, Interval]
 """A state maps each local to its interval; a local array has one interval for all elements."""
 
 STEPS = (0.0, 1.0 + 2.0**-10, 1.5, 3.0, 6.0, 100.0, 2.0**15)
@@ -59,7 +71,7 @@ class RealRanges:
 
 def real_ranges(task: Task) -> RealRanges:
     """Return the intervals of a task; run it until no stack holds more than was assumed when it was read."""
-    analysis = _Analysis()
+    analysis = _RangeAnalysis()
     while True:
         analysis.run(task)
         if not analysis.outdated:
@@ -67,7 +79,7 @@ def real_ranges(task: Task) -> RealRanges:
         analysis.again()
 
 
-def takes_back(loop: Stmt) -> bool:
+def pops_history(loop: Stmt) -> bool:
     """Return True if a loop pops stacks, so that it reads what other loops have saved."""
     return isinstance(loop, n.For) and any(isinstance(s, n.StackPop) for s in loop.body)
 
@@ -77,13 +89,13 @@ def is_innermost(loop: n.For | n.While) -> bool:
     return not any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
-def _joined(states: list[State]) -> State | None:
+def _joined(states: list[LocalRanges]) -> LocalRanges | None:
     """Return the state that holds in all of the states, or None (control never arrives) if there is none."""
     if not states:
         return None
     first, *others = states
     for other in others:
-        first = {name: union(one, other[name]) for name, one in first.items() if name in other}
+        first = {name: interval_union(one, other[name]) for name, one in first.items() if name in other}
     return first
 
 
@@ -101,14 +113,14 @@ def _widened(old: Interval, new: Interval, runs: int) -> Interval:
 
 
 @dataclass
-class _Frame:
+class _JoinFrame:
     """A frame collects the states at each `break` out of a loop or scope, and at each `continue`."""
 
-    exits: list[State] = field(default_factory=list)
-    latches: list[State] = field(default_factory=list)
+    exits: list[LocalRanges] = field(default_factory=list)
+    latches: list[LocalRanges] = field(default_factory=list)
 
 
-class _Analysis:
+class _RangeAnalysis:
     """This class executes a task abstractly.
 
     Stacks hold `pushed`, and were assumed to hold `read` when they were read. `kind` is 'first' or 'usual' while such
@@ -128,14 +140,16 @@ class _Analysis:
         """Forget everything except what stacks hold."""
         self.found = RealRanges()
         self.values, self.read, self.usual_pushes = {}, {}, {}
-        self.frames: list[_Frame] = []
+        self.frames: list[_JoinFrame] = []
         self.kind = ""
         self.assumed: Mapping[str, float] = {}
 
     @property
     def outdated(self) -> bool:
         """Return True if a stack holds more than it was assumed to hold when it was read."""
-        return any(union(content, self.pushed.get(stack, ZERO)) != content for stack, content in self.read.items())
+        return any(
+            interval_union(content, self.pushed.get(stack, ZERO)) != content for stack, content in self.read.items()
+        )
 
     def run(self, task: Task) -> None:
         """Execute the bounds and the body once."""
@@ -161,13 +175,13 @@ class _Analysis:
         self.values[value] = interval
         for table in [self.found.always, *([self.found.usual] if self.kind == "usual" else [])]:
             known = table.get(value)
-            table[value] = interval if known is None else union(known, interval)
+            table[value] = interval if known is None else interval_union(known, interval)
 
     # -- control --------------------------------------------------------------------------------------------
 
-    def block(self, body: Block, state: State) -> State | None:
+    def block(self, body: Block, state: LocalRanges) -> LocalRanges | None:
         """Return the state after the block, or None if control does not arrive there."""
-        current: State | None = dict(state)
+        current: LocalRanges | None = dict(state)
         for stmt in body:
             if current is None:
                 return None
@@ -182,9 +196,11 @@ class _Analysis:
         yield
         self.kind, self.assumed = before
 
-    def trip(self, loop: n.For | n.While, state: State) -> tuple[State | None, State | None, list[State]]:
+    def trip(
+        self, loop: n.For | n.While, state: LocalRanges
+    ) -> tuple[LocalRanges | None, LocalRanges | None, list[LocalRanges]]:
         """Run one trip of a loop; return the states at the test, at the next head, and with which it is left."""
-        frame = _Frame()
+        frame = _JoinFrame()
         self.frames.append(frame)
         tested = self.block(loop.condition, state) if isinstance(loop, n.While) else state
         behind = None if tested is None else self.block(loop.body, tested)
@@ -193,7 +209,7 @@ class _Analysis:
         left = frame.exits + ([latch] if latch is not None and loop.stop else [])
         return tested, latch, left
 
-    def settle(self, loop: n.For | n.While, state: State) -> list[State]:
+    def settle(self, loop: n.For | n.While, state: LocalRanges) -> list[LocalRanges]:
         """Run trips until nothing changes, and return the states with which the loop is left."""
         runs = 0
         while True:
@@ -201,18 +217,18 @@ class _Analysis:
             ends = [*left, *([] if tested is None else [tested])]
             if latch is None:
                 return ends
-            grown = {name: union(old, latch[name]) for name, old in state.items() if name in latch}
+            grown = {name: interval_union(old, latch[name]) for name, old in state.items() if name in latch}
             if grown == state:
                 return ends
             state = {name: _widened(old, grown[name], runs) for name, old in state.items() if name in grown}
             runs += 1
 
-    def loop(self, loop: n.For | n.While, state: State) -> State | None:
+    def loop(self, loop: n.For | n.While, state: LocalRanges) -> LocalRanges | None:
         """Return the state after a loop."""
         if not is_innermost(loop):
             with self.trips(""):
                 return _joined(self.settle(loop, state))
-        if isinstance(loop, n.For) and takes_back(loop):
+        if isinstance(loop, n.For) and pops_history(loop):
             return self._loop_back(loop, state)
         with self.trips("first"):
             tested, latch, left = self.trip(loop, state)
@@ -222,7 +238,7 @@ class _Analysis:
                 ends += self.settle(loop, latch)
         return _joined(ends)
 
-    def _loop_back(self, loop: n.For, state: State) -> State | None:
+    def _loop_back(self, loop: n.For, state: LocalRanges) -> LocalRanges | None:
         """Return the state after a loop that takes history back."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
@@ -246,9 +262,9 @@ class _Analysis:
     def push(self, stack: str, value: Value) -> None:
         """Extend the interval of a stack by the interval of a value."""
         content = self.of(value)
-        self.pushed[stack] = union(self.pushed.get(stack, ZERO), content)
+        self.pushed[stack] = interval_union(self.pushed.get(stack, ZERO), content)
         if value.type.is_real and (self.kind != "first" or magnitude(content) <= STEPS[-1]):
-            self.usual_pushes[stack] = union(self.usual_pushes.get(stack, ZERO), content)
+            self.usual_pushes[stack] = interval_union(self.usual_pushes.get(stack, ZERO), content)
         # A stack that still grows after several runs of the task is assumed to hold anything.
         if self.runs > PATIENCE:
             self.pushed[stack] = ALL
@@ -264,64 +280,66 @@ class _Analysis:
 
 # ---- statements ---------------------------------------------------------------------------------------------
 
-RANGES: Table[type[Stmt], Callable[..., State | None]] = Table("ranges", STATEMENTS.values(), about="range of a result")
+RANGES: Table[type[Stmt], Callable[..., LocalRanges | None]] = Table(
+    "ranges", STATEMENTS.values(), about="range of a result"
+)
 """A row of this table takes the analysis, a statement and the state before it, and returns the state after it."""
 
 
-def _value(interval: Callable[..., Interval]) -> Callable[..., State]:
+def _value(interval: Callable[..., Interval]) -> Callable[..., LocalRanges]:
     """Return the row of a statement that has a result and changes no local."""
 
-    def row(a: _Analysis, stmt: Stmt, state: State) -> State:
+    def row(a: _RangeAnalysis, stmt: Stmt, state: LocalRanges) -> LocalRanges:
         a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]
         return state
 
     return row
 
 
-def _unknown(a: _Analysis, stmt: n.Load, state: State) -> Interval:
+def _unknown(a: _RangeAnalysis, stmt: n.Load, state: LocalRanges) -> Interval:
     return of_type(stmt.result.type)
 
 
-def _constant(a: _Analysis, stmt: n.Const, state: State) -> Interval:
+def _constant(a: _RangeAnalysis, stmt: n.Const, state: LocalRanges) -> Interval:
     number = float(stmt.value) if abs(stmt.value) < 2**53 else math.inf
     return (number, number) if math.isfinite(number) else ALL
 
 
-def _op(a: _Analysis, stmt: n.Op, state: State) -> Interval:
+def _op(a: _RangeAnalysis, stmt: n.Op, state: LocalRanges) -> Interval:
     found = INTERVALS[stmt.op](*map(a.of, stmt.args))
-    return found if stmt.op in EXACT and stmt.result.type.is_real else after(found, stmt.result.type)
+    return found if stmt.op in EXACT and stmt.result.type.is_real else rounded_interval(found, stmt.result.type)
 
 
-def _cast(a: _Analysis, stmt: n.Cast, state: State) -> Interval:
-    return converted(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
+def _cast(a: _RangeAnalysis, stmt: n.Cast, state: LocalRanges) -> Interval:
+    return cast_interval(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
 
 
-def _random(a: _Analysis, stmt: n.Random, state: State) -> Interval:
+def _random(a: _RangeAnalysis, stmt: n.Random, state: LocalRanges) -> Interval:
     return TRUTH if stmt.result.type.is_real else of_type(stmt.result.type)
 
 
-def _nothing(a: _Analysis, stmt: Stmt, state: State) -> State:
+def _nothing(a: _RangeAnalysis, stmt: Stmt, state: LocalRanges) -> LocalRanges:
     return state
 
 
-def _declare(a: _Analysis, stmt: n.Local | n.LocalArray, state: State) -> State:
+def _declare(a: _RangeAnalysis, stmt: n.Local | n.LocalArray, state: LocalRanges) -> LocalRanges:
     return {**state, stmt.var: ZERO}
 
 
-def _set(a: _Analysis, stmt: n.Set, state: State) -> State:
+def _set(a: _RangeAnalysis, stmt: n.Set, state: LocalRanges) -> LocalRanges:
     return {**state, stmt.var: a.of(stmt.value)}
 
 
-def _set_element(a: _Analysis, stmt: n.SetElement, state: State) -> State:
-    return {**state, stmt.var: union(state.get(stmt.var, ALL), a.of(stmt.value))}
+def _set_element(a: _RangeAnalysis, stmt: n.SetElement, state: LocalRanges) -> LocalRanges:
+    return {**state, stmt.var: interval_union(state.get(stmt.var, ALL), a.of(stmt.value))}
 
 
-def _if(a: _Analysis, stmt: n.If, state: State) -> State | None:
+def _if(a: _RangeAnalysis, stmt: n.If, state: LocalRanges) -> LocalRanges | None:
     ends = [a.block(stmt.then, state), a.block(stmt.orelse, state)]
     return _joined([end for end in ends if end is not None])
 
 
-def _for(a: _Analysis, stmt: n.For, state: State) -> State | None:
+def _for(a: _RangeAnalysis, stmt: n.For, state: LocalRanges) -> LocalRanges | None:
     begin, end = a.of(stmt.begin), a.of(stmt.end)
     a.define(stmt.index, (begin[0], end[1] - 1) if stmt.step > 0 else (end[0] + 1, begin[1]))
     left = a.loop(stmt, state)
@@ -330,34 +348,34 @@ def _for(a: _Analysis, stmt: n.For, state: State) -> State | None:
     return left
 
 
-def _while(a: _Analysis, stmt: n.While, state: State) -> State | None:
+def _while(a: _RangeAnalysis, stmt: n.While, state: LocalRanges) -> LocalRanges | None:
     left = a.loop(stmt, state)
     if stmt.trips is not None:
         a.define(stmt.trips, of_type(stmt.trips.type))
     return left
 
 
-def _scope(a: _Analysis, stmt: n.Scope, state: State) -> State | None:
-    frame = _Frame()
+def _scope(a: _RangeAnalysis, stmt: n.Scope, state: LocalRanges) -> LocalRanges | None:
+    frame = _JoinFrame()
     a.frames.append(frame)
     behind = a.block(stmt.body, state)
     a.frames.pop()
     return _joined([*frame.exits, *([] if behind is None else [behind])])
 
 
-def _break(a: _Analysis, stmt: n.Break, state: State) -> None:
+def _break(a: _RangeAnalysis, stmt: n.Break, state: LocalRanges) -> None:
     a.frames[-stmt.depth].exits.append(state)
 
 
-def _continue(a: _Analysis, stmt: n.Continue, state: State) -> None:
+def _continue(a: _RangeAnalysis, stmt: n.Continue, state: LocalRanges) -> None:
     a.frames[-stmt.depth].latches.append(state)
 
 
-def _return(a: _Analysis, stmt: n.Return, state: State) -> None:
+def _return(a: _RangeAnalysis, stmt: n.Return, state: LocalRanges) -> None:
     return None
 
 
-def _push(a: _Analysis, stmt: n.StackPush, state: State) -> State:
+def _push(a: _RangeAnalysis, stmt: n.StackPush, state: LocalRanges) -> LocalRanges:
     a.push(stmt.stack, stmt.value)
     return state
 

@@ -21,8 +21,8 @@ from ..ir.roles import EXITS
 from ..ir.table import Table
 from ..ir.walk import operands, results, walk
 
-Rule = Callable[["Uniformity", Any], None]
-RULES: Table[type[Stmt], Rule] = Table(
+UniformityRule = Callable[["Uniformity", Any], None]
+RULES: Table[type[Stmt], UniformityRule] = Table(
     "uniform",
     STATEMENTS.values(),
     holes={cls: "removed before masks are made" for cls in EXITS} | {n.Print: "a task that prints runs by branching"},

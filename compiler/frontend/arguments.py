@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from .context import Tracer, unpoisoned
-from .diagnostics import syntax
+from .context import Tracer, require_value
+from .diagnostics import syntax_problem
 from .operands import Operand, Static
 
 
@@ -22,7 +22,9 @@ def positional(t: Tracer, nodes: list[ast.expr]) -> list[Operand]:
             continue
         items = t.items(t.clean(node.value))
         if items is None:
-            raise syntax("`*` is taken only before a tuple of known length", "write the arguments one by one", node)
+            raise syntax_problem(
+                "`*` is taken only before a tuple of known length", "write the arguments one by one", node
+            )
         found.extend(items)
     return found
 
@@ -42,19 +44,21 @@ def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operan
     """
     given = positional(t, node.args)
     names = [p.rstrip("=") for p in params]
-    wrong = syntax(f"`{name}` takes {_number_of(params)}, {len(given)} given", f"call it as {_form(name, params)}")
+    wrong = syntax_problem(
+        f"`{name}` takes {_number_of(params)}, {len(given)} given", f"call it as {_form(name, params)}"
+    )
     if len(given) > len(params):
         raise wrong
     found = dict(zip(names, given))
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in names or keyword.arg in found:
             text = f"the keyword `{keyword.arg}`" if keyword.arg else "`**`"
-            raise syntax(f"`{name}` does not take {text}", f"call it as {_form(name, params)}", keyword.value)
+            raise syntax_problem(f"`{name}` does not take {text}", f"call it as {_form(name, params)}", keyword.value)
         found[keyword.arg] = t.expr(keyword.value)
     for param in params:
         if param not in found and not param.endswith("="):
             raise wrong
-    return [unpoisoned(found.get(p, Static(None))) for p in names]
+    return [require_value(found.get(p, Static(None))) for p in names]
 
 
 def _number_of(params: tuple[str, ...]) -> str:
@@ -80,4 +84,4 @@ def refuse_variadic(args: ast.arguments, what: str, trailing: bool = False) -> N
     """
     for variadic, mark in ((None if trailing else args.vararg, "*"), (args.kwarg, "**")):
         if variadic is not None:
-            raise syntax(f"{what} takes `{mark}{variadic.arg}`", "name each parameter")
+            raise syntax_problem(f"{what} takes `{mark}{variadic.arg}`", "name each parameter")

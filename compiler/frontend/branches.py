@@ -16,11 +16,11 @@ from ..ir.nodes import Stmt, Value
 from ..ir.ops import COMPARISONS
 from ..ir.types import u1
 from . import infer
-from .context import EXPRESSIONS, Tracer, unpoisoned
+from .context import EXPRESSIONS, Tracer, require_value
 from .conversions import as_matrix
-from .diagnostics import mistyped, syntax
+from .diagnostics import syntax_problem, type_problem
 from .expressions import apply_binary
-from .operands import MatrixValue, Operand, Static, describe, number
+from .operands import MatrixValue, Operand, Static, describe, number_of
 from .trees import form, leaves, with_leaves
 
 
@@ -44,16 +44,16 @@ def _compare(t: Tracer, node: ast.Compare) -> Operand:
 
 
 def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Operand:
-    if isinstance(left, Static) and isinstance(right, Static) and None in (number(left), number(right)):
+    if isinstance(left, Static) and isinstance(right, Static) and None in (number_of(left), number_of(right)):
         return Static(bool(_PYTHON_COMPARE[type(op)](left.value, right.value)))
     row = infer.COMPARE.get(type(op))
     if isinstance(op, (ast.Is, ast.IsNot)) and _is_none(left) != _is_none(right):
         return Static(isinstance(op, ast.IsNot))
     if row is None:
-        if number(left) is not None and number(right) is not None:
-            return Static(bool(_PYTHON_COMPARE[type(op)](number(left), number(right))))
-        raise syntax("`is` and `in` compare objects known at compile time alone", "compare numbers with `==`")
-    a, b = number(left), number(right)
+        if number_of(left) is not None and number_of(right) is not None:
+            return Static(bool(_PYTHON_COMPARE[type(op)](number_of(left), number_of(right))))
+        raise syntax_problem("`is` and `in` compare objects known at compile time alone", "compare numbers with `==`")
+    a, b = number_of(left), number_of(right)
     if a is not None and b is not None:
         return Static(bool(infer.fold(row, a, b)))
     return apply_binary(t, row, left, right)
@@ -188,7 +188,7 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
         a = t.expr(node.body)
     with t.block() as orelse:
         b = t.expr(node.orelse)
-    return _alternatives(t, condition, (then, unpoisoned(a)), (orelse, unpoisoned(b)))
+    return _alternatives(t, condition, (then, require_value(a)), (orelse, require_value(b)))
 
 
 def _alternatives(
@@ -232,5 +232,5 @@ def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
             with_shape = as_matrix(t, other) or MatrixValue(one.shape, (other,) * len(one.items))
             a, b = (one, with_shape) if one is a else (with_shape, one)
     if form(a) != form(b):
-        raise mistyped(f"`a if c else b` chooses between {describe(a)} and {describe(b)}", "make both alike")
+        raise type_problem(f"`a if c else b` chooses between {describe(a)} and {describe(b)}", "make both alike")
     return a, b

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .context import Tracer
-from .conversions import as_matrix, unified
-from .diagnostics import mistyped
+from .conversions import as_matrix, unify_entries
+from .diagnostics import type_problem
 from .operands import MatrixValue, Operand, Pack, shape_text
 
 
@@ -39,9 +39,9 @@ def broadcast(t: Tracer, name: str, function: Callable[..., Operand], *operands:
 def _gathered(t: Tracer, shape: tuple[int, ...], made: Sequence[Operand]) -> Operand:
     first = made[0]
     if not isinstance(first, Pack):
-        return unified(t, shape, made)
+        return unify_entries(t, shape, made)
     columns = zip(*(pack.items for pack in made if isinstance(pack, Pack)))
-    return Pack(tuple(unified(t, shape, column) for column in columns))
+    return Pack(tuple(unify_entries(t, shape, column) for column in columns))
 
 
 def shape_mismatch(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
@@ -51,4 +51,4 @@ def shape_mismatch(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
         cure = "multiply matrices with `@`; `*` works entry by entry"
     elif shapes[0] == shapes[1][::-1]:
         cure = "transpose one of them with `.transpose()`"
-    return mistyped(f"`{name}` is given {shape_text(shapes[0])} and {shape_text(shapes[1])}", cure)
+    return type_problem(f"`{name}` is given {shape_text(shapes[0])} and {shape_text(shapes[1])}", cure)

@@ -12,23 +12,23 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import shown
+from ..errors import short_repr
 from ..ir.ops import atomic_fits
 from ..ir.table import Table
 from ..ir.types import Scalar
 from . import infer
 from .arguments import arguments, positional
 from .constructors import constructor
-from .context import EXPRESSIONS, Tracer, converted, unpoisoned
+from .context import EXPRESSIONS, Tracer, convert_number, require_value
 from .conversions import cast_matrix
-from .diagnostics import mistyped, syntax, unsupported
+from .diagnostics import syntax_problem, type_problem, unsupported_problem
 from .functions import FUNCTIONS, BoundFunc, Func, function_name
 from .inline import inline
 from .memory import kind_at
-from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number, static
-from .places import Element, load, place, store, update
+from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number_of, static_operand
+from .places import ElementPlace, load, place, store, update
 from .reads import length_read
-from .refused import Refused
+from .refused import RefusedName
 from .static import evaluate_static, python_value
 from .text import lower_print
 from .trees import leaves, with_leaves
@@ -36,8 +36,8 @@ from .trees import leaves, with_leaves
 _TYPES = f"{__name__.partition('.')[0]}.types"
 """Functions of this module make types; kernels call them when they are traced."""
 
-Lowering = Callable[[Tracer, ast.Call], Operand]
-LOWERINGS: Table[str, Lowering] = Table(
+CallLowering = Callable[[Tracer, ast.Call], Operand]
+LOWERINGS: Table[str, CallLowering] = Table(
     "frontend functions", FUNCTIONS, about="how a call of a function of the language becomes IR"
 )
 
@@ -46,16 +46,16 @@ LOWERINGS: Table[str, Lowering] = Table(
 def _call(t: Tracer, node: ast.Call) -> Operand:
     target = t.clean(node.func)
     if not isinstance(target, Static):
-        raise mistyped(f"{describe(target)} cannot be called", "call a function")
+        raise type_problem(f"{describe(target)} cannot be called", "call a function")
     if isinstance(target.value, Func):
         return inline(t, target.value, node)
     if isinstance(target.value, BoundFunc):
-        return inline(t, target.value.func, node, static(target.value.receiver, target.hint.rpartition("_")[0]))
+        return inline(t, target.value.func, node, static_operand(target.value.receiver, target.hint.rpartition("_")[0]))
     made = constructor(t, target.value)
     if made is not None:
         return made(t, node)
-    if isinstance(target.value, Refused):
-        raise unsupported(target.value.reason, target.value.cure)
+    if isinstance(target.value, RefusedName):
+        raise unsupported_problem(target.value.reason, target.value.cure)
     name = function_name(target.value)
     if name is not None:
         return LOWERINGS[name](t, node)
@@ -64,9 +64,9 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
         (x,) = arguments(t, node, ast.unparse(node.func), "x")
         if isinstance(x, MatrixValue):
             return cast_matrix(t, x, dtype)
-        found = number(x)
+        found = number_of(x)
         if found is not None and isinstance(target.value, type) and target.value in (int, float, bool):
-            return _converted_number(target.value, converted(found, dtype))
+            return _converted_number(target.value, convert_number(found, dtype))
         return cast_to(t, x, dtype)
     return _python_call(t, target, node)
 
@@ -76,7 +76,7 @@ def _converted_number(kind: type, found: bool | int | float) -> Static:
     try:
         return Static(kind(found))
     except OverflowError as error:
-        raise mistyped(f"{kind.__name__}({shown(found, 40)}) fails: {error}", "write another number") from None
+        raise type_problem(f"{kind.__name__}({short_repr(found, 40)}) fails: {error}", "write another number") from None
 
 
 def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
@@ -92,29 +92,29 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
     if getattr(target.value, "__module__", None) == _TYPES:
         return Static(python_value(t, node), name.rpartition(".")[2])
     if getattr(target.value, "is_stackgrad_kernel", False):
-        raise syntax(f"the kernel `{name}` is called from a kernel", "make it a function with `@sg.func`")
+        raise syntax_problem(f"the kernel `{name}` is called from a kernel", "make it a function with `@sg.func`")
     if getattr(target.value, "__module__", None) == "math":
         return _folded(t, target.value, name, node)
     if callable(target.value):
-        raise syntax(
+        raise syntax_problem(
             f"`{name}` is not a function that kernels can call",
             "decorate it with `@sg.func`, or evaluate it with `sg.static(...)`",
         )
-    raise syntax(f"{describe(target)} cannot be called", "call a function")
+    raise syntax_problem(f"{describe(target)} cannot be called", "call a function")
 
 
 def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) -> Operand:
     """Return the result of a function of Python's `math` on numbers known at compile time."""
-    numbers = [number(unpoisoned(operand)) for operand in positional(t, node.args)]
+    numbers = [number_of(require_value(operand)) for operand in positional(t, node.args)]
     if None in numbers or node.keywords:
-        raise syntax(
+        raise syntax_problem(
             f"`{name}` works on numbers known at compile time alone",
             f"use a function of `sg` or `sg.math`, or write `{name}` with other operations",
         )
     try:
-        return static(function(*numbers))
+        return static_operand(function(*numbers))
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise mistyped(f"`{name}` of these constants fails: {error}", "correct them") from None
+        raise type_problem(f"`{name}` of these constants fails: {error}", "correct them") from None
 
 
 # ---- operands -----------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
     """
     found = infer.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
-        raise mistyped(f"`{what}` needs a scalar type, not {describe(operand)}", "give a type, as `sg.f32`")
+        raise type_problem(f"`{what}` needs a scalar type, not {describe(operand)}", "give a type, as `sg.f32`")
     return found
 
 
@@ -140,7 +140,7 @@ def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
     """
     dtype = t.type_of(operand)
     if dtype.is_bool:
-        raise mistyped(f"`{name}` takes numbers, not a boolean", "convert it with `int(...)`")
+        raise type_problem(f"`{name}` takes numbers, not a boolean", "convert it with `int(...)`")
     return dtype
 
 
@@ -152,7 +152,7 @@ def cast_to(t: Tracer, operand: Operand, dtype: Scalar) -> Operand:
 
 # ---- rows: memory and compile time ----------------------------------------------------------------------------------
 
-_ATOMIC_ROWS: dict[str, infer.Binary | None] = {
+_ATOMIC_ROWS: dict[str, infer.BinaryOperator | None] = {
     "add": infer.BINARY[ast.Add],
     "sub": infer.BINARY[ast.Sub],
     "mul": infer.BINARY[ast.Mult],
@@ -164,12 +164,12 @@ _ATOMIC_ROWS: dict[str, infer.Binary | None] = {
 }
 
 
-def _atomic(name: str) -> Lowering:
+def _atomic(name: str) -> CallLowering:
     row = _ATOMIC_ROWS[name]
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-            raise syntax(f"`atomic_{name}` takes 2 arguments", f"call it as `atomic_{name}(x[i], value)`")
+            raise syntax_problem(f"`atomic_{name}` takes 2 arguments", f"call it as `atomic_{name}(x[i], value)`")
         target = place(t, node.args[0])
         operand = t.clean(node.args[1])
         if row is None:
@@ -186,14 +186,16 @@ LOWERINGS.update({f"atomic_{name}": _atomic(name) for name in _ATOMIC_ROWS})
 def _exchange(t: Tracer, node: ast.Call) -> Operand:
     """Overwrite a place and return its old value, in one step with respect to other iterations."""
     if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-        raise syntax("`atomic_exchange` takes 2 arguments", "call it as `atomic_exchange(x[i], value)`")
+        raise syntax_problem("`atomic_exchange` takes 2 arguments", "call it as `atomic_exchange(x[i], value)`")
     target = place(t, node.args[0])
     operand = t.clean(node.args[1])
-    if isinstance(target, Element) and atomic_fits("exchange", target.dtype):
+    if isinstance(target, ElementPlace) and atomic_fits("exchange", target.dtype):
         value = t.stored(operand, target.dtype, f"`{target.text}`")
         return t.builder.atomic("exchange", target.array, target.indices, value)
-    if isinstance(target, Element):
-        raise mistyped(f"there is no atomic exchange on elements of type {target.dtype}", "use a field of another type")
+    if isinstance(target, ElementPlace):
+        raise type_problem(
+            f"there is no atomic exchange on elements of type {target.dtype}", "use a field of another type"
+        )
     # A local belongs to one iteration, so a plain read and write suffice.
     old = load(t, target)
     store(t, target, operand)
@@ -204,13 +206,13 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
 def _compare_and_swap(t: Tracer, node: ast.Call) -> Operand:
     """Overwrite a place if it holds the bits of `expected`, and return its old value, in one atomic step."""
     if len(node.args) != 3 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
-        raise syntax("`atomic_cas` takes 3 arguments", "call it as `atomic_cas(x[i], expected, new)`")
+        raise syntax_problem("`atomic_cas` takes 3 arguments", "call it as `atomic_cas(x[i], expected, new)`")
     target = place(t, node.args[0])
     dtype = kind_at(target)
     if not isinstance(dtype, Scalar) or not atomic_fits("cas", dtype):
-        raise mistyped(f"there is no atomic compare-and-swap on {dtype}", "use numbers, part by part")
+        raise type_problem(f"there is no atomic compare-and-swap on {dtype}", "use numbers, part by part")
     expected, value = (t.stored(t.clean(node.args[k]), dtype, f"`{ast.unparse(node.args[0])}`") for k in (1, 2))
-    if isinstance(target, Element):
+    if isinstance(target, ElementPlace):
         return t.builder.atomic("cas", target.array, target.indices, value, expected)
     old = t.value(load(t, target))
     store(t, target, t.builder.op("select", t.builder.same_bits(old, expected), value, old))
@@ -224,7 +226,7 @@ def _volatile_load(t: Tracer, node: ast.Call) -> Operand:
     return x
 
 
-def _filled(name: str, value: int) -> Lowering:
+def _filled(name: str, value: int) -> CallLowering:
     """Return a lowering to a number, vector, matrix or struct of the type of its argument, filled with `value`."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
@@ -248,7 +250,7 @@ def _randn(t: Tracer, node: ast.Call) -> Operand:
     if not (isinstance(given, Static) and given.value is None):
         dtype = dtype_argument(t, given, "randn")
     if not dtype.is_real:
-        raise mistyped(f"`randn` gives real numbers, not {dtype}", "use sg.f32 or sg.f64, and cast the result")
+        raise type_problem(f"`randn` gives real numbers, not {dtype}", "use sg.f32 or sg.f64, and cast the result")
     op, constant = t.builder.op, t.builder.const
     u, v = t.builder.random(dtype), t.builder.random(dtype)
     radius = op("sqrt", op("mul", constant(-2.0, dtype), op("log", op("sub", constant(1.0, dtype), u))))
@@ -264,7 +266,9 @@ def _static(t: Tracer, node: ast.Call) -> Operand:
 def _static_assert(t: Tracer, node: ast.Call) -> Operand:
     values = [python_value(t, arg) for arg in node.args]
     if not values or not values[0]:
-        raise syntax(f"static assertion failed{f': {values[1]}' if len(values) > 1 else ''}", "correct the program")
+        raise syntax_problem(
+            f"static assertion failed{f': {values[1]}' if len(values) > 1 else ''}", "correct the program"
+        )
     return Static(None)
 
 
@@ -275,18 +279,20 @@ def _static_print(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _loops_only(t: Tracer, node: ast.Call) -> Operand:
-    raise syntax(f"`{ast.unparse(node.func)}` stands only after `in` of a loop", "write `for i in ...`")
+    raise syntax_problem(f"`{ast.unparse(node.func)}` stands only after `in` of a loop", "write `for i in ...`")
 
 
 LOWERINGS.update({"ndrange": _loops_only, "grouped": _loops_only})
 
 
 def _with_only(t: Tracer, node: ast.Call) -> Operand:
-    raise syntax(f"`{ast.unparse(node.func)}` stands only after `with`", "write `with sg.stream_parallel():`")
+    raise syntax_problem(f"`{ast.unparse(node.func)}` stands only after `with`", "write `with sg.stream_parallel():`")
 
 
 def _while_only(t: Tracer, node: ast.Call) -> Operand:
-    raise syntax(f"`{ast.unparse(node.func)}` stands only after `while`", "write `while sg.graph.do_while(flag):`")
+    raise syntax_problem(
+        f"`{ast.unparse(node.func)}` stands only after `while`", "write `while sg.graph.do_while(flag):`"
+    )
 
 
 LOWERINGS.update({name: _with_only for name in ("stream_parallel", "graph_parallel", "graph_parallel_context")})
@@ -299,12 +305,14 @@ def _loop_config(t: Tracer, node: ast.Call) -> Operand:
     """Make the next outermost loop serial if `serialize=True`; the other options change no result."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
-            raise syntax(f"`loop_config` does not take `{keyword.arg}`", f"its options are {', '.join(_LOOP_OPTIONS)}")
+            raise syntax_problem(
+                f"`loop_config` does not take `{keyword.arg}`", f"its options are {', '.join(_LOOP_OPTIONS)}"
+            )
         value = python_value(t, keyword.value)
         if keyword.arg == "serialize":
             t.serialize_next = bool(value)
     if node.args:
-        raise syntax("`loop_config` takes keywords alone", "write `loop_config(serialize=True)`")
+        raise syntax_problem("`loop_config` takes keywords alone", "write `loop_config(serialize=True)`")
     return Static(None)
 
 
@@ -324,13 +332,13 @@ def _len(t: Tracer, node: ast.Call) -> Operand:
             found = len(x.value)
         except Exception as error:
             reason = f"the length of {describe(x)} fails: {type(error).__name__}: {error}"
-            raise mistyped(reason, "correct it") from error
+            raise type_problem(reason, "correct it") from error
         t.reads += length_read(x.value, found)
         return Static(found)
-    raise mistyped(f"{describe(x)} has no length", "use `x.shape[0]` for the extent of a field")
+    raise type_problem(f"{describe(x)} has no length", "use `x.shape[0]` for the extent of a field")
 
 
-PYTHON: dict[Any, Lowering] = {
+PYTHON: dict[Any, CallLowering] = {
     builtins.print: lower_print,
     builtins.len: _len,
     builtins.range: _loops_only,

@@ -18,7 +18,7 @@ from .scope import Namer
 
 
 @dataclass
-class _Capture:
+class _CapturedField:
     """This class describes a field that the kernel has met.
 
     Attributes:
@@ -30,16 +30,16 @@ class _Capture:
 
     field: FieldLike
     name: str
-    owner: _Capture | None = None
+    owner: _CapturedField | None = None
     used: bool = False
 
 
-class Captures:
+class CapturedFields:
     """This class holds the fields of one kernel."""
 
     def __init__(self, namer: Namer) -> None:
         self._namer = namer
-        self._found: dict[int, _Capture] = {}
+        self._found: dict[int, _CapturedField] = {}
         self._gradients: dict[int, FieldLike] = {}
         self._renamed: dict[str, str] = {}
 
@@ -60,14 +60,14 @@ class Captures:
             self._capture(field, hint)
         return self._gradients.get(id(field))
 
-    def _capture(self, field: FieldLike, hint: str) -> _Capture:
+    def _capture(self, field: FieldLike, hint: str) -> _CapturedField:
         found = self._found.get(id(field))
         if found is None:
-            found = self._found[id(field)] = _Capture(field, self._namer.unique(hint or "array"))
+            found = self._found[id(field)] = _CapturedField(field, self._namer.unique(hint or "array"))
             self._own_gradient(found)
         return found
 
-    def _own_gradient(self, owner: _Capture) -> None:
+    def _own_gradient(self, owner: _CapturedField) -> None:
         """Capture the gradient of a field under the name of its owner.
 
         A gradient that was captured before its owner has a name of its own, which is replaced at the end.
@@ -83,7 +83,7 @@ class Captures:
             self._renamed[early.name] = name
             early.owner = owner
         else:
-            self._found[id(gradient)] = _Capture(gradient, name, owner)
+            self._found[id(gradient)] = _CapturedField(gradient, name, owner)
 
     def params(self) -> tuple[Param, ...]:
         """Return one parameter for each field that is used, in order of appearance."""
@@ -93,7 +93,7 @@ class Captures:
         """Return the field object behind each parameter."""
         return {self._final(c): c.field for c in self._found.values() if c.used}
 
-    def _final(self, capture: _Capture) -> str:
+    def _final(self, capture: _CapturedField) -> str:
         return self._renamed.get(capture.name, capture.name)
 
     def rename(self, block: Block) -> Block:

@@ -64,7 +64,7 @@ def is_text_of(
         if made is not None and is_same(made, code):
             return True
     if ASSERTIONS in code.co_names:
-        tree = _Unasserted().visit(copy.deepcopy(tree))
+        tree = _AssertRemover().visit(copy.deepcopy(tree))
         is_rewritten = True
     if not is_rewritten:
         return False
@@ -93,7 +93,7 @@ def _called(tree: ast.FunctionDef) -> set[str]:
     return {node.id for node in called if isinstance(node, ast.Name)}
 
 
-def imported(module: ast.Module) -> set[str]:
+def imported_names(module: ast.Module) -> set[str]:
     """Return the names that the statements of a module import outside of functions and classes."""
     found: set[str] = set()
     left: list[ast.AST] = [module]
@@ -148,7 +148,7 @@ def _no_types() -> dict[str, Any]:
     return {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
 
 
-class _Unasserted(ast.NodeTransformer):
+class _AssertRemover(ast.NodeTransformer):
     """This transformer replaces assertions by `pass`."""
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:

@@ -7,10 +7,10 @@ import builtins
 from collections.abc import Sequence
 
 from .context import EXPRESSIONS, Tracer
-from .diagnostics import mistyped, syntax
+from .diagnostics import syntax_problem, type_problem
 from .limits import check_items, check_size
-from .operands import UNKNOWN, Operand, Pack, Static, describe, known, static
-from .scope import Fixed
+from .operands import UNKNOWN, Operand, Pack, Static, describe, known_object, static_operand
+from .scope import FixedName
 from .static import evaluate_static, static_call
 
 
@@ -44,7 +44,7 @@ def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
     if call is not None:
         values = evaluate_static(t, call).value
         check_items(values)
-        return [static(value) for value in values]
+        return [static_operand(value) for value in values]
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
         if isinstance(callee, Static) and callee.value is builtins.range:
@@ -54,7 +54,7 @@ def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
         return _numbers(operand.value)
     items = t.items(operand)
     if items is None:
-        raise mistyped(
+        raise type_problem(
             f"{describe(operand)} is not known at compile time, as what a comprehension runs over has to be",
             "write `for i in range(n)` with a constant n",
             node,
@@ -68,9 +68,9 @@ def _numbers(found: range) -> list[Operand]:
 
 
 def _constant(t: Tracer, node: ast.expr) -> int:
-    found = known(t.clean(node))
+    found = known_object(t.clean(node))
     if not isinstance(found, int):
-        raise mistyped(
+        raise type_problem(
             "a comprehension runs over a range known at compile time", "use constants, or fill a vector in a loop", node
         )
     return found
@@ -79,11 +79,11 @@ def _constant(t: Tracer, node: ast.expr) -> int:
 def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
     """Bind the names of a comprehension to one item."""
     if isinstance(target, ast.Name):
-        t.scopes.declare(target.id, Fixed(item, "index of the comprehension"), target.lineno)
+        t.scopes.declare(target.id, FixedName(item, "index of the comprehension"), target.lineno)
         return
     items = t.items(item)
     if not isinstance(target, (ast.Tuple, ast.List)) or items is None or len(items) != len(target.elts):
-        raise syntax(
+        raise syntax_problem(
             "the index of a comprehension is a name, or as many names as there are values", "name each value", target
         )
     for inner, value in zip(target.elts, items):
@@ -92,7 +92,9 @@ def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
 
 def _holds(t: Tracer, node: ast.expr) -> bool:
     """Return the truth of a condition of a comprehension, which must be known at compile time."""
-    condition = known(t.clean(node))
+    condition = known_object(t.clean(node))
     if condition is UNKNOWN:
-        raise mistyped("the condition of a comprehension is known at compile time", "choose with `a if c else b`", node)
+        raise type_problem(
+            "the condition of a comprehension is known at compile time", "choose with `a if c else b`", node
+        )
     return bool(condition)

@@ -12,18 +12,18 @@ from functools import partial
 from ..ir.types import Scalar
 from .aggregates import ElementType, MatrixType, PackType, StructType, aggregate_type
 from .arguments import arguments, positional
-from .context import Tracer, unpoisoned
+from .context import Tracer, require_value
 from .conversions import as_matrix, cast_matrix, conform, kind_of, matrix_of
-from .diagnostics import mistyped, suggestion, syntax
+from .diagnostics import suggestion, syntax_problem, type_problem
 from .limits import check_entries
 from .matrices import METHODS, expect, scalar_type, unbound
-from .operands import Intrinsic, MatrixValue, Operand, Static, StructValue, describe, integer, shape_text
+from .operands import Intrinsic, MatrixValue, Operand, Static, StructValue, describe, integer_of, shape_text
 from .protocols import constructor_name
 
-Lowering = Callable[[Tracer, ast.Call], Operand]
+CallLowering = Callable[[Tracer, ast.Call], Operand]
 
 
-def constructor(t: Tracer, value: object) -> Lowering | None:
+def constructor(t: Tracer, value: object) -> CallLowering | None:
     """Return the lowering of a call of an object if the object is a constructor, else None."""
     if isinstance(value, Intrinsic):
         return value.call
@@ -54,11 +54,11 @@ def _of_entries(name: str, t: Tracer, node: ast.Call) -> Operand:
     given, dtype = arguments(t, node, name, "entries", "dt=")
     matrix = as_matrix(t, given)
     if matrix is None:
-        raise mistyped(f"`{name}` is made of its entries, not of {describe(given)}", f"write `{_form(name)}`")
+        raise type_problem(f"`{name}` is made of its entries, not of {describe(given)}", f"write `{_form(name)}`")
     if name == "Vector" and len(matrix.shape) == 2 and 1 in matrix.shape:
         matrix = MatrixValue((len(matrix.items),), matrix.items)
     if name == "Vector" and len(matrix.shape) == 2:
-        raise mistyped(f"`Vector` is given the entries of {shape_text(matrix.shape)}", "use `sg.Matrix`")
+        raise type_problem(f"`Vector` is given the entries of {shape_text(matrix.shape)}", "use `sg.Matrix`")
     return _typed(t, matrix, dtype)
 
 
@@ -75,12 +75,14 @@ def _form(name: str) -> str:
 def _of_matrix_type(kind: MatrixType, t: Tracer, node: ast.Call) -> Operand:
     """Return the result of `vec3(1, 2, 3)`, `vec3(v2, 1.0)` or `mat2([a, b], [c, d])`; one number fills all entries."""
     if node.keywords:
-        raise syntax("a vector or matrix type takes its entries alone", "write them in order", node.keywords[0].value)
-    items = _entries([unpoisoned(operand) for operand in positional(t, node.args)], t)
+        raise syntax_problem(
+            "a vector or matrix type takes its entries alone", "write them in order", node.keywords[0].value
+        )
+    items = _entries([require_value(operand) for operand in positional(t, node.args)], t)
     if len(items) == 1:
         items *= kind.size
     if len(items) != kind.size:
-        raise mistyped(
+        raise type_problem(
             f"{shape_text(kind.shape)} is made of {kind.size} numbers or one, not of {len(items)}",
             f"give {kind.size} numbers",
         )
@@ -97,15 +99,15 @@ def _entries(operands: Sequence[Operand], t: Tracer) -> list[Operand]:
 
 def _of_struct_type(kind: StructType, t: Tracer, node: ast.Call) -> Operand:
     """Return the result of `State(pos=..., vel=...)`; members are given by position or name, or are zero."""
-    given = dict(zip(kind.names, (unpoisoned(o) for o in positional(t, node.args))))
+    given = dict(zip(kind.names, (require_value(o) for o in positional(t, node.args))))
     if len(node.args) > len(kind.names):
-        raise syntax(
+        raise syntax_problem(
             f"{kind} has {len(kind.names)} members, {len(node.args)} given", f"its members are {', '.join(kind.names)}"
         )
     for keyword in node.keywords:
         if keyword.arg not in kind.names or keyword.arg in given:
             close = suggestion(keyword.arg or "", kind.names)
-            raise syntax(
+            raise syntax_problem(
                 f"{kind} does not take `{keyword.arg}`",
                 close or f"its members are {', '.join(kind.names)}",
                 keyword.value,
@@ -132,17 +134,19 @@ def _of_members(name: str, t: Tracer, node: ast.Call) -> Operand:
     given: dict[str, Operand] = {}
     for argument in node.args:
         if not isinstance(argument, ast.Dict):
-            raise syntax("`Struct` is made of names and values", "write `sg.Struct(a=x, b=y)`", argument)
+            raise syntax_problem("`Struct` is made of names and values", "write `sg.Struct(a=x, b=y)`", argument)
         for key, value in zip(argument.keys, argument.values):
             if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                raise syntax("the members of a struct have constant names", 'write `"name": value`', key or argument)
+                raise syntax_problem(
+                    "the members of a struct have constant names", 'write `"name": value`', key or argument
+                )
             given[key.value] = _member(t, value)
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise syntax("`**` is not taken in a kernel", "write the members one by one", keyword.value)
+            raise syntax_problem("`**` is not taken in a kernel", "write the members one by one", keyword.value)
         given[keyword.arg] = _member(t, keyword.value)
     if not given:
-        raise syntax("a struct has members", "write `sg.Struct(a=x, b=y)`")
+        raise syntax_problem("a struct has members", "write `sg.Struct(a=x, b=y)`")
     kind = StructType("", tuple((key, _member_type(t, key, value)) for key, value in given.items()))
     return conform(t, StructValue(kind, given), kind, "the struct")
 
@@ -155,7 +159,7 @@ def _member(t: Tracer, node: ast.expr) -> Operand:
 def _member_type(t: Tracer, name: str, operand: Operand) -> ElementType:
     kind = kind_of(t, operand)
     if isinstance(kind, PackType):
-        raise mistyped(f"the member `{name}` is {kind}", "give a number, a vector, a matrix or a struct")
+        raise type_problem(f"the member `{name}` is {kind}", "give a number, a vector, a matrix or a struct")
     return kind
 
 
@@ -174,9 +178,9 @@ def _extents(owner: str, name: str, operands: Sequence[Operand]) -> tuple[int, .
     for operand in operands:
         if isinstance(operand, Static) and operand.value is None:
             continue
-        extent = integer(operand)
+        extent = integer_of(operand)
         if extent is None or extent < 1:
-            raise mistyped(
+            raise type_problem(
                 f"the extents of `{name}` are positive integers known at compile time, not {describe(operand)}",
                 "give constants, as in `sg.Vector.zero(sg.f32, 3)`",
             )
@@ -205,9 +209,9 @@ def _identity(owner: str, t: Tracer, node: ast.Call) -> Operand:
 def _unit(owner: str, t: Tracer, node: ast.Call) -> Operand:
     """Return the vector of n entries whose entry i is 1."""
     size, at, dtype = arguments(t, node, f"{owner}.unit", "n", "i", "dt=")
-    (n,), i = _extents(owner, "unit", (size,)), integer(at)
+    (n,), i = _extents(owner, "unit", (size,)), integer_of(at)
     if i is None or not 0 <= i < n:
-        raise mistyped(f"`unit` takes the position of its 1, from 0 to {n - 1}", "give a constant")
+        raise type_problem(f"`unit` takes the position of its 1, from 0 to {n - 1}", "give a constant")
     default = isinstance(dtype, Static) and dtype.value is None
     scalar = t.options.default_ip if default else scalar_type(t, dtype)
     return MatrixValue((n,), tuple(t.builder.const(k == i, scalar) for k in range(n)))
@@ -235,7 +239,7 @@ def _cols(owner: str, t: Tracer, node: ast.Call) -> Operand:
 
 def _some(vectors: list[MatrixValue], name: str) -> list[MatrixValue]:
     if not vectors:
-        raise mistyped(f"`{name}` takes a sequence of vectors", f"write `sg.Matrix.{name}([a, b])`")
+        raise type_problem(f"`{name}` takes a sequence of vectors", f"write `sg.Matrix.{name}([a, b])`")
     return vectors
 
 

@@ -23,8 +23,8 @@ from ..ir.nodes import Stmt, Task, Value
 from ..ir.table import Table
 from ..ir.types import Scalar, i32, u1
 from . import infer
-from .captures import Captures
-from .diagnostics import Diagnostics, Poisoned, Problem, mistyped, syntax, unsupported
+from .captures import CapturedFields
+from .diagnostics import Diagnostics, PoisonError, ProblemError, syntax_problem, type_problem, unsupported_problem
 from .infer import FrontendOptions
 from .operands import (
     POISON,
@@ -36,17 +36,17 @@ from .operands import (
     Static,
     StructValue,
     describe,
-    integer,
-    number,
-    static,
+    integer_of,
+    number_of,
+    static_operand,
 )
-from .protocols import extents_type, measured, measured_hint
+from .protocols import extent_source, extents_type, measured_hint
 from .reads import Read
-from .scope import Fixed, Namer, Scopes
-from .source import Source, condition_nodes, indexed_names, local_names, read_names
+from .scope import FixedName, Namer, Scopes
+from .source import FunctionSource, condition_nodes, indexed_names, local_names, read_names
 
 if TYPE_CHECKING:
-    from .returns import Results
+    from .returns import KernelResults
 
 
 @dataclass
@@ -70,7 +70,7 @@ class ReturnSite:
 
 
 @dataclass
-class Chain:
+class ElifChain:
     """A chain of `elif` nests `left` more blocks, then sets the local `name` and leaves the other links in `rest`."""
 
     name: str
@@ -88,7 +88,7 @@ class Activation:
     """
 
     function: FunctionType
-    source: Source
+    source: FunctionSource
     is_kernel: bool
     scopes: Scopes = field(default_factory=Scopes)
     loops: list[LoopFrame] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Tracer:
         self.options = options
         self.builder = Builder()
         self.namer = Namer()
-        self.captures = Captures(self.namer)
+        self.captures = CapturedFields(self.namer)
         self.diagnostics = Diagnostics()
         self.locations: dict[Span | None, int] = {None: 0}
         self.tasks: list[Task] = []
@@ -130,10 +130,10 @@ class Tracer:
         self.told: set[tuple[FunctionType, str]] = set()
         self.frames = 0
         self.nesting = self.expressions = 0
-        self.chain: Chain | None = None
+        self.chain: ElifChain | None = None
         self.in_parallel = False
         self.serialize_next = False
-        self.results: Results | None = None
+        self.results: KernelResults | None = None
         self.reads: list[Read] = []
 
     # -- places ---------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Tracer:
         """Return the location index of a node."""
         return self.locations.setdefault(self.active.source.span(node), len(self.locations))
 
-    def report(self, problem: Problem, node: ast.AST) -> None:
+    def report(self, problem: ProblemError, node: ast.AST) -> None:
         """Record a mistake at its own node, or at `node` if it has none."""
         span = self.active.source.span(problem.node or node)
         call = self.active.call_span
@@ -172,7 +172,7 @@ class Tracer:
     def block(self) -> Iterator[list[Stmt]]:
         """Open a block of the IR and of names; `stop_grad` of fields ends with the block."""
         if self.nesting >= NESTING:
-            raise unsupported(
+            raise unsupported_problem(
                 f"blocks nest more than {NESTING} deep, functions that are called included",
                 "put a part into a kernel of its own",
             )
@@ -216,16 +216,16 @@ class Tracer:
         self.expressions += 1
         try:
             if self.expressions > DEEPEST:
-                raise unsupported(
+                raise unsupported_problem(
                     f"expressions nest more than {DEEPEST} deep, functions that are called included",
                     "give a part a name, as in `a = ...`",
                 )
             if handler is None:
-                raise syntax(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
+                raise syntax_problem(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
             return handler(self, node)
-        except Problem as problem:
+        except ProblemError as problem:
             self.report(problem, node)
-        except Poisoned:
+        except PoisonError:
             pass
         finally:
             self.builder.loc = outer
@@ -234,7 +234,7 @@ class Tracer:
 
     def clean(self, node: ast.expr) -> Known:
         """Evaluate an expression like `expr`, but let poison end the enclosing expression too."""
-        return unpoisoned(self.expr(node))
+        return require_value(self.expr(node))
 
     def run(self, body: list[ast.stmt]) -> bool:
         """Execute statements up to one whose end is never passed; return True if there is such a statement."""
@@ -247,11 +247,11 @@ class Tracer:
         try:
             handler = STATEMENTS.get(type(node))
             if handler is None:
-                raise syntax(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
+                raise syntax_problem(f"`{type(node).__name__}` is not part of the kernel language", "write it without")
             return bool(handler(self, node))
-        except Problem as problem:
+        except ProblemError as problem:
             self.report(problem, node)
-        except Poisoned:
+        except PoisonError:
             pass
         finally:
             self.builder.loc = outer
@@ -266,7 +266,7 @@ class Tracer:
 
     def poison(self, name: str, line: int) -> None:
         """Bind a name to poison, so that its use causes no further report."""
-        self.scopes.declare(name, Fixed(POISON, "faulty"), line)
+        self.scopes.declare(name, FixedName(POISON, "faulty"), line)
 
     # -- operands -------------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class Tracer:
         """Return the scalar type of a value or number."""
         if isinstance(operand, Value):
             return operand.type
-        found = number(unpoisoned(operand))
+        found = number_of(require_value(operand))
         if found is None:
             raise infer.not_numeric(operand)
         return infer.literal_type(found, self.options)
@@ -284,13 +284,13 @@ class Tracer:
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype or operand.type)
         own = self.type_of(operand)
-        found = number(operand)
+        found = number_of(operand)
         assert found is not None
-        return self.builder.const(converted(found, dtype or own), dtype or own)
+        return self.builder.const(convert_number(found, dtype or own), dtype or own)
 
     def stored(self, operand: Operand, dtype: Scalar, where: str) -> Value:
         """Return the operand converted to the type of its memory; warn if a real loses its fraction."""
-        source, found = self.type_of(operand), number(operand)
+        source, found = self.type_of(operand), number_of(operand)
         whole = isinstance(found, float) and found.is_integer()
         if source.is_real and dtype.is_int and not whole:
             self.warn(
@@ -304,18 +304,18 @@ class Tracer:
     def condition(self, operand: Operand) -> Value:
         """Return the operand as a u1 value; integers are tested for non-zero."""
         if isinstance(operand, (MatrixValue, StructValue)):
-            raise mistyped(
+            raise type_problem(
                 f"a condition is one boolean, not {describe(operand)}",
                 "reduce it, as in `(v == w).all()` or `(v > 0).any()`",
             )
         dtype = self.type_of(operand)
         infer.check_condition(dtype)
-        found = number(operand)
+        found = number_of(operand)
         return self.value(operand if found is None else Static(bool(found)), None if dtype.is_bool else u1)
 
     def truth(self, operand: Operand) -> Static | Value:
         """Return the operand as a condition: a Python boolean if it is known at compile time, else a u1 value."""
-        found = number(operand)
+        found = number_of(operand)
         if found is None:
             return self.condition(operand)
         infer.check_condition(self.type_of(operand))
@@ -324,12 +324,12 @@ class Tracer:
     def index(self, operand: Operand) -> Value:
         """Return the operand as an index of type i32 or i64."""
         if isinstance(operand, Static) and operand.value is None:
-            raise mistyped("`None` indexes a 0-d field alone", "give one integer per axis")
+            raise type_problem("`None` indexes a 0-d field alone", "give one integer per axis")
         dtype = self.type_of(operand)
         infer.check_index(dtype)
-        found = integer(operand)
+        found = integer_of(operand)
         if found is not None and found < 0:
-            raise mistyped(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
+            raise type_problem(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
         return self.value(operand, infer.index_type(dtype))
 
     def within(self, index: Value, extent: int | Value, message: str) -> Value:
@@ -355,7 +355,7 @@ class Tracer:
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
         """Return an extent of a field, read at launch: i32, or i64 for a wide array."""
-        storage, at = measured(shape.field, axis)
+        storage, at = extent_source(shape.field, axis)
         name = self.captures.array(storage, measured_hint(shape.field, shape.hint))
         return self.builder.shape(name, at, extents_type(storage))
 
@@ -363,10 +363,10 @@ class Tracer:
 Known = Value | Static | Pack | MatrixValue | StructValue
 
 
-def unpoisoned(operand: Operand) -> Known:
+def require_value(operand: Operand) -> Known:
     """Return the operand, or raise Poisoned if it is poison."""
     if isinstance(operand, Poison):
-        raise Poisoned
+        raise PoisonError
     return operand
 
 
@@ -378,7 +378,7 @@ def rows(matrix: MatrixValue) -> tuple[Operand, ...]:
     return tuple(MatrixValue((width,), matrix.items[i : i + width]) for i in range(0, len(matrix.items), width))
 
 
-def converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
+def convert_number(value: bool | int | float, dtype: Scalar) -> bool | int | float:
     """Return a Python number cast as the IR casts: reals saturate in integers, and NaN gives 0."""
     if not isinstance(value, float) or not dtype.is_int:
         return value
@@ -390,7 +390,7 @@ def converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
 
 
 def _element(operand: Static, index: int) -> Operand:
-    return static(operand.value[index], f"{operand.hint}_{index}" if operand.hint else "")
+    return static_operand(operand.value[index], f"{operand.hint}_{index}" if operand.hint else "")
 
 
 Handler = Callable[[Tracer, Any], Operand]

@@ -13,10 +13,10 @@ import numpy as np
 from ..ir.types import Scalar
 from . import infer
 from .aggregates import LocalType, MatrixType, PackType, StructType, aggregate_type
-from .context import Tracer, unpoisoned
-from .diagnostics import Problem, mistyped
-from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number, shape_text, static
-from .protocols import HostStruct, HostView, View, is_any_field, is_host_matrix, is_host_struct, is_host_view
+from .context import Tracer, require_value
+from .diagnostics import ProblemError, type_problem
+from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number_of, shape_text, static_operand
+from .protocols import HostStruct, HostView, ViewOperand, is_any_field, is_host_matrix, is_host_struct, is_host_view
 
 CONSTANT_LIMIT = 64
 """This limit bounds the number of entries of a NumPy array that a kernel holds as a constant."""
@@ -24,7 +24,7 @@ CONSTANT_LIMIT = 64
 # ---- captured objects -------------------------------------------------------------------------------------------
 
 
-def captured(t: Tracer, operand: Operand) -> Operand:
+def captured_operand(t: Tracer, operand: Operand) -> Operand:
     """Return the meaning of an object that a name refers to.
 
     A host vector, matrix, struct or view becomes an operand of the same kind, and a small NumPy array becomes a
@@ -47,18 +47,18 @@ def captured(t: Tracer, operand: Operand) -> Operand:
 
 def _view(view: HostView, hint: str) -> Static:
     if not is_any_field(view.arr):
-        raise mistyped(f"the view `{hint}` is of memory that the launch gives", "pass the view as an argument")
-    return Static(View(view.arr, view.offset, view.size), hint)
+        raise type_problem(f"the view `{hint}` is of memory that the launch gives", "pass the view as an argument")
+    return Static(ViewOperand(view.arr, view.offset, view.size), hint)
 
 
 def _constant(array: np.ndarray, hint: str) -> Operand:
     if array.dtype.kind not in "biuf":
         return Static(array, hint)
-    return MatrixValue(array.shape, tuple(static(x) for x in array.reshape(-1)))
+    return MatrixValue(array.shape, tuple(static_operand(x) for x in array.reshape(-1)))
 
 
 def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
-    members = {k: captured(t, static(v, f"{hint}_{k}")) for k, v in value.members.items()}
+    members = {k: captured_operand(t, static_operand(v, f"{hint}_{k}")) for k, v in value.members.items()}
     kind = aggregate_type(value.type, t.options)
     assert isinstance(kind, StructType)
     return conform(t, StructValue(kind, members), kind, f"`{hint}`")
@@ -67,9 +67,9 @@ def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
 # ---- matrices -----------------------------------------------------------------------------------------------------
 
 
-def unified(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> MatrixValue:
+def unify_entries(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> MatrixValue:
     """Return a matrix of these entries, converted to their common type; if all are numbers, they stay numbers."""
-    found = [number(item) for item in items]
+    found = [number_of(item) for item in items]
     if None not in found:
         # One real number makes all numbers real, as in a vector of mixed literals.
         if any(isinstance(f, float) for f in found):
@@ -97,7 +97,7 @@ def as_matrix(t: Tracer, operand: Operand) -> MatrixValue | None:
         raise too_large(operand)
     if not (isinstance(operand, Pack) or isinstance(operand, Static) and isinstance(operand.value, (list, tuple))):
         return None
-    items = [unpoisoned(captured(t, item)) for item in t.items(operand) or ()]
+    items = [require_value(captured_operand(t, item)) for item in t.items(operand) or ()]
     return matrix_of(t, items) if items else None
 
 
@@ -105,26 +105,26 @@ def matrix_of(t: Tracer, items: Sequence[Operand]) -> MatrixValue:
     """Return a vector of numbers, or a matrix of rows.
 
     Raises:
-        Problem: the rows differ in length, or an item is neither a number nor a row.
+        ProblemError: the rows differ in length, or an item is neither a number nor a row.
     """
     rows = [as_matrix(t, item) for item in items]
     if all(row is None for row in rows):
-        return unified(t, (len(items),), items)
+        return unify_entries(t, (len(items),), items)
     for row in rows:
         if row is None or len(row.shape) != 1:
-            raise mistyped("a matrix is made of rows of numbers", "write `sg.Matrix([[a, b], [c, d]])`")
+            raise type_problem("a matrix is made of rows of numbers", "write `sg.Matrix([[a, b], [c, d]])`")
     vectors = [row for row in rows if row is not None]
     lengths = {row.shape[0] for row in vectors}
     if len(lengths) > 1:
         text = " and ".join(map(str, sorted(lengths)))
-        raise mistyped(f"the rows of a matrix differ in length: {text}", "give every row as many entries")
-    return unified(t, (len(items), lengths.pop()), [x for row in vectors for x in row.items])
+        raise type_problem(f"the rows of a matrix differ in length: {text}", "give every row as many entries")
+    return unify_entries(t, (len(items), lengths.pop()), [x for row in vectors for x in row.items])
 
 
-def too_large(operand: Static) -> Problem:
+def too_large(operand: Static) -> ProblemError:
     """Return the mistake of using a NumPy array that is too large to be a constant."""
     array = operand.value
-    return mistyped(
+    return type_problem(
         f"{describe(operand)} of shape {array.shape} cannot be a constant of the kernel: constants are vectors and"
         f" matrices of at most {CONSTANT_LIMIT} numbers",
         "copy it into a field with `from_numpy`, or pass it as an argument",
@@ -166,7 +166,7 @@ def conform(t: Tracer, operand: Operand, kind: LocalType, where: str) -> Operand
         where: description of the memory in messages.
 
     Raises:
-        Problem: the operand does not fit the type.
+        ProblemError: the operand does not fit the type.
     """
     if isinstance(kind, PackType):
         return _conform_pack(t, operand, kind, where)
@@ -175,7 +175,7 @@ def conform(t: Tracer, operand: Operand, kind: LocalType, where: str) -> Operand
     if isinstance(kind, StructType):
         return _conform_struct(t, operand, kind, where)
     if isinstance(operand, (MatrixValue, StructValue)):
-        raise mistyped(
+        raise type_problem(
             f"{where} holds one number of type {kind}, not {describe(operand)}", "store one element, as in `v[0]`"
         )
     return t.stored(operand, kind, where)
@@ -185,19 +185,21 @@ def _conform_pack(t: Tracer, operand: Operand, kind: PackType, where: str) -> Pa
     items = t.items(operand)
     if items is None or len(items) != len(kind.items):
         what = describe(operand) if items is None else f"{len(items)} values"
-        raise mistyped(f"{where} holds {kind}, not {what}", "give it as many values")
+        raise type_problem(f"{where} holds {kind}, not {what}", "give it as many values")
     return Pack(tuple(conform(t, item, inner, where) for item, inner in zip(items, kind.items)))
 
 
 def _conform_matrix(t: Tracer, operand: Operand, kind: MatrixType, where: str) -> MatrixValue:
     matrix = as_matrix(t, operand)
     if matrix is None:
-        if isinstance(operand, StructValue) or isinstance(operand, Static) and number(operand) is None:
-            raise mistyped(f"{where} holds {shape_text(kind.shape)}, not {describe(operand)}", "give as many numbers")
+        if isinstance(operand, StructValue) or isinstance(operand, Static) and number_of(operand) is None:
+            raise type_problem(
+                f"{where} holds {shape_text(kind.shape)}, not {describe(operand)}", "give as many numbers"
+            )
         value = t.stored(operand, kind.dtype, where)
         return MatrixValue(kind.shape, (value,) * kind.size)
     if matrix.shape != kind.shape:
-        raise mistyped(
+        raise type_problem(
             f"{where} holds {shape_text(kind.shape)}, not {shape_text(matrix.shape)}",
             _shape_cure(kind.shape, matrix.shape),
         )
@@ -214,12 +216,12 @@ def _shape_cure(want: tuple[int, ...], have: tuple[int, ...]) -> str:
 
 def _conform_struct(t: Tracer, operand: Operand, kind: StructType, where: str) -> StructValue:
     if not isinstance(operand, StructValue):
-        raise mistyped(f"{where} holds {kind}, not {describe(operand)}", "build the struct with its type")
+        raise type_problem(f"{where} holds {kind}, not {describe(operand)}", "build the struct with its type")
     missing = [name for name in kind.names if name not in operand.members]
     extra = [name for name in operand.members if name not in kind.names]
     if missing or extra:
         odd = ", ".join(f"`{name}`" for name in missing + extra)
-        raise mistyped(
+        raise type_problem(
             f"{where} holds {kind}, not {describe(operand)}: they differ in {odd}",
             f"its members are {', '.join(kind.names)}",
         )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Task
-from ..ir.reductions import carried, shared_locals
+from ..ir.reductions import carried_accesses, shared_locals
 from ..ir.walk import map_blocks
 from .context import Tracer
 
 
 def append_loop(t: Tracer, task: Task) -> None:
     """Add a parallel loop to the kernel, or a serial loop and a warning if iterations pass a local to later ones."""
-    found = carried(task.body, shared_locals(task.body))
+    found = carried_accesses(task.body, shared_locals(task.body))
     if found:
         name = next((s for s in found if isinstance(s, n.Set)), found[0]).var.partition(".")[0]
         t.warn(

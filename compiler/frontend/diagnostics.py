@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from ..errors import Diagnostic, KernelSyntaxError, KernelTypeError, LocatedError, Span, Unsupported
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """This exception carries one mistake to the statement or expression that recovers from it.
 
     Attributes:
@@ -27,23 +27,23 @@ class Problem(Exception):
         self.kind, self.reason, self.cure, self.node = kind, reason, cure, node
 
 
-class Poisoned(Exception):
+class PoisonError(Exception):
     """This exception means that an operand is poison: the mistake was already reported where it happened."""
 
 
-def syntax(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
+def syntax_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
     """Return the mistake (KernelSyntaxError) of using a construct that is not in the language, or at a wrong place."""
-    return Problem(KernelSyntaxError, reason, cure, node)
+    return ProblemError(KernelSyntaxError, reason, cure, node)
 
 
-def mistyped(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
+def type_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
     """Return the mistake (KernelTypeError) of using operands whose types or ranks do not fit."""
-    return Problem(KernelTypeError, reason, cure, node)
+    return ProblemError(KernelTypeError, reason, cure, node)
 
 
-def unsupported(reason: str, cure: str = "", node: ast.AST | None = None) -> Problem:
+def unsupported_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
     """Return the refusal (Unsupported) of a valid program that this version cannot compile."""
-    return Problem(Unsupported, reason, cure, node)
+    return ProblemError(Unsupported, reason, cure, node)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -60,7 +60,7 @@ class Diagnostics:
         self._places: set[tuple[str, Span]] = set()
         self._warnings: dict[Diagnostic, None] = {}
 
-    def error(self, problem: Problem, span: Span, context: str = "") -> None:
+    def error(self, problem: ProblemError, span: Span, context: str = "") -> None:
         """Record a mistake.
 
         Args:

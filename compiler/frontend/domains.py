@@ -14,15 +14,15 @@ from ..ir.nodes import Assert, Value
 from . import views
 from .arguments import positional
 from .context import Tracer
-from .diagnostics import mistyped, syntax
+from .diagnostics import syntax_problem, type_problem
 from .functions import NDRange, function_name
-from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, integer
+from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, integer_of
 from .protocols import AnyField, is_any_field, offset_of
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """A `Bounds` holds the bounds of one axis.
+class AxisBounds:
+    """A `AxisBounds` holds the bounds of one axis.
 
     Attributes:
         begin: first index.
@@ -36,7 +36,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Domain:
+class LoopDomain:
     """A domain describes the indices of a loop.
 
     Attributes:
@@ -48,7 +48,7 @@ class Domain:
         grouped: True if one name stands for all indices.
     """
 
-    bounds: Callable[[Tracer], list[Bounds]]
+    bounds: Callable[[Tracer], list[AxisBounds]]
     rank: int
     step: int = 1
     stride: Value | None = None
@@ -65,11 +65,11 @@ def target_names(node: ast.For) -> list[ast.Name]:
     targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
     for target in targets:
         if not isinstance(target, ast.Name):
-            raise syntax("the index of a loop is a name", "assign other places inside the loop", target)
+            raise syntax_problem("the index of a loop is a name", "assign other places inside the loop", target)
     return [target for target in targets if isinstance(target, ast.Name)]
 
 
-def domain_of(t: Tracer, node: ast.For) -> Domain:
+def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
     """Return the domain of a loop.
 
     Raises:
@@ -82,13 +82,13 @@ def domain_of(t: Tracer, node: ast.For) -> Domain:
         return replace(domain, grouped=True)
     if len(names) != domain.rank:
         axes = "axis" if domain.rank == 1 else "axes"
-        raise mistyped(
+        raise type_problem(
             f"this loop has {domain.rank} {axes} and {len(names)} indices", "give one index for each axis", node.target
         )
     return replace(domain, grouped=False)
 
 
-def declared(node: ast.For, domain: Domain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
+def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
     """Yield each index name of a loop with its operand: one index, or the vector of all indices."""
     names = target_names(node)
     if domain.grouped:
@@ -97,7 +97,7 @@ def declared(node: ast.For, domain: Domain, indices: Sequence[Value]) -> Iterato
         yield from zip(names, indices)
 
 
-def _recognise(t: Tracer, node: ast.expr) -> Domain:
+def _recognise(t: Tracer, node: ast.expr) -> LoopDomain:
     """Return the domain that an expression means."""
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
@@ -116,27 +116,27 @@ def _recognise(t: Tracer, node: ast.expr) -> Domain:
     if isinstance(operand, Static) and is_any_field(operand.value):
         return _field(operand.value, operand.hint, node)
     if views.is_view(operand):
-        return Domain(lambda t: [Bounds(Static(0), views.size_of(t, operand.value), node)], 1)
+        return LoopDomain(lambda t: [AxisBounds(Static(0), views.size_of(t, operand.value), node)], 1)
     if isinstance(operand, Static) and isinstance(operand.value, range):
         begin, end = Static(operand.value.start), Static(operand.value.stop)
-        return Domain(lambda t: [Bounds(begin, end, node)], 1, operand.value.step)
+        return LoopDomain(lambda t: [AxisBounds(begin, end, node)], 1, operand.value.step)
     if isinstance(operand, Static) and isinstance(operand.value, NDRange):
-        axes = [Bounds(Static(begin), Static(end), node) for begin, end in operand.value.axes]
-        return Domain(lambda t: axes, len(axes))
+        axes = [AxisBounds(Static(begin), Static(end), node) for begin, end in operand.value.axes]
+        return LoopDomain(lambda t: axes, len(axes))
     cure = "loop over `range(n)`"
     if isinstance(operand, Value):
         cure = f"write `range({ast.unparse(node)})`"
     elif isinstance(operand, (Static, Pack)):
         cure = f"loop over `range(...)`, `sg.ndrange(...)`, a field, or `sg.static({ast.unparse(node)})` to unroll"
-    raise mistyped(f"{describe(operand)} is nothing that a kernel can loop over", cure)
+    raise type_problem(f"{describe(operand)} is nothing that a kernel can loop over", cure)
 
 
-def _grouped(t: Tracer, node: ast.Call) -> Domain:
+def _grouped(t: Tracer, node: ast.Call) -> LoopDomain:
     if len(node.args) != 1 or node.keywords:
-        raise syntax("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
+        raise syntax_problem("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
     inner = _recognise(t, node.args[0])
     if inner.step != 1 or inner.stride is not None:
-        raise mistyped(
+        raise type_problem(
             "`grouped` takes a field or an `ndrange`, not a range with a step",
             "loop over the range itself",
             node.args[0],
@@ -144,20 +144,20 @@ def _grouped(t: Tracer, node: ast.Call) -> Domain:
     return replace(inner, grouped=True)
 
 
-def _range(t: Tracer, node: ast.Call) -> Domain:
+def _range(t: Tracer, node: ast.Call) -> LoopDomain:
     for keyword in node.keywords:
-        raise syntax("`range` takes no keywords", "write `range(begin, end, step)`", keyword.value)
+        raise syntax_problem("`range` takes no keywords", "write `range(begin, end, step)`", keyword.value)
     if not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
-        raise syntax("`range` takes 1 to 3 values", "write `range(begin, end, step)`")
+        raise syntax_problem("`range` takes 1 to 3 values", "write `range(begin, end, step)`")
     step = 1 if len(node.args) < 3 else _step(t, node.args[2])
     stride, step = (step, 1) if isinstance(step, Value) else (None, step)
     ends = node.args[:2]
 
-    def bounds(t: Tracer) -> list[Bounds]:
+    def bounds(t: Tracer) -> list[AxisBounds]:
         begin = t.expr(ends[0]) if len(ends) == 2 else Static(0)
-        return [Bounds(begin, t.expr(ends[-1]), ends[-1])]
+        return [AxisBounds(begin, t.expr(ends[-1]), ends[-1])]
 
-    return Domain(bounds, 1, step, stride)
+    return LoopDomain(bounds, 1, step, stride)
 
 
 def _step(t: Tracer, node: ast.expr) -> int | Value:
@@ -166,26 +166,26 @@ def _step(t: Tracer, node: ast.expr) -> int | Value:
     An assertion checks at launch, under debug, that the value is not 0.
     """
     operand = t.clean(node)
-    step = integer(operand)
+    step = integer_of(operand)
     if step == 0:
-        raise mistyped("the step of a range is zero", "use a step other than zero", node)
+        raise type_problem("the step of a range is zero", "use a step other than zero", node)
     if step is not None:
         return step
     dtype = t.type_of(operand)
     if not dtype.is_int:
-        raise mistyped(f"the step of a range is an integer, not {dtype}", "convert it with `int(...)`", node)
+        raise type_problem(f"the step of a range is an integer, not {dtype}", "convert it with `int(...)`", node)
     value = t.value(operand, dtype)
     nonzero = t.builder.op("cmp_ne", value, t.builder.const(0, dtype))
     t.builder.emit(Assert(nonzero, f"the step of a range is zero: {ast.unparse(node)}", loc=t.locate(node)))
     return value
 
 
-def _ndrange(t: Tracer, node: ast.Call) -> Domain:
+def _ndrange(t: Tracer, node: ast.Call) -> LoopDomain:
     for keyword in node.keywords:
-        raise syntax("`ndrange` takes no keywords", "give an extent or a pair for each axis", keyword.value)
+        raise syntax_problem("`ndrange` takes no keywords", "give an extent or a pair for each axis", keyword.value)
 
-    def bounds(t: Tracer) -> list[Bounds]:
-        found: list[Bounds] = []
+    def bounds(t: Tracer) -> list[AxisBounds]:
+        found: list[AxisBounds] = []
         for argument in node.args:
             operands = positional(t, [argument])
             found.extend(_axis(t, operand, argument) for operand in operands)
@@ -193,8 +193,8 @@ def _ndrange(t: Tracer, node: ast.Call) -> Domain:
 
     rank = sum(_length(t, a.value) if isinstance(a, ast.Starred) else 1 for a in node.args)
     if rank == 0:
-        raise syntax("`ndrange` needs an axis", "give an extent or a pair for each axis")
-    return Domain(bounds, rank)
+        raise syntax_problem("`ndrange` needs an axis", "give an extent or a pair for each axis")
+    return LoopDomain(bounds, rank)
 
 
 def _length(t: Tracer, node: ast.expr) -> int:
@@ -202,34 +202,34 @@ def _length(t: Tracer, node: ast.expr) -> int:
     with t.block():
         items = t.items(t.clean(node))
     if items is None:
-        raise syntax("`*` is taken only before a tuple of known length", "write the axes one by one", node)
+        raise syntax_problem("`*` is taken only before a tuple of known length", "write the axes one by one", node)
     return len(items)
 
 
-def _axis(t: Tracer, operand: Operand, node: ast.expr) -> Bounds:
+def _axis(t: Tracer, operand: Operand, node: ast.expr) -> AxisBounds:
     """Return the bounds of an axis of `ndrange`, which is an extent or a pair."""
     items = t.items(operand)
     if items is None:
-        return Bounds(Static(0), operand, node)
+        return AxisBounds(Static(0), operand, node)
     if len(items) != 2:
-        raise mistyped(
+        raise type_problem(
             f"an axis of `ndrange` is an extent or a pair, not {len(items)} values", "write `(begin, end)`", node
         )
-    return Bounds(items[0], items[1], node)
+    return AxisBounds(items[0], items[1], node)
 
 
-def _elements(t: Tracer, first: int, extent: Value, node: ast.expr) -> Bounds:
+def _elements(t: Tracer, first: int, extent: Value, node: ast.expr) -> AxisBounds:
     """Return the bounds of the indices of an axis: first to first + extent."""
     end = t.builder.op("add", extent, t.builder.const(first, extent.type)) if first else extent
-    return Bounds(Static(first), end, node)
+    return AxisBounds(Static(first), end, node)
 
 
-def _field(field: AnyField, hint: str, node: ast.expr) -> Domain:
+def _field(field: AnyField, hint: str, node: ast.expr) -> LoopDomain:
     if not field.shape:
-        raise mistyped(f"the 0-d field `{hint}` has no indices", f"use `{hint}[None]` without a loop", node)
+        raise type_problem(f"the 0-d field `{hint}` has no indices", f"use `{hint}[None]` without a loop", node)
 
-    def bounds(t: Tracer) -> list[Bounds]:
+    def bounds(t: Tracer) -> list[AxisBounds]:
         shape = ShapeOf(field, hint)
         return [_elements(t, first, t.extent(shape, axis), node) for axis, first in enumerate(offset_of(field))]
 
-    return Domain(bounds, len(field.shape))
+    return LoopDomain(bounds, len(field.shape))

@@ -14,14 +14,26 @@ from ..ir.types import Scalar
 from . import infer
 from .arguments import positional
 from .broadcasts import broadcast
-from .context import EXPRESSIONS, Handler, Tracer, rows, unpoisoned
-from .conversions import as_matrix, captured, unified
-from .diagnostics import Problem, mistyped, syntax
+from .context import EXPRESSIONS, Handler, Tracer, require_value, rows
+from .conversions import as_matrix, captured_operand, unify_entries
+from .diagnostics import ProblemError, syntax_problem, type_problem
 from .limits import check_count
 from .memory import declare, is_argument, load, store
-from .operands import UNKNOWN, MatrixValue, Operand, Pack, Static, describe, integer, known, number, shape_text, static
-from .outside import outer
-from .scope import Compound, Fixed, Reference, Variable
+from .operands import (
+    UNKNOWN,
+    MatrixValue,
+    Operand,
+    Pack,
+    Static,
+    describe,
+    integer_of,
+    known_object,
+    number_of,
+    shape_text,
+    static_operand,
+)
+from .outside import outer_object
+from .scope import CompoundVariable, FixedName, LocalVariable, ReferenceName
 
 # ---- names and constants ----------------------------------------------------------------------------------------
 
@@ -29,20 +41,22 @@ from .scope import Compound, Fixed, Reference, Variable
 @EXPRESSIONS.row(ast.Constant)
 def _constant(t: Tracer, node: ast.Constant) -> Operand:
     if isinstance(node.value, (complex, bytes)):
-        raise syntax(f"a {type(node.value).__name__} literal has no meaning in a kernel", "use integers and reals")
+        raise syntax_problem(
+            f"a {type(node.value).__name__} literal has no meaning in a kernel", "use integers and reals"
+        )
     return Static(node.value)
 
 
 @EXPRESSIONS.row(ast.Name)
 def _name(t: Tracer, node: ast.Name) -> Operand:
     binding = t.scopes.find(node.id)
-    if isinstance(binding, Fixed):
-        return captured(t, binding.operand)
-    if isinstance(binding, Reference):
+    if isinstance(binding, FixedName):
+        return captured_operand(t, binding.operand)
+    if isinstance(binding, ReferenceName):
         return load(t, binding.place)
     if binding is not None:
         return load(t, binding)
-    return captured(t, static(outer(t, node), node.id))
+    return captured_operand(t, static_operand(outer_object(t, node), node.id))
 
 
 @EXPRESSIONS.row(ast.NamedExpr)
@@ -61,18 +75,20 @@ def assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
         operand: what is assigned.
 
     Raises:
-        Problem: the name cannot be assigned, such as a loop index.
+        ProblemError: the name cannot be assigned, such as a loop index.
     """
     binding = t.scopes.find(node.id)
     if binding is None:
         t.scopes.declare(node.id, declare(t, node.id, operand), node.lineno)
-    elif isinstance(binding, Reference):
+    elif isinstance(binding, ReferenceName):
         store(t, binding.place, operand)
-    elif isinstance(binding, (Variable, Compound)) and not is_argument(binding):
+    elif isinstance(binding, (LocalVariable, CompoundVariable)) and not is_argument(binding):
         store(t, binding, operand)
-    elif not (isinstance(binding, Fixed) and binding.kind == "faulty"):
-        kind = binding.kind if isinstance(binding, Fixed) else "argument of the kernel"
-        raise syntax(f"`{node.id}` is {_article(kind)} and cannot be assigned", "copy it to a new local first", node)
+    elif not (isinstance(binding, FixedName) and binding.kind == "faulty"):
+        kind = binding.kind if isinstance(binding, FixedName) else "argument of the kernel"
+        raise syntax_problem(
+            f"`{node.id}` is {_article(kind)} and cannot be assigned", "copy it to a new local first", node
+        )
 
 
 def _article(kind: str) -> str:
@@ -112,7 +128,7 @@ def _applied(left: Operand, t: Tracer, node: ast.BinOp) -> Operand:
 
 def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operand:
     """Return the result of an operator of Python on two operands; sequences are repeated and joined as in Python."""
-    count = integer(right)
+    count = integer_of(right)
     if isinstance(left, Pack) and isinstance(op, ast.Mult) and count is not None:
         check_count(count * len(left.items))
         return Pack(left.items * count)
@@ -127,16 +143,16 @@ def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operan
 
 def _text(op: ast.operator, left: str, right: Operand) -> Static:
     """Return `"%d" % n`, `"a" + "b"` or `"-" * n` of operands known at compile time."""
-    other = known(right)
+    other = known_object(right)
     if other is UNKNOWN:
-        raise mistyped("text is made of what is known at compile time", 'print values, or a format: `f"{x:.3f}"`')
+        raise type_problem("text is made of what is known at compile time", 'print values, or a format: `f"{x:.3f}"`')
     try:
         return Static(infer.BINARY[type(op)].fold(left, other))
     except (TypeError, ValueError) as error:
-        raise mistyped(f"the text fails: {error}", "correct it") from None
+        raise type_problem(f"the text fails: {error}", "correct it") from None
 
 
-def apply_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:
+def apply_binary(t: Tracer, row: infer.BinaryOperator, left: Operand, right: Operand) -> Operand:
     """Return the result of an operator on two operands, entry by entry on vectors and matrices.
 
     Args:
@@ -148,10 +164,10 @@ def apply_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) ->
     return broadcast(t, row.symbol, partial(_scalar_binary, t, row), left, right)
 
 
-def _scalar_binary(t: Tracer, row: infer.Binary, left: Operand, right: Operand) -> Operand:
+def _scalar_binary(t: Tracer, row: infer.BinaryOperator, left: Operand, right: Operand) -> Operand:
     """Return the result of an operator on two scalars, folded if both are numbers of the program text."""
     types = t.type_of(left), t.type_of(right)
-    a, b = number(left), number(right)
+    a, b = number_of(left), number_of(right)
     if a is not None and b is not None:
         infer.operand_type(row, *types, t.options)
         return Static(infer.fold(row, a, b))
@@ -169,19 +185,19 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
     The shapes may be (n, m) and (m, k), (n, m) and (m,), (n,) and (n, m), or (n,) as a column and (1, m).
 
     Raises:
-        Problem: the operands are no matrices, or their shapes do not fit.
+        ProblemError: the operands are no matrices, or their shapes do not fit.
     """
-    a, b = as_matrix(t, unpoisoned(left)), as_matrix(t, unpoisoned(right))
+    a, b = as_matrix(t, require_value(left)), as_matrix(t, require_value(right))
     if a is None or b is None:
         other = describe(right if b is None else left)
-        raise mistyped(f"`@` multiplies matrices and vectors, not {other}", "use `*` for numbers")
+        raise type_problem(f"`@` multiplies matrices and vectors, not {other}", "use `*` for numbers")
     if len(a.shape) == len(b.shape) == 1:
-        raise mistyped("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
+        raise type_problem("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
     if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
         # A vector before a matrix of one row is a column.
         a = MatrixValue((a.shape[0], 1), a.items)
     if a.shape[-1] != b.shape[0]:
-        raise mistyped(
+        raise type_problem(
             f"`@` is given {shape_text(a.shape)} and {shape_text(b.shape)}: {a.shape[-1]} columns do not"
             f" meet {b.shape[0]} rows",
             "transpose one of them, or correct the shapes",
@@ -193,7 +209,7 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
         for row in left_rows
         for column in columns
     ]
-    return unified(t, a.shape[:-1] + b.shape[1:], made)
+    return unify_entries(t, a.shape[:-1] + b.shape[1:], made)
 
 
 def _columns(matrix: MatrixValue) -> list[tuple[Operand, ...]]:
@@ -207,15 +223,15 @@ def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) 
     return reduce(partial(apply_binary, t, infer.BINARY[ast.Add]), products)
 
 
-def _check_constants(t: Tracer, row: infer.Binary, dtype: Scalar, left: Operand, right: Operand) -> None:
+def _check_constants(t: Tracer, row: infer.BinaryOperator, dtype: Scalar, left: Operand, right: Operand) -> None:
     """Report constants that cannot mean what they say in the common type."""
-    exponent = integer(right)
+    exponent = integer_of(right)
     if row.op == "pow" and dtype.is_int and exponent is not None and exponent < 0:
-        raise mistyped("an integer to a negative power is not an integer", "convert the base with `float(...)`")
+        raise type_problem("an integer to a negative power is not an integer", "convert the base with `float(...)`")
     if row.op in ("floordiv", "mod") and dtype.is_int and exponent == 0:
-        raise mistyped("an integer is divided by zero", "correct the divisor")
+        raise type_problem("an integer is divided by zero", "correct the divisor")
     for operand in (left, right):
-        found = integer(operand)
+        found = integer_of(operand)
         if found is not None and found < 0 and dtype.kind == "u" and row.family in ("number", "compare"):
             t.warn(
                 f"{found} becomes unsigned ({dtype}) beside an unsigned operand and wraps",
@@ -235,7 +251,7 @@ _SIGNS: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert
 
 
 def _scalar_unary(t: Tracer, op: ast.unaryop, operand: Operand) -> Operand:
-    dtype, found = t.type_of(operand), number(operand)
+    dtype, found = t.type_of(operand), number_of(operand)
     infer.check_unary(op, dtype)
     if found is not None:
         # Only `~` takes a boolean here, because `check_unary` refuses a sign.
@@ -254,7 +270,7 @@ def _not(t: Tracer, condition: Static | Value) -> Operand:
 # ---- what the language does not have ------------------------------------------------------------------------------
 
 
-def refusal(make: Callable[[str, str], Problem], reason: str, cure: str) -> Handler:
+def refusal(make: Callable[[str, str], ProblemError], reason: str, cure: str) -> Handler:
     """Return a row of the table that only raises a problem.
 
     Args:
@@ -288,4 +304,4 @@ _REFUSED: dict[str, tuple[str, str]] = {
 }
 for _class in EXPRESSIONS.keys:
     if _class.__name__ in _REFUSED:
-        EXPRESSIONS[_class] = refusal(syntax, *_REFUSED[_class.__name__])
+        EXPRESSIONS[_class] = refusal(syntax_problem, *_REFUSED[_class.__name__])

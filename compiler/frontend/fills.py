@@ -13,7 +13,7 @@ from .arguments import arguments
 from .context import Tracer
 from .operands import Intrinsic, Operand, Static
 from .protocols import AnyField
-from .scope import Fixed
+from .scope import FixedName
 
 _FIELD, _VALUE, _INDEX = "fill field", "fill value", "fill index"
 """No program can use these names, because they contain a space."""
@@ -28,8 +28,8 @@ def _fill(field: Static, t: Tracer, node: ast.Call) -> Operand:
     (value,) = arguments(t, node, "fill", "value")
     rank = len(field.value.shape)
     with t.scopes.inner(dynamic=False):
-        t.scopes.declare(_FIELD, Fixed(field, "field"), node.lineno)
-        t.scopes.declare(_VALUE, Fixed(value, "value"), node.lineno)
+        t.scopes.declare(_FIELD, FixedName(field, "field"), node.lineno)
+        t.scopes.declare(_VALUE, FixedName(value, "value"), node.lineno)
         t.statement(_located(_loop() if rank else _store(ast.Constant(None)), node))
     return Static(None)
 

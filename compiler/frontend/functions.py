@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import KernelSyntaxError
 from ..ir.documented import documented
 from ..ir.types import Scalar
-from .refused import exported
+from .refused import exported_names
 
 if TYPE_CHECKING:
     from .manual import Entry
@@ -40,15 +40,15 @@ def _manual(name: str) -> Entry:
 class _Signature:
     """This class is the attribute `__signature__` of functions of the language; their class has none."""
 
-    def __get__(self, function: Function | None, owner: type | None = None) -> inspect.Signature:
+    def __get__(self, function: LanguageFunction | None, owner: type | None = None) -> inspect.Signature:
         if function is None:
             raise AttributeError("__signature__")
         return _manual(function.name).signature
 
 
 @documented(lambda function: _manual(function.name).text)
-class Function:
-    """A `Function` is a function of the language; the manual has its docstring and its signature.
+class LanguageFunction:
+    """A `LanguageFunction` is a function of the language; the manual has its docstring and its signature.
 
     Attributes:
         name: name of the function.
@@ -62,7 +62,7 @@ class Function:
         self.__module__ = _PACKAGE
         self.python = python
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Function:
+    def __get__(self, instance: Any, owner: type | None = None) -> LanguageFunction:
         # `help` shows the signature of objects with this method, which it takes for functions.
         return self
 
@@ -302,20 +302,20 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
 }
 
 
-class Graph:
+class DialectGraph:
     """This class is the type of `sg.graph`, which groups launches in the dialect; here it changes no meaning."""
 
-    do_while = Function("graph_do_while", None)
-    parallel = Function("graph_parallel", nullcontext)
-    parallel_context = Function("graph_parallel_context", nullcontext)
+    do_while = LanguageFunction("graph_do_while", None)
+    parallel = LanguageFunction("graph_parallel", nullcontext)
+    parallel_context = LanguageFunction("graph_parallel_context", nullcontext)
 
 
 EXPORTS: dict[str, object] = {
-    **exported(),
-    **{name: Function(name, python) for name, python in FUNCTIONS.items()},
+    **exported_names(),
+    **{name: LanguageFunction(name, python) for name, python in FUNCTIONS.items()},
     **{level: level.lower() for level in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL")},
     "func": func,
-    "graph": Graph(),
+    "graph": DialectGraph(),
 }
 """These are the public names of the kernel language.
 
@@ -378,7 +378,7 @@ ALIASES: dict[Any, str] = {
 
 def function_name(target: Any) -> str | None:
     """Return the name of the function of the language that an object means, or None."""
-    if isinstance(target, Function):
+    if isinstance(target, LanguageFunction):
         return target.name
     try:
         return ALIASES.get(target)

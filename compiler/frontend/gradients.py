@@ -17,8 +17,8 @@ from ..ir.nodes import Value
 from .arguments import arguments, positional
 from .calls import LOWERINGS
 from .context import Tracer
-from .diagnostics import mistyped
-from .operands import Operand, Pack, Static, describe, number
+from .diagnostics import type_problem
+from .operands import Operand, Pack, Static, describe, number_of
 from .protocols import is_any_field, is_field, is_matrix_field
 from .trees import leaves, with_leaves
 
@@ -36,7 +36,7 @@ def _stop_grad(t: Tracer, node: ast.Call) -> Operand:
 def _assume_unique(t: Tracer, node: ast.Call) -> Operand:
     given = positional(t, node.args)
     if not given or node.keywords:
-        raise mistyped(
+        raise type_problem(
             "`assume_unique` takes the indices that different iterations do not share",
             "write j = sg.assume_unique(j), or a, b = sg.assume_unique(a, b)",
         )
@@ -47,8 +47,8 @@ def _assume_unique(t: Tracer, node: ast.Call) -> Operand:
 
 def _claimed(t: Tracer, leaf: Operand, claim: int) -> Operand:
     """Return a part of a tuple that is claimed to be unique; parts of one tuple share the number of the claim."""
-    if number(leaf) is None and not isinstance(leaf, Value) or not t.type_of(leaf).is_int:
-        raise mistyped(f"`assume_unique` takes integers, not {describe(leaf)}", "give the indices of the elements")
+    if number_of(leaf) is None and not isinstance(leaf, Value) or not t.type_of(leaf).is_int:
+        raise type_problem(f"`assume_unique` takes integers, not {describe(leaf)}", "give the indices of the elements")
     value = t.value(leaf)
     return t.builder.op("unique", value, t.builder.const(claim, value.type))
 
@@ -56,8 +56,10 @@ def _claimed(t: Tracer, leaf: Operand, claim: int) -> Operand:
 def _stopped(t: Tracer, leaf: Operand) -> Operand:
     if isinstance(leaf, Value):
         return t.builder.bit_cast(leaf, leaf.type) if leaf.type.is_real else leaf
-    if number(leaf) is None:
-        raise mistyped(f"`stop_grad` takes values and fields, not {describe(leaf)}", "give an expression or a field")
+    if number_of(leaf) is None:
+        raise type_problem(
+            f"`stop_grad` takes values and fields, not {describe(leaf)}", "give an expression or a field"
+        )
     return leaf
 
 

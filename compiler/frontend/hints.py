@@ -12,8 +12,8 @@ from ..ir.nodes import Assert, Value
 from ..ir.types import promote
 from .arguments import arguments, positional
 from .calls import LOWERINGS
-from .context import Tracer, unpoisoned
-from .diagnostics import mistyped, syntax
+from .context import Tracer, require_value
+from .diagnostics import syntax_problem, type_problem
 from .operands import Operand, Static, describe
 from .protocols import is_any_field
 from .views import is_view
@@ -54,10 +54,10 @@ def _of_arrays(name: str) -> None:
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if node.keywords:
-            raise syntax(f"`{name}` takes arrays alone", f"write `sg.{name}(x, y)`", node.keywords[0].value)
-        for operand in map(unpoisoned, positional(t, node.args)):
+            raise syntax_problem(f"`{name}` takes arrays alone", f"write `sg.{name}(x, y)`", node.keywords[0].value)
+        for operand in map(require_value, positional(t, node.args)):
             if not isinstance(operand, Static) or not (is_any_field(operand.value) or is_view(operand)):
-                raise mistyped(f"`{name}` takes arrays, not {describe(operand)}", f"write `sg.{name}(x, y)`")
+                raise type_problem(f"`{name}` takes arrays, not {describe(operand)}", f"write `sg.{name}(x, y)`")
         return Static(None)
 
     LOWERINGS[name] = lower

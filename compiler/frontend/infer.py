@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import shown
+from ..errors import short_repr
 from ..ir.table import Table
 from ..ir.types import SCALARS, Scalar, f32, from_dtype, i32, i64, promote, u1, u64
-from .diagnostics import mistyped
+from .diagnostics import type_problem
 from .operands import MatrixValue, Number, Operand, Static, StructValue, describe
 
 
@@ -51,7 +51,7 @@ def literal_type(value: Number, options: FrontendOptions) -> Scalar:
     for dtype in (options.default_ip, i64, u64):
         if fits(value, dtype):
             return dtype
-    raise mistyped(f"the integer {shown(value)} does not fit 64 bits", "use a real number")
+    raise type_problem(f"the integer {short_repr(value)} does not fit 64 bits", "use a real number")
 
 
 def fits(value: int, dtype: Scalar) -> bool:
@@ -101,8 +101,8 @@ def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
 
 
 @dataclass(frozen=True)
-class Binary:
-    """A `Binary` describes one binary operator of Python.
+class BinaryOperator:
+    """A `BinaryOperator` describes one binary operator of Python.
 
     Attributes:
         symbol: the operator in messages.
@@ -117,7 +117,7 @@ class Binary:
     fold: Callable[[Any, Any], Any]
 
 
-BINARY: Table[type[ast.operator], Binary] = Table(
+BINARY: Table[type[ast.operator], BinaryOperator] = Table(
     "frontend operators",
     ast.operator.__subclasses__(),
     holes={ast.MatMult: "no scalar operation: `matrices.multiply` makes scalar products of it"},
@@ -125,22 +125,22 @@ BINARY: Table[type[ast.operator], Binary] = Table(
 )
 BINARY.update(
     {
-        ast.Add: Binary("+", "add", "number", operator.add),
-        ast.Sub: Binary("-", "sub", "number", operator.sub),
-        ast.Mult: Binary("*", "mul", "number", operator.mul),
-        ast.Div: Binary("/", "div", "real", operator.truediv),
-        ast.FloorDiv: Binary("//", "floordiv", "number", operator.floordiv),
-        ast.Mod: Binary("%", "mod", "number", operator.mod),
-        ast.Pow: Binary("**", "pow", "number", operator.pow),
-        ast.BitAnd: Binary("&", "bit_and", "bits", operator.and_),
-        ast.BitOr: Binary("|", "bit_or", "bits", operator.or_),
-        ast.BitXor: Binary("^", "bit_xor", "bits", operator.xor),
-        ast.LShift: Binary("<<", "bit_shl", "shift", operator.lshift),
-        ast.RShift: Binary(">>", "bit_sar", "shift", operator.rshift),
+        ast.Add: BinaryOperator("+", "add", "number", operator.add),
+        ast.Sub: BinaryOperator("-", "sub", "number", operator.sub),
+        ast.Mult: BinaryOperator("*", "mul", "number", operator.mul),
+        ast.Div: BinaryOperator("/", "div", "real", operator.truediv),
+        ast.FloorDiv: BinaryOperator("//", "floordiv", "number", operator.floordiv),
+        ast.Mod: BinaryOperator("%", "mod", "number", operator.mod),
+        ast.Pow: BinaryOperator("**", "pow", "number", operator.pow),
+        ast.BitAnd: BinaryOperator("&", "bit_and", "bits", operator.and_),
+        ast.BitOr: BinaryOperator("|", "bit_or", "bits", operator.or_),
+        ast.BitXor: BinaryOperator("^", "bit_xor", "bits", operator.xor),
+        ast.LShift: BinaryOperator("<<", "bit_shl", "shift", operator.lshift),
+        ast.RShift: BinaryOperator(">>", "bit_sar", "shift", operator.rshift),
     }
 )
 
-COMPARE: Table[type[ast.cmpop], Binary] = Table(
+COMPARE: Table[type[ast.cmpop], BinaryOperator] = Table(
     "frontend comparisons",
     ast.cmpop.__subclasses__(),
     holes={c: "compares Python objects; allowed at compile time alone" for c in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
@@ -148,20 +148,20 @@ COMPARE: Table[type[ast.cmpop], Binary] = Table(
 )
 COMPARE.update(
     {
-        ast.Lt: Binary("<", "cmp_lt", "compare", operator.lt),
-        ast.LtE: Binary("<=", "cmp_le", "compare", operator.le),
-        ast.Gt: Binary(">", "cmp_gt", "compare", operator.gt),
-        ast.GtE: Binary(">=", "cmp_ge", "compare", operator.ge),
-        ast.Eq: Binary("==", "cmp_eq", "compare", operator.eq),
-        ast.NotEq: Binary("!=", "cmp_ne", "compare", operator.ne),
+        ast.Lt: BinaryOperator("<", "cmp_lt", "compare", operator.lt),
+        ast.LtE: BinaryOperator("<=", "cmp_le", "compare", operator.le),
+        ast.Gt: BinaryOperator(">", "cmp_gt", "compare", operator.gt),
+        ast.GtE: BinaryOperator(">=", "cmp_ge", "compare", operator.ge),
+        ast.Eq: BinaryOperator("==", "cmp_eq", "compare", operator.eq),
+        ast.NotEq: BinaryOperator("!=", "cmp_ne", "compare", operator.ne),
     }
 )
 
-RULES: dict[str, Callable[[Binary, Scalar, Scalar, FrontendOptions], Scalar]] = {}
+RULES: dict[str, Callable[[BinaryOperator, Scalar, Scalar, FrontendOptions], Scalar]] = {}
 """For each family, a rule computes the type that both operands take."""
 
 
-def operand_type(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+def operand_type(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
     """Return the type that both operands of an operator take.
 
     Raises:
@@ -170,58 +170,60 @@ def operand_type(row: Binary, left: Scalar, right: Scalar, options: FrontendOpti
     return RULES[row.family](row, left, right, options)
 
 
-def operation(row: Binary, dtype: Scalar) -> str:
+def operation(row: BinaryOperator, dtype: Scalar) -> str:
     """Return the operation of the IR on operands of a type; `>>` shifts in zeros for unsigned types."""
     return "bit_shr" if row.op == "bit_sar" and dtype.kind == "u" else row.op
 
 
-def _number(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+def _number(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
     return options.default_ip if left.is_bool and right.is_bool else promote(left, right)
 
 
-def _real(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+def _real(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
     common = promote(left, right)
     return common if common.is_real else options.default_fp
 
 
-def _bits(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+def _bits(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
     for side in (left, right):
         if side.is_real:
-            raise mistyped(
+            raise type_problem(
                 f"`{row.symbol}` works on integers and booleans, not on {side}",
                 "convert with `int(...)`, or write `and`, `or` between conditions",
             )
     return common_type(left, right)
 
 
-def _shift(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+def _shift(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
     for side in (left, right):
         if not side.is_int:
-            raise mistyped(f"`{row.symbol}` shifts integers, not {side}", "convert with `int(...)`")
+            raise type_problem(f"`{row.symbol}` shifts integers, not {side}", "convert with `int(...)`")
     return left
 
 
-def _compare(row: Binary, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
+def _compare(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
     return common_type(left, right)
 
 
 RULES.update(number=_number, real=_real, bits=_bits, shift=_shift, compare=_compare)
 
 
-def fold(row: Binary, left: Any, right: Any) -> Any:
+def fold(row: BinaryOperator, left: Any, right: Any) -> Any:
     """Return the result of an operator on Python numbers, as Python computes it.
 
     Raises:
         Problem: the computation fails, or the result is too large or complex.
     """
     if row.op in ("pow", "bit_shl") and isinstance(right, int) and abs(right) > 4096 and isinstance(left, int):
-        raise mistyped(f"the constant {left} {row.symbol} {right} is too large", "use a real number")
+        raise type_problem(f"the constant {left} {row.symbol} {right} is too large", "use a real number")
     try:
         made = row.fold(left, right)
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise mistyped(f"the constant expression {left} {row.symbol} {right} fails: {error}", "correct it") from None
+        raise type_problem(
+            f"the constant expression {left} {row.symbol} {right} fails: {error}", "correct it"
+        ) from None
     if isinstance(made, complex):
-        raise mistyped(f"the constant expression {left} {row.symbol} {right} is complex", "use real numbers")
+        raise type_problem(f"the constant expression {left} {row.symbol} {right} is complex", "use real numbers")
     return made
 
 
@@ -236,27 +238,27 @@ UNARY.update({ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operat
 def check_unary(op: ast.unaryop, dtype: Scalar) -> None:
     """Raise a problem if the unary operator does not take this type."""
     if isinstance(op, ast.Invert) and dtype.is_real:
-        raise mistyped(f"`~` works on integers and booleans, not on {dtype}", "convert with `int(...)`")
+        raise type_problem(f"`~` works on integers and booleans, not on {dtype}", "convert with `int(...)`")
     if isinstance(op, (ast.USub, ast.UAdd)) and dtype.is_bool:
-        raise mistyped("a boolean has no sign", "convert it with `int(...)`, or write `not` to invert it")
+        raise type_problem("a boolean has no sign", "convert it with `int(...)`, or write `not` to invert it")
 
 
 def check_condition(dtype: Scalar) -> None:
     """Raise a problem if a value of this type cannot be a condition."""
     if dtype.is_real:
-        raise mistyped(f"a condition is a boolean or an integer, not {dtype}", "compare it, as in `x != 0.0`")
+        raise type_problem(f"a condition is a boolean or an integer, not {dtype}", "compare it, as in `x != 0.0`")
 
 
 def check_index(dtype: Scalar) -> None:
     """Raise a problem if a value of this type cannot be an index."""
     if not dtype.is_int:
-        raise mistyped(f"an index is an integer, not {dtype}", "convert it with `int(...)`")
+        raise type_problem(f"an index is an integer, not {dtype}", "convert it with `int(...)`")
 
 
 def check_bound(dtype: Scalar) -> None:
     """Raise a problem if a value of this type cannot be a bound of a loop."""
     if not dtype.is_int:
-        raise mistyped(
+        raise type_problem(
             f"the bound of a loop is an integer, not {dtype}", "convert it with `int(...)` or `sg.cast(..., sg.i32)`"
         )
 
@@ -270,4 +272,4 @@ def not_numeric(operand: Operand) -> Exception:
         cure = f"use a member: {', '.join(operand.members)}"
     elif isinstance(operand, Static) and isinstance(operand.value, np.ndarray):
         cure = "index it, or copy it into a field with `from_numpy`: constant vectors hold at most 64 numbers"
-    return mistyped(f"a number is expected here, not {describe(operand)}", cure)
+    return type_problem(f"a number is expected here, not {describe(operand)}", cure)

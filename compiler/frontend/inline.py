@@ -22,13 +22,13 @@ from .aggregates import ElementType, aggregate_type, is_template, view_type
 from .arguments import positional, refuse_variadic
 from .context import Activation, ReturnSite, Tracer
 from .conversions import conform
-from .diagnostics import Poisoned, Problem, mistyped, syntax
+from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .functions import Func
 from .matrices import METHODS
-from .memory import PLACES, Place, declare, refer
-from .operands import Operand, Pack, Poison, Static, describe, number, static
+from .memory import PLACES, Place, declare, resolve
+from .operands import Operand, Pack, Poison, Static, describe, number_of, static_operand
 from .reads import default_reads
-from .scope import Fixed, Reference, Scopes
+from .scope import FixedName, ReferenceName, Scopes
 from .source import annotation_of, read_source
 from .trees import form, leaves, with_leaves
 from .views import check_annotation
@@ -44,12 +44,12 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
         receiver: first argument of a method; a place is taken by reference.
 
     Raises:
-        Problem: the call is recursive, its arguments do not fit, or the source cannot be read.
+        ProblemError: the call is recursive, its arguments do not fit, or the source cannot be read.
     """
     target: Any = function.function
     # Inlining a recursive function would never end.
     if any(a.function is target for a in t.activations):
-        raise syntax(
+        raise syntax_problem(
             f"`{getattr(target, '__name__', target)}` calls itself: functions are inlined and cannot recurse",
             "write a loop, with a field as stack if need be",
         )
@@ -57,7 +57,7 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
         source = read_source(target)
     except LocatedError as error:
         first = error.diagnostics[0]
-        raise Problem(type(error), first.reason, first.cure) from error
+        raise ProblemError(type(error), first.reason, first.cure) from error
     active = Activation(target, source, is_kernel=False, call_span=t.active.source.span(node))
     _bind(t, active, node, receiver)
     if any(isinstance(inner, ast.Return) for inner in ast.walk(source.tree)):
@@ -88,7 +88,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
     given = _given(t, node, [param.arg for param in params], shared)
     rest = _taken_rest(tree.args, given, len(params) - len(tree.args.kwonlyargs))
     if tree.args.vararg is not None:
-        active.scopes.declare(tree.args.vararg.arg, Fixed(rest, "parameter"), tree.lineno)
+        active.scopes.declare(tree.args.vararg.arg, FixedName(rest, "parameter"), tree.lineno)
     _check_names(function.__name__, params, given)
     assigned = _assigned(tree)
     for position, param in enumerate(params):
@@ -97,7 +97,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
             found = _default(t, function, param)
         # Only template parameters get places; they are taken by reference.
         if isinstance(found, PLACES):
-            active.scopes.declare(param.arg, Reference(found), tree.lineno)
+            active.scopes.declare(param.arg, ReferenceName(found), tree.lineno)
         else:
             operand = _annotated(t, function, param, found)
             _bind_one(t, active.scopes, tree.lineno, param.arg, operand, param.arg in assigned)
@@ -116,15 +116,17 @@ def _check_names(name: str, params: list[ast.arg], given: Mapping[int | str, Any
     for key in given:
         if isinstance(key, int) and key >= len(params) or isinstance(key, str) and key not in names:
             what = f"the keyword `{key}`" if isinstance(key, str) else f"{key + 1} arguments"
-            raise syntax(f"`{name}` does not take {what}", f"its parameters are ({', '.join(names)})")
+            raise syntax_problem(f"`{name}` does not take {what}", f"its parameters are ({', '.join(names)})")
 
 
 def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
     default = inspect.signature(function).parameters[param.arg].default
     if default is inspect.Parameter.empty:
-        raise syntax(f"`{function.__name__}` is called without its argument `{param.arg}`", f"give `{param.arg}`")
+        raise syntax_problem(
+            f"`{function.__name__}` is called without its argument `{param.arg}`", f"give `{param.arg}`"
+        )
     t.reads += default_reads(function)
-    return static(default, param.arg)
+    return static_operand(default, param.arg)
 
 
 def _assigned(tree: ast.FunctionDef) -> set[str]:
@@ -150,7 +152,7 @@ def _root(node: ast.expr) -> str:
 
 def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand) -> None:
     """Bind `self`: memory by reference, so that a method can change its struct, and a value as it is."""
-    binding = Reference(receiver) if isinstance(receiver, PLACES) else Fixed(receiver, "parameter")
+    binding = ReferenceName(receiver) if isinstance(receiver, PLACES) else FixedName(receiver, "parameter")
     active.scopes.declare(param.arg, binding, active.source.tree.lineno)
 
 
@@ -162,11 +164,11 @@ def _given(t: Tracer, node: ast.Call, names: list[str], shared: list[str]) -> di
     else:
         for position, argument in enumerate(node.args):
             by_reference = position < len(names) and names[position] in shared
-            given[position] = refer(t, argument) if by_reference else t.expr(argument)
+            given[position] = resolve(t, argument) if by_reference else t.expr(argument)
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise syntax("`**` is not taken in a kernel", "write the arguments one by one", keyword.value)
-        given[keyword.arg] = refer(t, keyword.value) if keyword.arg in shared else t.expr(keyword.value)
+            raise syntax_problem("`**` is not taken in a kernel", "write the arguments one by one", keyword.value)
+        given[keyword.arg] = resolve(t, keyword.value) if keyword.arg in shared else t.expr(keyword.value)
     return given
 
 
@@ -189,12 +191,12 @@ def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
 
 
 def _bind_one(t: Tracer, scopes: Scopes, line: int, name: str, operand: Operand, assigned: bool) -> None:
-    holds = all(isinstance(leaf, Value) or number(leaf) is not None for leaf in leaves(operand))
+    holds = all(isinstance(leaf, Value) or number_of(leaf) is not None for leaf in leaves(operand))
     if assigned and holds:
         scopes.declare(name, declare(t, name, operand), line)
     else:
         kind = "faulty" if isinstance(operand, Poison) else "parameter"
-        scopes.declare(name, Fixed(operand, kind), line)
+        scopes.declare(name, FixedName(operand, kind), line)
 
 
 # ---- results --------------------------------------------------------------------------------------------------------
@@ -206,9 +208,9 @@ def _with_returns(t: Tracer, active: Activation) -> Operand:
         with t.frame() as active.return_frame, t.block() as body:
             ended = t.run(active.source.tree.body)
         _check_returns(t, active, ended)
-    except Problem as problem:
+    except ProblemError as problem:
         t.report(problem, active.source.tree)
-        raise Poisoned from None
+        raise PoisonError from None
     finally:
         t.activations.pop()
     if not active.returns:
@@ -227,9 +229,13 @@ def _check_returns(t: Tracer, active: Activation, ended: bool) -> None:
     name, forms = active.function.__name__, {form(site.operand): site for site in active.returns}
     if len(forms) > 1:
         first, second = list(forms.values())[:2]
-        raise mistyped(f"`{name}` returns {_text(first)} or {_text(second)}", "return alike on every path", second.node)
+        raise type_problem(
+            f"`{name}` returns {_text(first)} or {_text(second)}", "return alike on every path", second.node
+        )
     if active.returns and not _is_none(active.returns[0].operand) and not ended:
-        raise syntax(f"`{name}` can end without returning a value", "return a value on every path", active.source.tree)
+        raise syntax_problem(
+            f"`{name}` can end without returning a value", "return a value on every path", active.source.tree
+        )
 
 
 def _is_none(operand: Operand) -> bool:
@@ -247,12 +253,12 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
     sites = active.returns
     types: dict[str, Scalar] = {}
     if any(isinstance(leaf, Poison) for site in sites for leaf in leaves(site.operand)):
-        raise Poisoned
+        raise PoisonError
     if _is_none(sites[0].operand):
         t.builder.emit(n.Scope(tuple(body), loc=t.builder.loc))
         return _result(t, active, Static(None))
     if any(site.values is None for site in sites):
-        raise mistyped(
+        raise type_problem(
             f"`{active.function.__name__}` returns on several paths, and not a number on each",
             "return numbers, or choose with `if sg.static(...)`",
         )

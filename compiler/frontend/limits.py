@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sized
 from itertools import islice
 from typing import Any
 
-from .diagnostics import Problem, mistyped
+from .diagnostics import ProblemError, type_problem
 
 ENTRIES = 1024
 """This limit bounds the number of entries of a vector or matrix, because each entry is a variable of the machine."""
@@ -27,7 +27,7 @@ def check_entries(shape: tuple[int, ...]) -> None:
     count = math.prod(shape)
     if count > ENTRIES:
         extents = "×".join(map(str, shape))
-        raise mistyped(
+        raise type_problem(
             f"a {'vector' if len(shape) == 1 else 'matrix'} of {extents} entries is too large: each entry"
             f" is a variable of its own, and a kernel takes at most {ENTRIES} of them together",
             "keep it in a field, and loop over its elements",
@@ -40,11 +40,11 @@ def check_items(found: Any) -> None:
         raise _too_many(len(found))
 
 
-def taken(values: Iterable[Any]) -> list[Any]:
+def static_items(values: Iterable[Any]) -> list[Any]:
     """Return the items that a static loop runs over.
 
     Raises:
-        Problem: there are more items than can be unrolled.
+        ProblemError: there are more items than can be unrolled.
         TypeError: the object has no items.
     """
     check_items(values)
@@ -59,8 +59,8 @@ def check_count(count: int) -> None:
         raise _too_many(count)
 
 
-def _too_many(count: int) -> Problem:
-    return mistyped(
+def _too_many(count: int) -> ProblemError:
+    return type_problem(
         f"{count} items are too many to unroll: a kernel takes at most {ITEMS} at one place",
         "write `for i in range(n)`, a loop that runs at launch, and keep numbers in a field",
     )
@@ -69,7 +69,7 @@ def _too_many(count: int) -> Problem:
 def check_size(statements: int) -> None:
     """Raise a problem if a kernel that unrolls more has too many statements already."""
     if statements > STATEMENTS:
-        raise mistyped(
+        raise type_problem(
             f"the kernel has grown to {STATEMENTS} statements, and unrolls more here",
             "write `for i in range(n)`, a loop that runs at launch",
         )

@@ -24,8 +24,8 @@ FEW = 8
 
 
 @dataclass(frozen=True)
-class Item:
-    """An `Item` is an entry of a local array.
+class LocalArrayPlace:
+    """An `LocalArrayPlace` is an entry of a local array.
 
     Attributes:
         name: name of the local array.
@@ -55,36 +55,36 @@ def wants_array(t: Tracer, name: str, kind: MatrixType) -> bool:
     return size > FEW and t.nesting > 0 and name in t.active.indexed
 
 
-def declare_array(t: Tracer, name: str, kind: MatrixType, values: list[Value]) -> tuple[Item, ...]:
+def declare_array(t: Tracer, name: str, kind: MatrixType, values: list[Value]) -> tuple[LocalArrayPlace, ...]:
     """Declare a local array that holds these values, and return its entries."""
     # The additional element receives writes with an index outside.
     t.builder.emit(n.LocalArray(name, kind.dtype, len(values) + 1, loc=t.builder.loc))
-    items = tuple(Item(name, kind.dtype, len(values), k) for k in range(len(values)))
+    items = tuple(LocalArrayPlace(name, kind.dtype, len(values), k) for k in range(len(values)))
     for item, value in zip(items, values):
         write_item(t, item, value)
     return items
 
 
-def choose_item(items: list[Item], index: Value) -> Item | None:
+def choose_item(items: list[LocalArrayPlace], index: Value) -> LocalArrayPlace | None:
     """Return items[index] as one entry, or None if the items are not evenly spaced in one array."""
     first, steps = items[0], {b.index - a.index for a, b in zip(items, items[1:])}
     alike = all(i.name == first.name and i.choice is None for i in items)
     if not alike or len(steps) != 1:
         return None
-    return Item(first.name, first.dtype, first.size, first.index, steps.pop(), len(items), index)
+    return LocalArrayPlace(first.name, first.dtype, first.size, first.index, steps.pop(), len(items), index)
 
 
-def read_item(t: Tracer, item: Item) -> Value:
+def read_item(t: Tracer, item: LocalArrayPlace) -> Value:
     """Return the entry, or the first candidate if the choice is outside."""
     return t.builder.get_element(item.name, _position(t, item, item.index), item.dtype)
 
 
-def write_item(t: Tracer, item: Item, value: Value) -> None:
+def write_item(t: Tracer, item: LocalArrayPlace, value: Value) -> None:
     """Overwrite the entry, or none of the candidates if the choice is outside."""
     t.builder.set_element(item.name, _position(t, item, item.size), value)
 
 
-def _position(t: Tracer, item: Item, outside: int) -> Value:
+def _position(t: Tracer, item: LocalArrayPlace, outside: int) -> Value:
     """Return the index of an entry in its array, or `outside` if the choice is none of the candidates."""
     b = t.builder
     if item.choice is None:

@@ -18,12 +18,12 @@ from ..ir.walk import walk
 from . import infer
 from .context import STATEMENTS, LoopFrame, Tracer
 from .dependent import append_loop
-from .diagnostics import Poisoned, Problem, mistyped, syntax
-from .domains import Bounds, Domain, declared, domain_of, target_names
-from .limits import check_size, taken
-from .operands import Operand, Static, integer, static
+from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
+from .domains import AxisBounds, LoopDomain, declared, domain_of, target_names
+from .limits import check_size, static_items
+from .operands import Operand, Static, integer_of, static_operand
 from .protocols import is_field
-from .scope import Fixed
+from .scope import FixedName
 from .statements import bind_static, guarded_condition
 from .static import evaluate_static, static_call
 
@@ -42,9 +42,9 @@ def _for(t: Tracer, node: ast.For) -> bool:
         if call is not None:
             return _unrolled(t, node, _static_items(t, call))
         domain = domain_of(t, node)
-    except Problem as problem:
+    except ProblemError as problem:
         t.report(problem, node.iter)
-    except Poisoned:
+    except PoisonError:
         pass
     else:
         (_serial if serial else _parallel)(t, node, domain)
@@ -56,8 +56,10 @@ def _for(t: Tracer, node: ast.For) -> bool:
     return False
 
 
-def _no_else() -> Problem:
-    return syntax("`else` after a loop is not part of the kernel language", "set a flag in the loop and test it")
+def _no_else() -> ProblemError:
+    return syntax_problem(
+        "`else` after a loop is not part of the kernel language", "set a flag in the loop and test it"
+    )
 
 
 @contextmanager
@@ -74,15 +76,15 @@ def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
 def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
     """Bind the index of a loop; it ends with the loop, so a visible variable may not have its name."""
     binding = t.scopes.find(target.id)
-    if target.id != "_" and binding is not None and not (isinstance(binding, Fixed) and binding.kind == "faulty"):
+    if target.id != "_" and binding is not None and not (isinstance(binding, FixedName) and binding.kind == "faulty"):
         t.report(_taken(target), target)
-    t.scopes.declare(target.id, Fixed(operand, "loop index"), target.lineno)
+    t.scopes.declare(target.id, FixedName(operand, "loop index"), target.lineno)
 
 
 # ---- serial -------------------------------------------------------------------------------------------------------
 
 
-def _serial(t: Tracer, node: ast.For, domain: Domain) -> None:
+def _serial(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     if domain.stride is not None:
         _serial_stride(t, node, domain, domain.stride)
         return
@@ -100,7 +102,7 @@ def _serial(t: Tracer, node: ast.For, domain: Domain) -> None:
     t.splice(body)
 
 
-def _serial_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> None:
+def _serial_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) -> None:
     count, index_of = _strided(t, domain, stride)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     with _body(t, "serial") as body:
@@ -109,20 +111,20 @@ def _serial_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> N
     t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.descending, loc=t.builder.loc))
 
 
-def _index_type(t: Tracer, bounds: Bounds) -> Scalar:
+def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
     """Return i32, or i64 if a bound needs it; a faulty bound is reported and counts as i32."""
     dtype = i32
     for operand in (bounds.begin, bounds.end):
-        found = integer(operand)
+        found = integer_of(operand)
         if found is not None:
             dtype = dtype if infer.fits(found, i32) else i64
             continue
         try:
             own = t.type_of(operand)
             infer.check_bound(own)
-        except Problem as problem:
+        except ProblemError as problem:
             t.report(problem, bounds.node)
-        except Poisoned:
+        except PoisonError:
             pass
         else:
             dtype = i64 if i64 in (dtype, infer.index_type(own)) else i32
@@ -131,7 +133,7 @@ def _index_type(t: Tracer, bounds: Bounds) -> Scalar:
 
 def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
     """Return a bound in the type of the index, or 0 for a faulty bound."""
-    usable = isinstance(operand, Value) and operand.type.is_int or integer(operand) is not None
+    usable = isinstance(operand, Value) and operand.type.is_int or integer_of(operand) is not None
     return t.value(operand if usable else Static(0), dtype)
 
 
@@ -160,7 +162,7 @@ def _do_while(t: Tracer, test: ast.expr) -> ast.expr | None:
         call = static_call(t, test, name, "graph_do_while")
         if call is not None:
             if len(call.args) != 1 or call.keywords:
-                raise syntax("`do_while` takes one flag", "write `while sg.graph.do_while(flag):`", test)
+                raise syntax_problem("`do_while` takes one flag", "write `while sg.graph.do_while(flag):`", test)
             return call.args[0]
     return None
 
@@ -183,7 +185,7 @@ def _repeat(t: Tracer, node: ast.While, flag: ast.expr) -> None:
 # ---- parallel -----------------------------------------------------------------------------------------------------
 
 
-def _parallel(t: Tracer, node: ast.For, domain: Domain) -> None:
+def _parallel(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     """Add a parallel task; statements before it become a serial task."""
     if domain.stride is not None:
         _parallel_stride(t, node, domain, domain.stride)
@@ -228,7 +230,7 @@ def flush(t: Tracer) -> None:
         t.tasks.append(Task(body, loc=body[0].loc))
 
 
-def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
+def _parallel_steps(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     """Add a task over k in 0 .. ceil((end - begin)/step).
 
     begin + k·step wraps in the index's type, so it is exact wherever the index itself fits. k is i64 where a step of -1
@@ -236,7 +238,7 @@ def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
     """
     (bounds,) = domain.bounds(t)
     dtype = _index_type(t, bounds)
-    ends = integer(bounds.begin), integer(bounds.end)
+    ends = integer_of(bounds.begin), integer_of(bounds.end)
     begin, end = (e if e is not None else _bound(t, o, dtype) for e, o in zip(ends, (bounds.begin, bounds.end)))
     count_type = i64 if domain.step == -1 and None in ends else dtype
     with t.block() as block:
@@ -253,7 +255,7 @@ def _parallel_steps(t: Tracer, node: ast.For, domain: Domain) -> None:
     append_loop(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
-def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) -> None:
+def _parallel_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) -> None:
     count, index_of = _strided(t, domain, stride)
     with t.block() as block:
         zero = t.builder.const(0, i64)
@@ -264,7 +266,7 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: Domain, stride: Value) ->
     append_loop(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
-def _strided(t: Tracer, domain: Domain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
+def _strided(t: Tracer, domain: LoopDomain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
     """Return the trip count as i64, and a function to the index of trip k, for a step of either sign.
 
     A step of zero gives no trips. A range downward has as many trips as the range upward between the negated bounds. In
@@ -303,9 +305,9 @@ def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
 def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
     values = evaluate_static(t, call).value
     try:
-        return taken(values)
+        return static_items(values)
     except TypeError:
-        raise mistyped(f"a {type(values).__name__} cannot be looped over", "write `sg.static(range(n))`") from None
+        raise type_problem(f"a {type(values).__name__} cannot be looped over", "write `sg.static(range(n))`") from None
 
 
 def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
@@ -346,11 +348,13 @@ def _bind_item(t: Tracer, node: ast.For, item: Any) -> None:
     for target in ast.walk(node.target):
         if isinstance(target, ast.Name) and target.id != "_" and t.scopes.find(target.id) is not None:
             raise _taken(target)
-    bind_static(t, node.target, static(item, ast.unparse(node.target) if isinstance(node.target, ast.Name) else ""))
+    bind_static(
+        t, node.target, static_operand(item, ast.unparse(node.target) if isinstance(node.target, ast.Name) else "")
+    )
 
 
-def _taken(target: ast.Name) -> Problem:
-    return syntax(
+def _taken(target: ast.Name) -> ProblemError:
+    return syntax_problem(
         f"`{target.id}` has a meaning here already and cannot be the index of this loop",
         "choose another name for the index",
         target,

@@ -19,28 +19,28 @@ from ..ir.types import i32, promote
 from . import infer
 from .arguments import arguments, positional
 from .broadcasts import broadcast
-from .calls import LOWERINGS, PYTHON, Lowering, cast_to, dtype_argument, number_type
-from .context import Tracer, unpoisoned
-from .diagnostics import mistyped, syntax
+from .calls import LOWERINGS, PYTHON, CallLowering, cast_to, dtype_argument, number_type
+from .context import Tracer, require_value
+from .diagnostics import syntax_problem, type_problem
 from .expressions import apply_binary
 from .functions import FUNCTIONS
 from .matrices import METHODS, expect
-from .operands import Operand, Pack, Static, number
+from .operands import Operand, Pack, Static, number_of
 
 
 def _fold(name: str, *operands: Operand) -> Static | None:
     """Return the result of a call on numbers of the program text, or None if an operand is no number."""
-    numbers = [number(o) for o in operands]
+    numbers = [number_of(o) for o in operands]
     function = FUNCTIONS[name]
     if None in numbers or function is None:
         return None
     try:
         return Static(function(*numbers))
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise mistyped(f"`{name}` of these constants fails: {error}", "correct them") from None
+        raise type_problem(f"`{name}` of these constants fails: {error}", "correct them") from None
 
 
-def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], Lowering]:
+def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], CallLowering]:
     """Return a decorator that makes a lowering of a function of the tracer and scalars.
 
     The lowering evaluates the arguments and applies the function entry by entry.
@@ -50,7 +50,7 @@ def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], L
         params: names of its parameters, as in `arguments`.
     """
 
-    def make(function: Callable[..., Operand]) -> Lowering:
+    def make(function: Callable[..., Operand]) -> CallLowering:
         def lower(t: Tracer, node: ast.Call) -> Operand:
             return broadcast(t, name, partial(function, t), *arguments(t, node, name, *params))
 
@@ -69,7 +69,7 @@ def _row(name: str, *params: str) -> Callable[[Callable[..., Operand]], Callable
     return register
 
 
-def _unary(name: str, real: bool) -> Lowering:
+def _unary(name: str, real: bool) -> CallLowering:
     @elementwise(name, "x")
     def lower(t: Tracer, x: Operand) -> Operand:
         dtype = number_type(t, name, x)
@@ -80,7 +80,7 @@ def _unary(name: str, real: bool) -> Lowering:
     return lower
 
 
-def _rounding(name: str) -> Lowering:
+def _rounding(name: str) -> CallLowering:
     """Return the lowering of a rounding function, which keeps integers; a second argument is the result type."""
 
     @elementwise(name, "x", "dtype=")
@@ -96,25 +96,27 @@ def _rounding(name: str) -> Lowering:
     return lower
 
 
-def _bit_count(name: str) -> Lowering:
+def _bit_count(name: str) -> CallLowering:
     @elementwise(name, "x")
     def lower(t: Tracer, x: Operand) -> Operand:
         if not t.type_of(x).is_int:
-            raise mistyped(f"`{name}` takes an integer, not {t.type_of(x)}", "convert it with `int(...)`")
+            raise type_problem(f"`{name}` takes an integer, not {t.type_of(x)}", "convert it with `int(...)`")
         return t.builder.op(name, t.value(x))
 
     return lower
 
 
-def _extremum(name: str) -> Lowering:
+def _extremum(name: str) -> CallLowering:
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if node.keywords:
-            raise syntax(f"`{name}` does not take the keyword `{node.keywords[0].arg}`", "give the values alone")
-        items = [unpoisoned(o) for o in positional(t, node.args)]
+            raise syntax_problem(
+                f"`{name}` does not take the keyword `{node.keywords[0].arg}`", "give the values alone"
+            )
+        items = [require_value(o) for o in positional(t, node.args)]
         if len(items) == 1:
-            items = list(map(unpoisoned, t.items(items[0]) or items))
+            items = list(map(require_value, t.items(items[0]) or items))
         if len(items) < 2:
-            raise syntax(f"`{name}` takes two values or more", f"call it as `{name}(a, b)`")
+            raise syntax_problem(f"`{name}` takes two values or more", f"call it as `{name}(a, b)`")
         made: Operand = items[0]
         for item in items[1:]:
             made = broadcast(t, name, partial(_extremum_of_two, t, name), made, item)
@@ -225,7 +227,7 @@ def _cast(t: Tracer, x: Operand, dtype: Operand) -> Operand:
 def _bit_cast(t: Tracer, x: Operand, target: Operand) -> Operand:
     dtype, value = dtype_argument(t, target, "bit_cast"), t.value(x)
     if value.type.bits != dtype.bits:
-        raise mistyped(
+        raise type_problem(
             f"`bit_cast` keeps the bits, but {value.type} has {value.type.bits} and {dtype} {dtype.bits}",
             "use `sg.cast` to convert the number",
         )
@@ -266,7 +268,7 @@ LOWERINGS.update({name: _bit_count(name) for name in ("popcnt", "clz", "ffs")})
 LOWERINGS.update({name: _extremum(name) for name in ("min", "max")})
 
 
-def _whole(name: str) -> Lowering:
+def _whole(name: str) -> CallLowering:
     """Return the lowering of `math.floor`, `math.ceil` or `math.trunc`, which give integers."""
 
     @elementwise(name, "x")
@@ -283,7 +285,7 @@ def _whole(name: str) -> Lowering:
 PYTHON.update({math.floor: _whole("floor"), math.ceil: _whole("ceil"), math.trunc: _whole("trunc")})
 
 
-def _reduction(name: str) -> Lowering:
+def _reduction(name: str) -> CallLowering:
     """Return the lowering of `sum`, `all` or `any` of a vector or of a sequence of numbers."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:

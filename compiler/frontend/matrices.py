@@ -17,19 +17,19 @@ from . import infer
 from .arguments import arguments
 from .broadcasts import shape_mismatch
 from .context import Tracer, rows
-from .conversions import as_matrix, cast_matrix, entry_type, unified
-from .diagnostics import mistyped
+from .conversions import as_matrix, cast_matrix, entry_type, unify_entries
+from .diagnostics import type_problem
 from .expressions import apply_binary, inner_product, multiply
 from .memory import PLACES, Place, load, store
-from .operands import Intrinsic, MatrixValue, Operand, Pack, Static, describe, number, shape_text
+from .operands import Intrinsic, MatrixValue, Operand, Pack, Static, describe, number_of, shape_text
 from .selections import SWIZZLES, unknown_attribute
 
 ADD, SUB, MUL, DIV = (infer.BINARY[op] for op in (ast.Add, ast.Sub, ast.Mult, ast.Div))
 
 
 @dataclass(frozen=True)
-class Method:
-    """A `Method` is a method of vectors and matrices.
+class MatrixMethod:
+    """A `MatrixMethod` is a method of vectors and matrices.
 
     Attributes:
         params: names of the arguments; a name that ends in `=` is optional.
@@ -40,12 +40,12 @@ class Method:
     function: Callable[..., Operand]
 
 
-METHODS: dict[str, Method] = {}
+METHODS: dict[str, MatrixMethod] = {}
 
 
 def _method(name: str, *params: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
     def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
-        METHODS[name] = Method(params, function)
+        METHODS[name] = MatrixMethod(params, function)
         return function
 
     return register
@@ -101,9 +101,11 @@ def _call_bound(name: str, receiver: MatrixValue, t: Tracer, node: ast.Call) -> 
 def _fill(base: Place | Operand, t: Tracer, node: ast.Call) -> Operand:
     (value,) = arguments(t, node, "fill", "value")
     if not isinstance(base, PLACES):
-        raise mistyped("`fill` overwrites a vector in memory, and this one is a value", "assign it to a local first")
+        raise type_problem(
+            "`fill` overwrites a vector in memory, and this one is a value", "assign it to a local first"
+        )
     if isinstance(value, MatrixValue):
-        raise mistyped(f"`fill` takes one number, not {describe(value)}", "assign the vector itself")
+        raise type_problem(f"`fill` takes one number, not {describe(value)}", "assign the vector itself")
     store(t, base, value)
     return Static(None)
 
@@ -122,7 +124,7 @@ def scalar_type(t: Tracer, operand: Operand) -> Any:
     """Return the scalar type that an operand names, or raise a problem if it names none."""
     found = infer.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
-        raise mistyped(f"a scalar type is expected here, not {describe(operand)}", "give a type, as `sg.f32`")
+        raise type_problem(f"a scalar type is expected here, not {describe(operand)}", "give a type, as `sg.f32`")
     return found
 
 
@@ -131,7 +133,7 @@ def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue
     found = as_matrix(t, operand)
     if found is None or rank and len(found.shape) != rank:
         want = {0: "a vector or matrix", 1: "a vector", 2: "a matrix"}[rank]
-        raise mistyped(f"`{name}` takes {want}, not {describe(found or operand)}", "give it the right operand")
+        raise type_problem(f"`{name}` takes {want}, not {describe(found or operand)}", "give it the right operand")
     return found
 
 
@@ -141,15 +143,17 @@ def _vectors(t: Tracer, name: str, a: Operand, b: Operand, size: int = 0) -> tup
     if x.shape != y.shape:
         raise shape_mismatch(name, [x.shape, y.shape])
     if size and x.shape != (size,):
-        raise mistyped(f"`{name}` takes vectors of {size}, not {shape_text(x.shape)}", f"give it vectors of {size}")
+        raise type_problem(f"`{name}` takes vectors of {size}, not {shape_text(x.shape)}", f"give it vectors of {size}")
     return x, y
 
 
 def _square(name: str, a: MatrixValue) -> int:
     if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
-        raise mistyped(f"`{name}` takes a square matrix, not {shape_text(a.shape)}", "give it as many rows as columns")
+        raise type_problem(
+            f"`{name}` takes a square matrix, not {shape_text(a.shape)}", "give it as many rows as columns"
+        )
     if a.shape[0] > 4 and name != "trace":
-        raise mistyped(
+        raise type_problem(
             f"`{name}` is given {shape_text(a.shape)}: its closed form is known up to 4×4",
             "eliminate in a loop over rows, with the matrix in a field",
         )
@@ -168,11 +172,11 @@ def _extremum(name: str) -> None:
     def extremum(t: Tracer, a: MatrixValue) -> Operand:
         return reduce(lambda x, y: _pick(t, name, x, y), a.items)
 
-    METHODS[name] = Method((), extremum)
+    METHODS[name] = MatrixMethod((), extremum)
 
 
 def _pick(t: Tracer, name: str, x: Operand, y: Operand) -> Operand:
-    a, b = number(x), number(y)
+    a, b = number_of(x), number_of(y)
     if a is not None and b is not None:
         return Static(min(a, b) if name == "min" else max(a, b))
     dtype = infer.common_type(t.type_of(x), t.type_of(y))
@@ -186,7 +190,7 @@ def _truth_of_all(name: str, op: str) -> None:
     def reduction(t: Tracer, a: MatrixValue) -> Operand:
         return reduce(lambda x, y: t.builder.op(op, x, y), (t.value(_nonzero(t, item), u1) for item in a.items))
 
-    METHODS[name] = Method((), reduction)
+    METHODS[name] = MatrixMethod((), reduction)
 
 
 def _nonzero(t: Tracer, item: Operand) -> Operand:
@@ -214,7 +218,7 @@ def _cross(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
         x, y = _vectors(t, "cross", a, other, 2)
         return _minor(t, x.items, y.items, 0, 1)
     x, y = _vectors(t, "cross", a, other, 3)
-    return unified(t, (3,), [_minor(t, x.items, y.items, i, j) for i, j in ((1, 2), (2, 0), (0, 1))])
+    return unify_entries(t, (3,), [_minor(t, x.items, y.items, i, j) for i, j in ((1, 2), (2, 0), (0, 1))])
 
 
 def _minor(t: Tracer, x: tuple[Operand, ...], y: tuple[Operand, ...], i: int, j: int) -> Operand:
@@ -225,7 +229,7 @@ def _minor(t: Tracer, x: tuple[Operand, ...], y: tuple[Operand, ...], i: int, j:
 @_method("outer_product", "other")
 def _outer_product(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
     x, y = expect(t, "outer_product", a, 1), expect(t, "outer_product", other, 1)
-    return unified(t, x.shape + y.shape, [apply_binary(t, MUL, p, q) for p in x.items for q in y.items])
+    return unify_entries(t, x.shape + y.shape, [apply_binary(t, MUL, p, q) for p in x.items for q in y.items])
 
 
 @_method("norm_sqr")
@@ -250,7 +254,7 @@ def _normalized(t: Tracer, a: MatrixValue, eps: Operand) -> Operand:
 
 
 def _shifted(t: Tracer, value: Operand, eps: Operand) -> Operand:
-    given = number(eps)
+    given = number_of(eps)
     if isinstance(eps, Static) and eps.value is None or given == 0:
         return value
     return apply_binary(t, ADD, value, eps)
@@ -318,7 +322,7 @@ def _inverse(t: Tracer, a: MatrixValue) -> Operand:
     lines = [list(row.items) for row in rows(a) if isinstance(row, MatrixValue)]
     scale = apply_binary(t, DIV, Static(1.0), _det(t, lines, size))
     if size == 1:
-        return unified(t, (1, 1), [scale])
+        return unify_entries(t, (1, 1), [scale])
     made: list[Operand] = []
     for i in range(size):
         for j in range(size):
@@ -326,7 +330,7 @@ def _inverse(t: Tracer, a: MatrixValue) -> Operand:
             if (i + j) % 2:
                 cofactor = apply_binary(t, SUB, Static(0.0), cofactor)
             made.append(apply_binary(t, MUL, cofactor, scale))
-    return unified(t, a.shape, made)
+    return unify_entries(t, a.shape, made)
 
 
 @_method("cast", "dtype")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .aggregates import ElementType
-from .protocols import View
-from .scope import Argument, Compound
+from .protocols import ViewOperand
+from .scope import ArgumentVariable, CompoundVariable
 
 
 @dataclass(eq=False)
@@ -26,10 +26,10 @@ class LaunchValue:
     """
 
     kind: ElementType
-    place: Argument | Compound | None = None
+    place: ArgumentVariable | CompoundVariable | None = None
 
 
-class Members:
+class MembersStandIn:
     """This class stands for a Python object by its members.
 
     Each member is known at compile time, a `LaunchValue`, or an array of the launch.
@@ -83,9 +83,9 @@ def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
     """Yield the values of a launch in a stand-in in order, with the names of their arguments."""
     if isinstance(value, LaunchValue):
         yield prefix, value
-    elif isinstance(value, Members):
+    elif isinstance(value, MembersStandIn):
         yield from value.launch_values(prefix)
-    elif isinstance(value, View):
+    elif isinstance(value, ViewOperand):
         yield from launch_values({"offset": value.first, "size": value.extent}, prefix)
     elif isinstance(value, (tuple, dict)):
         for name, item in value.items() if isinstance(value, dict) else enumerate(value):

@@ -1,9 +1,9 @@
 """This module defines places: memory that a kernel reads and writes, from a scalar local to a struct in a field.
 
 A place is a tree like the value that it holds. Its leaves are scalar locals and elements of arrays; loads and stores go
-leaf by leaf. An entry that only the launch knows is a `Chosen`: a read selects among all candidates, and a write gives
-each candidate its old or the new value, so that both are differentiable without a rule of their own. In arrays such an
-entry is a plain index instead.
+leaf by leaf. An entry that only the launch knows is a `SelectedPlace`: a read selects among all candidates, and a write
+gives each candidate its old or the new value, so that both are differentiable without a rule of their own. In arrays
+such an entry is a plain index instead.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..ir.types import Scalar, i32
 from .aggregates import LocalType, MatrixType, PackType, StructType
 from .context import Tracer
 from .conversions import conform, kind_of
-from .diagnostics import Problem, syntax
-from .local_arrays import Item, choose_item, declare_array, read_item, wants_array, write_item
+from .diagnostics import ProblemError, syntax_problem
+from .local_arrays import LocalArrayPlace, choose_item, declare_array, read_item, wants_array, write_item
 from .operands import MatrixValue, Operand, Pack, StructValue
 from .outside import local_hint
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
-from .scope import Argument, Compound, Reference, Variable
-from .selections import Position, Selection, candidates_of, choose
+from .scope import ArgumentVariable, CompoundVariable, LocalVariable, ReferenceName
+from .selections import IndexSelection, Position, candidates_of, choose
 
 
 @dataclass(frozen=True)
-class Element:
-    """An `Element` is a scalar element of an array.
+class ElementPlace:
+    """An `ElementPlace` is a scalar element of an array.
 
     Attributes:
         array: name of the array in the IR.
@@ -45,8 +45,8 @@ class Element:
 
 
 @dataclass(frozen=True)
-class MatrixElement:
-    """A `MatrixElement` is a vector or matrix in a field."""
+class MatrixPlace:
+    """A `MatrixPlace` is a vector or matrix in a field."""
 
     field: MatrixFieldLike
     hint: str
@@ -55,8 +55,8 @@ class MatrixElement:
 
 
 @dataclass(frozen=True)
-class StructElement:
-    """A `StructElement` is a struct in a field."""
+class StructPlace:
+    """A `StructPlace` is a struct in a field."""
 
     field: StructFieldLike
     hint: str
@@ -65,15 +65,33 @@ class StructElement:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A `Chosen` is one of several scalar places, picked by an index that only the launch knows."""
+class SelectedPlace:
+    """A `SelectedPlace` is one of several scalar places, picked by an index that only the launch knows."""
 
     candidates: tuple[Any, ...]
     index: Value
 
 
-Place = Variable | Argument | Item | Compound | Element | MatrixElement | StructElement | Chosen
-PLACES = (Variable, Argument, Item, Compound, Element, MatrixElement, StructElement, Chosen)
+Place = (
+    LocalVariable
+    | ArgumentVariable
+    | LocalArrayPlace
+    | CompoundVariable
+    | ElementPlace
+    | MatrixPlace
+    | StructPlace
+    | SelectedPlace
+)
+PLACES = (
+    LocalVariable,
+    ArgumentVariable,
+    LocalArrayPlace,
+    CompoundVariable,
+    ElementPlace,
+    MatrixPlace,
+    StructPlace,
+    SelectedPlace,
+)
 
 
 def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...], text: str) -> Place:
@@ -87,10 +105,10 @@ def element_of(t: Tracer, field: AnyField, hint: str, indices: tuple[Value, ...]
         text: text of the expression in the program.
     """
     if is_field(field):
-        return Element(t.captures.array(field, hint), field.dtype, indices, text)
+        return ElementPlace(t.captures.array(field, hint), field.dtype, indices, text)
     if is_matrix_field(field):
-        return MatrixElement(field, hint, indices, text)
-    return StructElement(field, hint, indices, text)  # type: ignore[arg-type]
+        return MatrixPlace(field, hint, indices, text)
+    return StructPlace(field, hint, indices, text)  # type: ignore[arg-type]
 
 
 # ---- from expressions ---------------------------------------------------------------------------------------------
@@ -99,11 +117,11 @@ REFERENCES: dict[type[ast.expr], Callable[[Tracer, Any], Place | Operand]] = {}
 """Expressions of these classes name a part of something; `references` adds a row for each."""
 
 
-def refer(t: Tracer, node: ast.expr) -> Place | Operand:
+def resolve(t: Tracer, node: ast.expr) -> Place | Operand:
     """Return what an expression names: a place if the expression is memory, else its value."""
     if isinstance(node, ast.Name):
         binding = t.scopes.find(node.id)
-        if isinstance(binding, Reference):
+        if isinstance(binding, ReferenceName):
             return binding.place  # type: ignore[no-any-return]
         return binding if isinstance(binding, PLACES) else t.clean(node)
     row = REFERENCES.get(type(node))
@@ -112,7 +130,7 @@ def refer(t: Tracer, node: ast.expr) -> Place | Operand:
     outer, t.builder.loc = t.builder.loc, t.locate(node)
     try:
         return row(t, node)
-    except Problem as problem:
+    except ProblemError as problem:
         problem.node = problem.node or node
         raise
     finally:
@@ -124,40 +142,40 @@ def refer(t: Tracer, node: ast.expr) -> Place | Operand:
 
 def kind_at(place: Place) -> LocalType:
     """Return the type of what a place holds."""
-    if isinstance(place, Compound):
+    if isinstance(place, CompoundVariable):
         return place.kind
-    if isinstance(place, MatrixElement):
+    if isinstance(place, MatrixPlace):
         return place.field.element
-    if isinstance(place, StructElement):
+    if isinstance(place, StructPlace):
         return place.field.type
-    if isinstance(place, Chosen):
+    if isinstance(place, SelectedPlace):
         return kind_at(place.candidates[0])
     return place.dtype
 
 
 def text_at(place: Place) -> str:
     """Return the name of a place in the program."""
-    if isinstance(place, (Element, MatrixElement, StructElement)):
+    if isinstance(place, (ElementPlace, MatrixPlace, StructPlace)):
         return place.text
-    if isinstance(place, (Variable, Argument, Item)):
+    if isinstance(place, (LocalVariable, ArgumentVariable, LocalArrayPlace)):
         return place.name.partition(".")[0]
-    if isinstance(place, Chosen):
+    if isinstance(place, SelectedPlace):
         return text_at(place.candidates[0])
     return text_at(place.parts[0])
 
 
 def in_array(place: Place) -> bool:
     """Return True if a place lies in a field, so that an update of the place is atomic."""
-    if isinstance(place, Compound):
+    if isinstance(place, CompoundVariable):
         return any(in_array(part) for part in place.parts)
-    return isinstance(place, (Element, MatrixElement, StructElement))
+    return isinstance(place, (ElementPlace, MatrixPlace, StructPlace))
 
 
 def is_argument(place: Place) -> bool:
     """Return True if a place is an argument of the kernel, or has an argument as a part, and cannot be assigned."""
-    if isinstance(place, Compound):
+    if isinstance(place, CompoundVariable):
         return any(is_argument(part) for part in place.parts)
-    return isinstance(place, Argument)
+    return isinstance(place, ArgumentVariable)
 
 
 # ---- parts ----------------------------------------------------------------------------------------------------------
@@ -165,7 +183,7 @@ def is_argument(place: Place) -> bool:
 
 def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
     """Return the scalar places of a vector or matrix, row by row."""
-    if isinstance(place, MatrixElement):
+    if isinstance(place, MatrixPlace):
         shape = place.field.element.shape
         points = (
             [(i,) for i in range(shape[0])]
@@ -173,7 +191,7 @@ def entries(t: Tracer, place: Place) -> tuple[Place, ...]:
             else [(i, j) for i in range(shape[0]) for j in range(shape[1])]
         )
         return tuple(_array_element(t, place, point) for point in points)
-    assert isinstance(place, Compound)
+    assert isinstance(place, CompoundVariable)
     return place.parts
 
 
@@ -186,59 +204,59 @@ def members(t: Tracer, place: Place) -> dict[str, Place]:
 
 def member(t: Tracer, place: Place, name: str) -> Place:
     """Return the place of one member of a struct."""
-    if isinstance(place, StructElement):
+    if isinstance(place, StructPlace):
         inner = place.field.members[name]
         return element_of(t, inner, f"{place.hint}.{name}", place.indices, f"{place.text}.{name}")
-    assert isinstance(place, Compound) and isinstance(place.kind, StructType)
+    assert isinstance(place, CompoundVariable) and isinstance(place.kind, StructType)
     return place.parts[place.kind.names.index(name)]  # type: ignore[no-any-return]
 
 
-def packed(place: Place) -> tuple[Place, ...]:
+def sequence_places(place: Place) -> tuple[Place, ...]:
     """Return the places of the items of a sequence."""
-    assert isinstance(place, Compound)
+    assert isinstance(place, CompoundVariable)
     return place.parts
 
 
-def part(t: Tracer, place: Place, selection: Selection) -> Place:
+def selected_place(t: Tracer, place: Place, selection: IndexSelection) -> Place:
     """Return the selected entries of a vector or matrix: one place, or again a vector or matrix."""
     kind = kind_at(place)
     assert isinstance(kind, MatrixType)
     found = tuple(_entry(t, place, kind, point) for point in selection.points)
-    return found[0] if selection.shape == () else Compound(MatrixType(selection.shape, kind.dtype), found)
+    return found[0] if selection.shape == () else CompoundVariable(MatrixType(selection.shape, kind.dtype), found)
 
 
 def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...]) -> Place:
-    if isinstance(place, MatrixElement):
+    if isinstance(place, MatrixPlace):
         return _array_element(t, place, point)
-    assert isinstance(place, Compound)
+    assert isinstance(place, CompoundVariable)
     candidates, index = candidates_of(t, kind.shape, point)
     places: tuple[Place, ...] = tuple(place.parts[c] for c in candidates)
     if index is None:
         return places[0]
     # Entries of a local array, or elements of one array, stay one access with a computed index.
-    items = [p for p in places if isinstance(p, Item)]
+    items = [p for p in places if isinstance(p, LocalArrayPlace)]
     chosen = choose_item(items, index) if len(items) == len(places) else None
     if chosen is not None:
         return chosen
-    elements = tuple(p for p in places if isinstance(p, Element))
-    return _chosen_element(t, elements, index) if len(elements) == len(places) else Chosen(places, index)
+    elements = tuple(p for p in places if isinstance(p, ElementPlace))
+    return _chosen_element(t, elements, index) if len(elements) == len(places) else SelectedPlace(places, index)
 
 
-def _chosen_element(t: Tracer, places: tuple[Element, ...], index: Value) -> Element:
+def _chosen_element(t: Tracer, places: tuple[ElementPlace, ...], index: Value) -> ElementPlace:
     """Return one of several elements of an array as one element with chosen indices; its update stays atomic."""
     first = places[0]
     columns = list(zip(*(place.indices for place in places)))
     indices = tuple(c[0] if len(set(c)) == 1 else choose(t, c, index) for c in columns)
-    return Element(first.array, first.dtype, indices, first.text)
+    return ElementPlace(first.array, first.dtype, indices, first.text)
 
 
-def _array_element(t: Tracer, place: MatrixElement, point: tuple[Position, ...]) -> Element:
+def _array_element(t: Tracer, place: MatrixPlace, point: tuple[Position, ...]) -> ElementPlace:
     """Return the scalar element of the storage; the layout decides if the entry's indices stand first or last."""
     array = t.captures.array(place.field.storage, place.hint)
     inner = tuple(p if isinstance(p, Value) else t.builder.const(p, i32) for p in point)
     indices = inner + place.indices if place.field.element_first else place.indices + inner
     text = ", ".join(str(p) if isinstance(p, int) else "..." for p in point)
-    return Element(array, place.field.element.dtype, indices, f"{place.text}[{text}]")
+    return ElementPlace(array, place.field.element.dtype, indices, f"{place.text}[{text}]")
 
 
 # ---- reading and writing ------------------------------------------------------------------------------------------
@@ -246,24 +264,24 @@ def _array_element(t: Tracer, place: MatrixElement, point: tuple[Position, ...])
 
 def load(t: Tracer, place: Place) -> Operand:
     """Return the content of a place."""
-    if isinstance(place, Variable):
+    if isinstance(place, LocalVariable):
         return t.builder.get(place.name, place.dtype)
-    if isinstance(place, Argument):
+    if isinstance(place, ArgumentVariable):
         return t.builder.arg(place.name, place.dtype)
-    if isinstance(place, Item):
+    if isinstance(place, LocalArrayPlace):
         return read_item(t, place)
-    if isinstance(place, Element):
+    if isinstance(place, ElementPlace):
         found = t.builder.load(place.array, place.indices, place.dtype)
         # A `bit_cast` to its own type ends the derivative of a load under `stop_grad`.
         stopped = place.dtype.is_real and any(place.array in a.stopped for a in t.activations)
         return t.builder.bit_cast(found, found.type) if stopped else found
-    if isinstance(place, Chosen):
+    if isinstance(place, SelectedPlace):
         return choose(t, [load(t, candidate) for candidate in place.candidates], place.index)
     kind = kind_at(place)
     if isinstance(kind, MatrixType):
         return MatrixValue(kind.shape, tuple(load(t, entry) for entry in entries(t, place)))
     if isinstance(kind, PackType):
-        return Pack(tuple(load(t, inner) for inner in packed(place)))
+        return Pack(tuple(load(t, inner) for inner in sequence_places(place)))
     assert isinstance(kind, StructType)
     return StructValue(kind, {name: load(t, inner) for name, inner in members(t, place).items()})
 
@@ -272,7 +290,7 @@ def store(t: Tracer, place: Place, operand: Operand) -> None:
     """Overwrite a place with an operand, converted to the type of the place.
 
     Raises:
-        Problem: the shapes differ.
+        ProblemError: the shapes differ.
     """
     _store(t, place, conform(t, operand, kind_at(place), f"`{text_at(place)}`"))
 
@@ -286,26 +304,26 @@ def _store(t: Tracer, place: Place, operand: Operand) -> None:
         for name, item in operand.members.items():
             _store(t, member(t, place, name), item)
     elif isinstance(operand, Pack):
-        for inner, item in zip(packed(place), operand.items):
+        for inner, item in zip(sequence_places(place), operand.items):
             _store(t, inner, item)
     else:
         _store_scalar(t, place, t.value(operand))
 
 
 def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
-    if isinstance(place, Variable):
+    if isinstance(place, LocalVariable):
         t.builder.set(place.name, value)
-    elif isinstance(place, Item):
+    elif isinstance(place, LocalArrayPlace):
         write_item(t, place, value)
-    elif isinstance(place, Element):
+    elif isinstance(place, ElementPlace):
         t.builder.store(place.array, place.indices, value)
-    elif isinstance(place, Chosen):
+    elif isinstance(place, SelectedPlace):
         for k, candidate in enumerate(place.candidates):
             # Every candidate is stored: the chosen one gets the value, each other one its old content.
             here = t.builder.op("cmp_eq", place.index, t.builder.const(k, place.index.type))
             _store_scalar(t, candidate, t.builder.op("select", here, value, t.value(load(t, candidate))))
     else:
-        raise syntax(
+        raise syntax_problem(
             f"`{text_at(place)}` is an argument of the kernel and cannot be assigned", "copy it to a new local first"
         )
 
@@ -313,23 +331,23 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
 # ---- locals -------------------------------------------------------------------------------------------------------
 
 
-def declare(t: Tracer, name: str, operand: Operand) -> Variable | Compound:
+def declare(t: Tracer, name: str, operand: Operand) -> LocalVariable | CompoundVariable:
     """Declare a local that holds the operand and has its type: `v`, or `v.0`, `v.1`, ... for a vector."""
     kind, own = kind_of(t, operand), t.namer.unique(local_hint(t, name))
     if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType) and wants_array(t, name, kind):
-        return Compound(kind, declare_array(t, own, kind, [t.value(i) for i in operand.items]))
+        return CompoundVariable(kind, declare_array(t, own, kind, [t.value(i) for i in operand.items]))
     return _declare(t, own, operand, kind)
 
 
-def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variable | Compound:
+def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> LocalVariable | CompoundVariable:
     if isinstance(operand, MatrixValue) and isinstance(kind, MatrixType):
         parts = tuple(
             _declare(t, t.namer.unique(f"{name}.{suffix}"), item, kind.dtype)
             for suffix, item in zip(_suffixes(kind.shape), operand.items)
         )
-        return Compound(kind, parts)
+        return CompoundVariable(kind, parts)
     if isinstance(operand, Pack) and isinstance(kind, PackType):
-        return Compound(
+        return CompoundVariable(
             kind,
             tuple(
                 _declare(t, t.namer.unique(f"{name}.{k}"), item, inner)
@@ -337,7 +355,7 @@ def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variabl
             ),
         )
     if isinstance(operand, StructValue) and isinstance(kind, StructType):
-        return Compound(
+        return CompoundVariable(
             kind,
             tuple(
                 _declare(t, t.namer.unique(f"{name}.{member}"), operand.members[member], inner)
@@ -345,7 +363,7 @@ def _declare(t: Tracer, name: str, operand: Operand, kind: LocalType) -> Variabl
             ),
         )
     value = t.value(operand)
-    return Variable(t.builder.local(name, value.type, value), value.type)
+    return LocalVariable(t.builder.local(name, value.type, value), value.type)
 
 
 def _suffixes(shape: tuple[int, ...]) -> list[str]:

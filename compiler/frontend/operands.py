@@ -18,7 +18,7 @@ import numpy as np
 from ..ir.nodes import Value
 from ..ir.types import Scalar
 from .limits import ENTRIES, check_entries
-from .protocols import AnyField, LaunchShape, View, is_any_field
+from .protocols import AnyField, LaunchShape, ViewOperand, is_any_field
 
 if TYPE_CHECKING:
     from .aggregates import StructType
@@ -101,7 +101,7 @@ class Intrinsic:
 Operand = Value | Static | Pack | MatrixValue | StructValue | Poison
 
 
-def static(value: Any, hint: str = "") -> Static:
+def static_operand(value: Any, hint: str = "") -> Static:
     """Return a captured object as an operand; NumPy scalars count as Python numbers."""
     # Kernels treat a NumPy scalar like the Python number with the same value.
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
@@ -109,24 +109,24 @@ def static(value: Any, hint: str = "") -> Static:
     return Static(value, hint)
 
 
-def number(operand: Operand) -> Number | None:
+def number_of(operand: Operand) -> Number | None:
     """Return the Python number that an operand is, or None."""
     if isinstance(operand, Static) and isinstance(operand.value, (bool, int, float)):
         return operand.value
     return None
 
 
-def integer(operand: Operand) -> int | None:
+def integer_of(operand: Operand) -> int | None:
     """Return the Python integer (not boolean) that an operand is, or None."""
-    found = number(operand)
+    found = number_of(operand)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 UNKNOWN = object()
-"""The function `known` returns this object for an operand that only the launch knows."""
+"""The function `known_object` returns this object for an operand that only the launch knows."""
 
 
-def known(operand: Operand) -> Any:
+def known_object(operand: Operand) -> Any:
     """Return the Python object of an operand, or UNKNOWN."""
     if isinstance(operand, Static):
         if not isinstance(operand.value, ShapeOf):
@@ -134,7 +134,7 @@ def known(operand: Operand) -> Any:
         shape = operand.value.field.shape
         return UNKNOWN if isinstance(shape, LaunchShape) else shape
     if isinstance(operand, (Pack, MatrixValue)):
-        items = tuple(known(item) for item in operand.items)
+        items = tuple(known_object(item) for item in operand.items)
         if any(item is UNKNOWN for item in items):
             return UNKNOWN
         return items if isinstance(operand, Pack) else np.reshape(items, operand.shape)
@@ -178,7 +178,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (str, "a string"),
     (Scalar, "the type"),
     (ShapeOf, "the shape"),
-    (View, "the view"),
+    (ViewOperand, "the view"),
     (Intrinsic, "the function"),
     (np.ndarray, "the NumPy array"),
     (ModuleType, "the module"),

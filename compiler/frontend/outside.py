@@ -13,24 +13,24 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .context import Tracer
-from .diagnostics import Poisoned, Problem, suggestion, syntax
+from .diagnostics import PoisonError, ProblemError, suggestion, syntax_problem
 from .protocols import index_text, is_any_field, is_host_view
 from .reads import NameRead, is_builtin
 from .source import MISSING, outer_name, outer_names
 
 
-def outer(t: Tracer, node: ast.Name) -> Any:
+def outer_object(t: Tracer, node: ast.Name) -> Any:
     """Return the object outside the function that a name means.
 
     Raises:
         KernelSyntaxError: there is no such object, or a local of this name has ended.
-        Poisoned: the error was raised before for this name.
+        PoisonError: the error was raised before for this name.
     """
     function, name = t.active.function, node.id
     found = outer_name(function, name)
     is_local = name in t.active.locals
     if found is MISSING or is_local and name in t.scopes.expired:
-        raise meaningless(t, node)
+        raise unknown_name_error(t, node)
     if is_local:
         _tell_of_local(t, node)
     if not isinstance(found, ModuleType) and not is_builtin(name, function):
@@ -58,7 +58,7 @@ def local_hint(t: Tracer, name: str) -> str:
     return f"{name}.local" if is_any_field(outer_name(t.active.function, name)) else name
 
 
-def tell_if_unread(t: Tracer, name: str) -> None:
+def warn_if_unread(t: Tracer, name: str) -> None:
     """Warn of a new local that nothing reads and that is named like a field: the user may mean the field."""
     found, around = outer_name(t.active.function, name), t.active.function.__name__
     if is_any_field(found) and name not in t.active.read:
@@ -68,22 +68,24 @@ def tell_if_unread(t: Tracer, name: str) -> None:
         )
 
 
-def meaningless(t: Tracer, node: ast.Name) -> Problem:
+def unknown_name_error(t: Tracer, node: ast.Name) -> ProblemError:
     """Return the error for a name that means nothing at this place.
 
     Raises:
-        Poisoned: the error was returned before for this name.
+        PoisonError: the error was returned before for this name.
     """
     function, name = t.active.function, node.id
     if (function, name) in t.poisoned:
-        raise Poisoned
+        raise PoisonError
     t.poisoned.add((function, name))
     if name in t.scopes.expired:
         return _ended(t, node)
     if name in t.active.locals:
-        return syntax(f"`{name}` is used before it has a value", _cure_of_early_use(function, name), node)
+        return syntax_problem(f"`{name}` is used before it has a value", _cure_of_early_use(function, name), node)
     close = suggestion(name, [*t.scopes.visible(), *outer_names(function)])
-    return syntax(f"the name `{name}` is not known", close or "define it before the kernel is first called", node)
+    return syntax_problem(
+        f"the name `{name}` is not known", close or "define it before the kernel is first called", node
+    )
 
 
 def _cure_of_early_use(function: FunctionType, name: str) -> str:
@@ -95,7 +97,7 @@ def _cure_of_early_use(function: FunctionType, name: str) -> str:
     return f"assign `{name}` first"
 
 
-def _ended(t: Tracer, node: ast.Name) -> Problem:
+def _ended(t: Tracer, node: ast.Name) -> ProblemError:
     """Return the error for a name whose local was made in a block that has ended."""
     # The block may not have run, so the name may mean the local or the object outside.
     function, name = t.active.function, node.id
@@ -103,4 +105,6 @@ def _ended(t: Tracer, node: ast.Name) -> Problem:
     if outer_name(function, name) is not MISSING and not is_builtin(name, function):
         cure += f", or the local another name, if `{name}` outside of `{function.__name__}` is meant here"
     line = t.scopes.expired[name]
-    return syntax(f"`{name}` is first assigned inside the block at line {line} and ends with that block", cure, node)
+    return syntax_problem(
+        f"`{name}` is first assigned inside the block at line {line} and ends with that block", cure, node
+    )

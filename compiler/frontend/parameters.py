@@ -31,15 +31,15 @@ from .aggregates import (
 )
 from .arguments import refuse_variadic
 from .context import Tracer
-from .diagnostics import Problem, syntax, unsupported
+from .diagnostics import ProblemError, syntax_problem, unsupported_problem
 from .infer import FrontendOptions, annotated_dtype
 from .members import launch_values
-from .operands import static
-from .scope import Argument as ArgumentBinding
-from .scope import Compound, Fixed
+from .operands import static_operand
+from .scope import ArgumentVariable as ArgumentBinding
+from .scope import CompoundVariable, FixedName
 from .source import annotation_of
 
-Kind = Literal["scalar", "aggregate", "array", "either", "view", "object", "faulty"]
+ParameterKind = Literal["scalar", "aggregate", "array", "either", "view", "object", "faulty"]
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,18 @@ class Parameter:
     """
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     wanted: Scalar | MatrixType | StructType | NdarrayType | ViewType | None = None
     default: Any = inspect.Parameter.empty
     members: type | None = None
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An `Argument` is a scalar of a launch: its name in the IR and its type. Arguments follow the Python signature."""
+class ScalarArgument:
+    """An `ScalarArgument` is a scalar of a launch.
+
+    Its name in the IR and its type. Arguments follow the Python signature.
+    """
 
     name: str
     type: Scalar
@@ -113,7 +116,7 @@ def _aggregate(annotation: Any, options: FrontendOptions) -> MatrixType | Struct
         return None
 
 
-def _marked(annotation: Any) -> tuple[Kind, NdarrayType | ViewType | None]:
+def _marked(annotation: Any) -> tuple[ParameterKind, NdarrayType | ViewType | None]:
     """Return the kind of an annotation that is no number.
 
     Objects are recognized by class, markers by attribute or, if quoted, by name.
@@ -137,7 +140,7 @@ def _marked(annotation: Any) -> tuple[Kind, NdarrayType | ViewType | None]:
     return "faulty", None
 
 
-_MARKS: dict[str, tuple[Kind, NdarrayType | ViewType | None]] = {
+_MARKS: dict[str, tuple[ParameterKind, NdarrayType | ViewType | None]] = {
     "template": ("object", None),
     "field": ("object", None),
     "ndarray": ("array", NdarrayType()),
@@ -159,7 +162,7 @@ def _torch_tensor(annotation: Any) -> bool:
 
 def declare_parameters(
     t: Tracer, tree: ast.FunctionDef, function: FunctionType, given: Mapping[str, Any]
-) -> tuple[Argument, ...]:
+) -> tuple[ScalarArgument, ...]:
     """Bind every parameter and return the numbers of a launch; mistakes are reported, not raised.
 
     Args:
@@ -170,25 +173,25 @@ def declare_parameters(
     """
     try:
         refuse_variadic(tree.args, "the kernel")
-    except Problem as problem:
+    except ProblemError as problem:
         t.report(problem, tree.args.vararg or tree.args.kwarg or tree)
-    found: list[Argument] = []
+    found: list[ScalarArgument] = []
     for param in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
         try:
             found += _declare(t, param, function, given)
-        except Problem as problem:
+        except ProblemError as problem:
             t.report(problem, param)
             t.poison(param.arg, param.lineno)
     return tuple(found)
 
 
-def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[str, Any]) -> list[Argument]:
+def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[str, Any]) -> list[ScalarArgument]:
     name, line = param.arg, param.lineno
-    found: list[Argument] = []
+    found: list[ScalarArgument] = []
     if name in given:
         for path, value in launch_values(given[name], name):
             value.place = _place(t, path, value.kind, found)
-        t.scopes.declare(name, Fixed(static(given[name], name), "parameter"), line)
+        t.scopes.declare(name, FixedName(static_operand(given[name], name), "parameter"), line)
         return found
     parameter = annotated_parameter(name, annotation_of(function, name), None, t.options)
     if not isinstance(parameter.wanted, (Scalar, MatrixType, StructType)):
@@ -197,28 +200,28 @@ def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[s
     return found
 
 
-def _place(t: Tracer, name: str, kind: ElementType, found: list[Argument]) -> ArgumentBinding | Compound:
+def _place(t: Tracer, name: str, kind: ElementType, found: list[ScalarArgument]) -> ArgumentBinding | CompoundVariable:
     """Return the place of a value of each launch; append a scalar argument for each of its numbers to `found`."""
     if isinstance(kind, Scalar):
-        argument = Argument(t.namer.unique(name), kind)
+        argument = ScalarArgument(t.namer.unique(name), kind)
         found.append(argument)
         return ArgumentBinding(argument.name, kind)
     if isinstance(kind, MatrixType):
-        return Compound(kind, tuple(_place(t, f"{name}.{k}", kind.dtype, found) for k in range(kind.size)))
-    return Compound(kind, tuple(_place(t, f"{name}.{member}", inner, found) for member, inner in kind.members))
+        return CompoundVariable(kind, tuple(_place(t, f"{name}.{k}", kind.dtype, found) for k in range(kind.size)))
+    return CompoundVariable(kind, tuple(_place(t, f"{name}.{member}", inner, found) for member, inner in kind.members))
 
 
-def _no_type(param: ast.arg, parameter: Parameter) -> Problem:
+def _no_type(param: ast.arg, parameter: Parameter) -> ProblemError:
     if param.annotation is None:
-        return syntax(
+        return syntax_problem(
             f"the argument `{param.arg}` of the kernel has no type",
             f"annotate it, as in `{param.arg}: sg.f32`, `sg.types.ndarray()` or `sg.template()`",
         )
     text = ast.unparse(param.annotation)
     if parameter.kind == "faulty":
-        return unsupported(
+        return unsupported_problem(
             f"the annotation `{text}` of `{param.arg}` is no type of an argument",
             "annotate with a scalar type as `sg.f32`, a vector, matrix or struct type, `sg.types.ndarray()`, "
             "`sg.template()`, or a dataclass",
         )
-    return unsupported(f"`{param.arg}: {text}` has no value here", "trace the kernel by calling it")
+    return unsupported_problem(f"`{param.arg}: {text}` has no value here", "trace the kernel by calling it")

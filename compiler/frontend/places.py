@@ -14,17 +14,17 @@ from .aggregates import MatrixType, PackType, StructType
 from .broadcasts import shape_mismatch
 from .context import Tracer
 from .conversions import as_matrix, sequence
-from .diagnostics import mistyped, syntax
+from .diagnostics import syntax_problem, type_problem
 from .expressions import apply_binary, assign_name
-from .memory import PLACES, Element, Place, entries, in_array, is_argument, kind_at, load, refer, store
-from .operands import MatrixValue, Operand, Static, StructValue, describe, number
-from .outside import meaningless, tell_if_unread
+from .memory import PLACES, ElementPlace, Place, entries, in_array, is_argument, kind_at, load, resolve, store
+from .operands import MatrixValue, Operand, Static, StructValue, describe, number_of
+from .outside import unknown_name_error, warn_if_unread
 from .protocols import AnyField, index_text, is_any_field
-from .scope import Compound, Fixed, Reference
+from .scope import CompoundVariable, FixedName, ReferenceName
 from .trees import leaves
-from .views import is_view, named
+from .views import is_view, rename_view
 
-__all__ = ["Element", "Place", "assign", "is_atomic", "load", "place", "store", "update"]
+__all__ = ["ElementPlace", "Place", "assign", "is_atomic", "load", "place", "store", "update"]
 
 
 def place(t: Tracer, node: ast.expr) -> Place:
@@ -36,12 +36,14 @@ def place(t: Tracer, node: ast.expr) -> Place:
     if isinstance(node, ast.Name):
         return _named(t, node)
     if not isinstance(node, (ast.Subscript, ast.Attribute)):
-        raise syntax(f"`{ast.unparse(node)}` cannot be assigned", "assign a local, or an element as in `x[i]`", node)
-    found = refer(t, node)
+        raise syntax_problem(
+            f"`{ast.unparse(node)}` cannot be assigned", "assign a local, or an element as in `x[i]`", node
+        )
+    found = resolve(t, node)
     if not isinstance(found, PLACES):
         raise _no_place(t, node, found)
     if is_argument(found):
-        raise syntax(
+        raise syntax_problem(
             f"`{ast.unparse(node)}` belongs to an argument of the kernel and cannot be assigned",
             "copy the argument to a new local first",
             node,
@@ -52,43 +54,53 @@ def place(t: Tracer, node: ast.expr) -> Place:
 
 def _named(t: Tracer, node: ast.Name) -> Place:
     binding = t.scopes.find(node.id)
-    if isinstance(binding, Reference):
+    if isinstance(binding, ReferenceName):
         return binding.place  # type: ignore[no-any-return]
     if isinstance(binding, PLACES) and not is_argument(binding):
         return binding
     if binding is None and isinstance(node.ctx, ast.Store):
-        raise meaningless(t, node)
+        raise unknown_name_error(t, node)
     operand = t.clean(node)
     if isinstance(operand, Static) and is_any_field(operand.value):
         raise _whole_field(node.id, operand.value, node)
     if is_view(operand):
-        raise mistyped(f"the view `{node.id}` cannot be assigned as a whole", f"write `{node.id}[i] = ...`", node)
-    raise syntax(f"`{node.id}` cannot be assigned: it is {describe(operand)}", "copy it to a new local first", node)
+        raise type_problem(f"the view `{node.id}` cannot be assigned as a whole", f"write `{node.id}[i] = ...`", node)
+    raise syntax_problem(
+        f"`{node.id}` cannot be assigned: it is {describe(operand)}", "copy it to a new local first", node
+    )
 
 
 def _no_place(t: Tracer, node: ast.Subscript | ast.Attribute, found: Operand) -> Exception:
     """Return the mistake of assigning to a part of something that is no memory."""
-    base = refer(t, node.value)
+    base = resolve(t, node.value)
     what = describe(base) if not isinstance(base, PLACES) else f"`{ast.unparse(node)}`"
     if isinstance(base, (MatrixValue, StructValue)):
         name = ast.unparse(node.value)
-        return syntax(
+        return syntax_problem(
             f"`{name}` is a value here, and its parts cannot be assigned",
             f"copy it to a new local first, as in `w = {name}`",
             node,
         )
-    return mistyped(f"{what} has no elements that can be assigned", "assign a local, or an element of a field", node)
+    return type_problem(
+        f"{what} has no elements that can be assigned", "assign a local, or an element of a field", node
+    )
 
 
 def _refuse_twice(t: Tracer, node: ast.expr, found: Place) -> None:
-    if isinstance(found, Compound) and isinstance(found.kind, MatrixType) and len(set(found.parts)) < len(found.parts):
-        raise syntax(f"`{ast.unparse(node)}` names an entry twice and cannot be assigned", "name each entry once", node)
+    if (
+        isinstance(found, CompoundVariable)
+        and isinstance(found.kind, MatrixType)
+        and len(set(found.parts)) < len(found.parts)
+    ):
+        raise syntax_problem(
+            f"`{ast.unparse(node)}` names an entry twice and cannot be assigned", "name each entry once", node
+        )
 
 
 def _whole_field(name: str, field: AnyField, node: ast.AST) -> Exception:
     """Return the mistake of assigning a field without an index."""
     cure = f"assign an element, `{name}[{index_text(field)}]`"
-    return mistyped(f"the field `{name}` cannot be assigned as a whole", cure, node)
+    return type_problem(f"the field `{name}` cannot be assigned as a whole", cure, node)
 
 
 def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
@@ -98,7 +110,7 @@ def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
     elif isinstance(node, (ast.Tuple, ast.List)):
         _unpack(t, node, operand)
     elif isinstance(node, ast.Starred):
-        raise syntax("a starred target collects a list, which kernels do not have", "name each value", node)
+        raise syntax_problem("a starred target collects a list, which kernels do not have", "name each value", node)
     else:
         store(t, place(t, node), operand)
 
@@ -110,7 +122,7 @@ def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
         return
     _refuse_objects(node, operand)
     if t.scopes.find(node.id) is None:
-        tell_if_unread(t, node.id)
+        warn_if_unread(t, node.id)
     assign_name(t, node, operand)
 
 
@@ -118,28 +130,34 @@ def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
     """Bind a name to a view; the name stands for this view only."""
     binding = t.scopes.find(node.id)
     if binding is None:
-        t.scopes.declare(node.id, Fixed(named(view, node.id), "view"), node.lineno)
-    elif not (isinstance(binding, Fixed) and binding.kind == "faulty"):
-        raise syntax(f"`{node.id}` has a value already, and views are not stored", "give the view another name", node)
+        t.scopes.declare(node.id, FixedName(rename_view(view, node.id), "view"), node.lineno)
+    elif not (isinstance(binding, FixedName) and binding.kind == "faulty"):
+        raise syntax_problem(
+            f"`{node.id}` has a value already, and views are not stored", "give the view another name", node
+        )
 
 
 def _refuse_objects(node: ast.Name, operand: Operand) -> None:
     """Raise a problem if the operand contains an object that no local can hold."""
     for leaf in leaves(operand):
-        if not isinstance(leaf, Static) or number(leaf) is not None:
+        if not isinstance(leaf, Static) or number_of(leaf) is not None:
             continue
         cure = f"index it, or bind it with `{node.id} = sg.static(...)`"
         if leaf.value is None:
             cure = "return a value from the function on every path"
-        raise mistyped(f"a local holds numbers, vectors, matrices and structs, not {describe(leaf)}", cure)
+        raise type_problem(f"a local holds numbers, vectors, matrices and structs, not {describe(leaf)}", cure)
 
 
 def _unpack(t: Tracer, node: ast.Tuple | ast.List, operand: Operand) -> None:
     items = t.items(operand)
     if items is None:
-        raise mistyped(f"{len(node.elts)} names are assigned from {describe(operand)}", "give one value for each name")
+        raise type_problem(
+            f"{len(node.elts)} names are assigned from {describe(operand)}", "give one value for each name"
+        )
     if len(items) != len(node.elts):
-        raise mistyped(f"{len(node.elts)} names are assigned from {len(items)} values", "give one value for each name")
+        raise type_problem(
+            f"{len(node.elts)} names are assigned from {len(items)} values", "give one value for each name"
+        )
     for target, item in zip(node.elts, items):
         assign(t, target, item)
 
@@ -164,7 +182,7 @@ def is_atomic(target: Place, op: str) -> bool:
     return in_array(target) and op in ATOMIC_FORMS
 
 
-def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binary | None) -> Operand:
+def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.BinaryOperator | None) -> Operand:
     """Perform `target op= operand` and return the old value.
 
     Elements are updated atomically if ATOMIC_FORMS contains the operation.
@@ -178,10 +196,10 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binar
     """
     kind = kind_at(target)
     if isinstance(kind, (StructType, PackType)):
-        raise mistyped(f"`{op}` works on numbers and vectors, not on {kind}", "update its parts one by one")
+        raise type_problem(f"`{op}` works on numbers and vectors, not on {kind}", "update its parts one by one")
     if isinstance(kind, MatrixType):
         return _update_entries(t, target, kind, partial(update, t, op=op, row=row), operand, row)
-    if isinstance(target, Element) and is_atomic(target, op):
+    if isinstance(target, ElementPlace) and is_atomic(target, op):
         return _atomic(t, target, op, operand, row)
     old = load(t, target)
     if row is None:
@@ -193,7 +211,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binar
 
 
 def _update_entries(
-    t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: infer.Binary | None
+    t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: infer.BinaryOperator | None
 ) -> MatrixValue:
     """Update every entry on its own, each atomically; one number is used for all entries."""
     given = as_matrix(t, operand)
@@ -204,18 +222,18 @@ def _update_entries(
     return MatrixValue(kind.shape, tuple(one(target=p, operand=o) for p, o in zip(places, items)))
 
 
-def _atomic(t: Tracer, target: Element, op: str, operand: Operand, row: infer.Binary | None) -> Value:
+def _atomic(t: Tracer, target: ElementPlace, op: str, operand: Operand, row: infer.BinaryOperator | None) -> Value:
     dtype, source = target.dtype, t.type_of(operand)
     if row is not None:
         infer.operand_type(row, dtype, source, t.options)
     if not atomic_fits(ATOMIC_FORMS[op], dtype):
-        raise mistyped(f"there is no atomic `{op}` on elements of type {dtype}", "use a field of another type")
+        raise type_problem(f"there is no atomic `{op}` on elements of type {dtype}", "use a field of another type")
     if op == "mul" and dtype.is_int and source.is_real:
-        raise mistyped(
+        raise type_problem(
             f"`{target.text}` of type {dtype} cannot be multiplied in place by a real value",
             f"write `{target.text} = ...` with `int(...)`",
         )
-    found = number(operand)
+    found = number_of(operand)
     # A constant is negated at compile time, because an atomic subtraction is an addition.
     if op == "sub" and found is not None and not isinstance(found, bool):
         op, operand = "add", Static(-found)

@@ -166,7 +166,7 @@ class ArgumentStructArray:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ViewOperand:
     """A view is the elements `first` to `first + extent` of an array of one axis.
 
     The properties give what code that runs at compile time may see.
@@ -288,10 +288,10 @@ def extents_type(field: FieldLike) -> Scalar:
     return i64 if is_wide(field.shape, offset_of(field)) else i32
 
 
-def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:
+def extent_source(field: AnyField, axis: int) -> tuple[FieldLike, int]:
     """Return a scalar array and an axis of it with the extent that the field has along `axis`."""
     if is_struct_field(field):
-        return measured(next(iter(field.members.values())), axis)
+        return extent_source(next(iter(field.members.values())), axis)
     if is_matrix_field(field):
         return field.storage, axis + (len(field.element.shape) if field.element_first else 0)
     assert is_field(field)
@@ -299,7 +299,7 @@ def measured(field: AnyField, axis: int) -> tuple[FieldLike, int]:
 
 
 def measured_hint(field: AnyField, hint: str) -> str:
-    """Return the name in the program of the array that `measured` returns."""
+    """Return the name in the program of the array that `extent_source` returns."""
     if is_struct_field(field):
         name, inner = next(iter(field.members.items()))
         return measured_hint(inner, f"{hint}.{name}")

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import Scalar
-from .functions import Function, NDRange
+from .functions import LanguageFunction, NDRange
 from .limits import ITEMS
-from .members import Members
+from .members import MembersStandIn
 from .protocols import LaunchShape, is_any_field, is_host_matrix, is_host_struct, is_host_view
 
 NUMBERS = (int, float, bool, str, type(None), Scalar, complex, bytes, range, slice, np.generic, np.dtype)
@@ -60,8 +60,8 @@ class PartRead:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
-    """An `Evaluation` records the result of a static expression.
+class EvaluationRead:
+    """An `EvaluationRead` records the result of a static expression.
 
     Attributes:
         function: function that contains the expression.
@@ -78,12 +78,12 @@ class Evaluation:
     found: Any
 
 
-Read = NameRead | PartRead | Evaluation
+Read = NameRead | PartRead | EvaluationRead
 
 
 def attribute_read(owner: Any, name: str, found: Any) -> list[Read]:
     """Return the record of an attribute, or none if it cannot change or is compared as part of a whole."""
-    if isinstance(owner, Members) and name not in owner.values:
+    if isinstance(owner, MembersStandIn) and name not in owner.values:
         # The name is a constant, method or property of the class.
         owner = owner.kind
         found = getattr(owner, name, None)
@@ -114,7 +114,7 @@ def is_settled(owner: Any) -> bool:
         return owner.__name__.partition(".")[0] in _SETTLED
     if isinstance(owner, (type, FunctionType)):
         return owner.__module__.partition(".")[0] in _SETTLED
-    plain = isinstance(owner, (*NUMBERS, np.ndarray, tuple, Members, NDRange)) or type(owner) in (list, dict)
+    plain = isinstance(owner, (*NUMBERS, np.ndarray, tuple, MembersStandIn, NDRange)) or type(owner) in (list, dict)
     of_host = is_host_matrix(owner) or is_host_struct(owner) or is_host_view(owner) or is_any_field(owner)
     return plain or of_host or type(owner).__module__.startswith(f"{_PACKAGE}.compiler.")
 
@@ -197,7 +197,7 @@ class _Opaque(Exception):
     """This exception means that an expression does something that its text does not show."""
 
 
-class Inputs:
+class InputFinder:
     """This class finds what an expression depends on, if its text shows it; else `reads` is None.
 
     Args:
@@ -298,7 +298,7 @@ def _is_object(found: Any) -> bool:
 
 def _is_pure(called: Any) -> bool:
     """Return True if the result of a function depends only on its arguments, and the function has no effect."""
-    if isinstance(called, Function):
+    if isinstance(called, LanguageFunction):
         return called.name not in _IMPURE
     try:
         if called in _PURE:
@@ -311,7 +311,7 @@ def _is_pure(called: Any) -> bool:
     return isinstance(called, np.ufunc) or (module == "numpy" and "random" not in repr(called))
 
 
-def listed(found: Any) -> Any:
+def materialize(found: Any) -> Any:
     """Return the result of an expression; for an iterator, which gives its items only once, return the items."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 

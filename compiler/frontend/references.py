@@ -14,12 +14,24 @@ from ..ir.nodes import Value
 from . import constructors, matrices, structs, views
 from .aggregates import MatrixType, PackType, StructType, adjoint_element
 from .context import EXPRESSIONS, Tracer
-from .conversions import as_matrix, captured
-from .diagnostics import Poisoned, Problem, mistyped, suggestion, syntax
+from .conversions import as_matrix, captured_operand
+from .diagnostics import PoisonError, ProblemError, suggestion, syntax_problem, type_problem
 from .fills import fill_method
 from .inline import inline
-from .members import LaunchValue, Members
-from .memory import PLACES, REFERENCES, Place, element_of, kind_at, load, member, packed, part, refer, text_at
+from .members import LaunchValue, MembersStandIn
+from .memory import (
+    PLACES,
+    REFERENCES,
+    Place,
+    element_of,
+    kind_at,
+    load,
+    member,
+    resolve,
+    selected_place,
+    sequence_places,
+    text_at,
+)
 from .operands import (
     UNKNOWN,
     MatrixValue,
@@ -29,30 +41,30 @@ from .operands import (
     Static,
     StructValue,
     describe,
-    integer,
-    known,
-    static,
+    integer_of,
+    known_object,
+    static_operand,
 )
 from .protocols import AnyField, index_text, is_any_field, is_field, is_matrix_field, is_struct_field, offset_of
 from .reads import attribute_read, item_read
-from .scope import Compound
-from .selections import Selection, select, selected, swizzle
+from .scope import CompoundVariable
+from .selections import IndexSelection, select, select_entries, swizzle
 from .source import MISSING
 
 
 def content(t: Tracer, found: Place | Operand) -> Operand:
-    """Return the value of a result of `refer`."""
+    """Return the value of a result of `resolve`."""
     return load(t, found) if isinstance(found, PLACES) else found
 
 
 @EXPRESSIONS.row(ast.Attribute)
 def _attribute(t: Tracer, node: ast.Attribute) -> Operand:
-    return content(t, refer(t, node))
+    return content(t, resolve(t, node))
 
 
 @EXPRESSIONS.row(ast.Subscript)
 def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
-    return content(t, refer(t, node))
+    return content(t, resolve(t, node))
 
 
 # ---- attributes -----------------------------------------------------------------------------------------------------
@@ -60,7 +72,7 @@ def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
 
 def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
     """Return the place or operand that an attribute means."""
-    base = refer(t, node.value)
+    base = resolve(t, node.value)
     kind = kind_at(base) if isinstance(base, PLACES) else None
     if isinstance(base, MatrixValue):
         return _matrix_attribute(t, base, base.shape, node.attr)
@@ -74,7 +86,7 @@ def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
         base = content(t, base)
         if node.attr == "cast":
             return matrices.cast_method(base)
-        raise mistyped(f"{describe(base)} has no attribute `{node.attr}`", "use numbers and elements of fields")
+        raise type_problem(f"{describe(base)} has no attribute `{node.attr}`", "use numbers and elements of fields")
     if is_any_field(base.value):
         return _field_attribute(t, base.value, base.hint, node.attr)
     if views.is_view(base):
@@ -96,18 +108,18 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
         assert found.place is not None
         return found.place
     if found is MISSING:
-        raise syntax(
+        raise syntax_problem(
             f"{describe(base)} has no attribute `{node.attr}`",
             suggestion(node.attr, dir(base.value)) or "check its name",
         )
     hint = node.attr if describe(base).startswith("the module") else f"{base.hint}_{node.attr}"
-    return captured(t, static(found, hint))
+    return captured_operand(t, static_operand(found, hint))
 
 
 def _member(owner: Any, name: str) -> Any:
     """Return an attribute of an object known at compile time, or MISSING; properties are computed now."""
     try:
-        return owner.find(name) if isinstance(owner, Members) else getattr(owner, name, MISSING)
+        return owner.find(name) if isinstance(owner, MembersStandIn) else getattr(owner, name, MISSING)
     except AttributeError:
         return MISSING
 
@@ -125,11 +137,11 @@ def _struct_attribute(t: Tracer, base: Place | Operand, kind: StructType, name: 
     return structs.method(t, base, kind, name)
 
 
-def _part(t: Tracer, base: Place | Operand, selection: Selection) -> Place | Operand:
+def _part(t: Tracer, base: Place | Operand, selection: IndexSelection) -> Place | Operand:
     if isinstance(base, MatrixValue):
-        return selected(t, base, selection)
+        return select_entries(t, base, selection)
     assert isinstance(base, PLACES)
-    return part(t, base, selection)
+    return selected_place(t, base, selection)
 
 
 # ---- attributes of fields -----------------------------------------------------------------------------------------
@@ -197,7 +209,7 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
     if name == "grad":
         gradient = _gradient(t, field, hint)
         if gradient is None:
-            raise mistyped(f"the field `{hint}` has no gradient", f"create `{hint}` with `needs_grad=True`")
+            raise type_problem(f"the field `{hint}` has no gradient", f"create `{hint}` with `needs_grad=True`")
         return Static(gradient, hint + ".grad")
     if name == "dtype" and is_field(field):
         return Static(field.dtype, hint + ".dtype")
@@ -210,7 +222,9 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
         return Static(field.members[name], f"{hint}.{name}")
     if name == "fill":
         return fill_method(field, hint)
-    raise syntax(f"`{hint}.{name}` cannot be used in a kernel", "use elements, `.shape`, `.dtype`, `.grad` or `.fill`")
+    raise syntax_problem(
+        f"`{hint}.{name}` cannot be used in a kernel", "use elements, `.shape`, `.dtype`, `.grad` or `.fill`"
+    )
 
 
 # ---- elements -------------------------------------------------------------------------------------------------------
@@ -218,7 +232,7 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
 
 def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
     """Return the place or operand that an index means."""
-    base = refer(t, node.value)
+    base = resolve(t, node.value)
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
         return element_of(t, base.value, base.hint, indices, ast.unparse(node))
@@ -227,12 +241,12 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
             return views.slice_of(t, base, node, node.slice)
         return views.element(t, base, _index_parts(t, node.slice), node)
     if isinstance(base, MatrixValue):
-        return selected(t, base, select(t, base.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
+        return select_entries(t, base, select(t, base.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
     if isinstance(base, PLACES):
         kind = kind_at(base)
         if isinstance(kind, MatrixType):
-            checked = isinstance(base, Compound)
-            return part(t, base, select(t, kind.shape, node.slice, f"`{text_at(base)}`", checked))
+            checked = isinstance(base, CompoundVariable)
+            return selected_place(t, base, select(t, kind.shape, node.slice, f"`{text_at(base)}`", checked))
         if isinstance(kind, PackType) and not isinstance(node.slice, ast.Slice):
             return _refer_item(t, base, node)
         base = content(t, base)
@@ -241,12 +255,12 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
 
 def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
     """Return the place of an item of a local sequence, or the value of the item if only the launch knows the index."""
-    places, index = packed(base), t.clean(node.slice)
-    found = integer(index)
+    places, index = sequence_places(base), t.clean(node.slice)
+    found = integer_of(index)
     if found is None:
         return _chosen_item(t, content(t, base), index, node)
     if not 0 <= found < len(places):
-        raise mistyped(
+        raise type_problem(
             f"the index {found} is outside of a sequence of {len(places)}",
             f"use an index from 0 to {len(places) - 1}",
             node.slice,
@@ -264,7 +278,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
         node: expression with the indices.
 
     Raises:
-        Problem: the number of indices is wrong.
+        ProblemError: the number of indices is wrong.
     """
     rank = len(field.shape)
     found = _index_parts(t, node.slice)
@@ -272,7 +286,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
         cure = f"write `{hint}[{index_text(field)}]`"
         if is_matrix_field(field) and len(found) == rank + len(field.element.shape):
             cure += ", and the entry after it, as in `[i][k]`"
-        raise mistyped(
+        raise type_problem(
             f"`{hint}` has {rank} {'axis' if rank == 1 else 'axes'}, but is indexed with {len(found)}", cure, node
         )
     return tuple(_index(t, operand, at, first) for (operand, at), first in zip(found, offset_of(field)))
@@ -283,14 +297,14 @@ def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
     try:
         if not first:
             return t.index(operand)
-        constant = integer(operand)
+        constant = integer_of(operand)
         if constant is None:
             index = t.index(operand)
             return t.builder.op("sub", index, t.builder.const(first, index.type))
         if constant < first:
-            raise mistyped(f"the index {constant} is below {first}, the first index of this axis", "correct it")
+            raise type_problem(f"the index {constant} is below {first}, the first index of this axis", "correct it")
         return t.index(Static(constant - first))
-    except Problem as problem:
+    except ProblemError as problem:
         problem.node = problem.node or node
         raise
 
@@ -312,9 +326,9 @@ def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
     """Return an item of a sequence known at compile time; an index of the launch selects among its numbers."""
     if isinstance(base, (Value, StructValue)):
         cure = "index a field, a vector or a sequence"
-        raise mistyped(f"{'a number' if isinstance(base, Value) else describe(base)} cannot be indexed", cure)
+        raise type_problem(f"{'a number' if isinstance(base, Value) else describe(base)} cannot be indexed", cure)
     index = t.clean(node.slice) if not isinstance(node.slice, ast.Slice) else Static(_static_slice(t, node.slice))
-    key = known(index)
+    key = known_object(index)
     if key is UNKNOWN:
         return _chosen_item(t, base, index, node)
     try:
@@ -326,21 +340,21 @@ def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
             return t.extent(base.value, range(len(base.value.field.shape))[key])
         item = base.value[key]
         t.reads += item_read(base.value, key, item)
-        return captured(t, static(item, f"{base.hint}_{key}"))
+        return captured_operand(t, static_operand(item, f"{base.hint}_{key}"))
     except (TypeError, KeyError, IndexError, AttributeError) as error:
-        raise mistyped(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
+        raise type_problem(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
 
 
 def _static_slice(t: Tracer, node: ast.Slice) -> slice:
-    ends = [None if end is None else known(t.clean(end)) for end in (node.lower, node.upper, node.step)]
+    ends = [None if end is None else known_object(t.clean(end)) for end in (node.lower, node.upper, node.step)]
     if UNKNOWN in ends:
-        raise mistyped("the bounds of a slice are known at compile time", "use constants", node)
+        raise type_problem("the bounds of a slice are known at compile time", "use constants", node)
     return slice(*ends)
 
 
 def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) -> Operand:
     """Return sequence[index] for an index that only the launch knows; the sequence must consist of numbers."""
-    problem = mistyped(
+    problem = type_problem(
         f"{describe(base)} is indexed with a value that is not known at compile time",
         "loop with `for i in sg.static(range(n))`, or copy it into a field",
     )
@@ -348,11 +362,11 @@ def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) 
         base = Pack(t.items(base) or ())
     try:
         matrix = None if isinstance(base, Static) and not isinstance(base.value, (tuple, list)) else as_matrix(t, base)
-    except (Problem, Poisoned):
+    except (ProblemError, PoisonError):
         raise problem from None
     if matrix is None:
         raise problem
-    return selected(t, matrix, select(t, matrix.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
+    return select_entries(t, matrix, select(t, matrix.shape, node.slice, f"`{ast.unparse(node.value)}`", True))
 
 
 REFERENCES[ast.Attribute] = refer_attribute

@@ -126,7 +126,7 @@ def refusal_of(name: str) -> Refusal | None:
 
 
 @documented(lambda refused: f"Raise `Unsupported` when it is used: {refused.reason}.\n\nInstead, {refused.cure}.")
-class Refused:
+class RefusedName:
     """This class stands for a refused name; its attributes are refused names too."""
 
     def __init__(self, name: str) -> None:
@@ -149,21 +149,21 @@ class Refused:
         assert found is not None, self._name
         return found
 
-    def __getattr__(self, attribute: str) -> Refused:
+    def __getattr__(self, attribute: str) -> RefusedName:
         foreign = self._name.partition(".")[0] == "lang" and attribute in ("_template_mapper", "__builtins__")
         if attribute.startswith(("_", "is_stackgrad", "stackgrad_")) and not foreign:
             raise AttributeError(attribute)
-        return Refused(f"{self._name}.{attribute}")
+        return RefusedName(f"{self._name}.{attribute}")
 
     def __getitem__(self, key: object) -> Any:
-        raise Unsupported(self.reason, self.cure, caller())
+        raise Unsupported(self.reason, self.cure, caller_span())
 
     def __setitem__(self, key: object, value: object) -> None:
-        raise Unsupported(self.reason, self.cure, caller())
+        raise Unsupported(self.reason, self.cure, caller_span())
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Raise Unsupported at the line of the caller."""
-        raise Unsupported(self.reason, self.cure, caller())
+        raise Unsupported(self.reason, self.cure, caller_span())
 
     def __repr__(self) -> str:
         return f"<refused sg.{self._name}>"
@@ -171,11 +171,11 @@ class Refused:
 
 def refuse(name: str) -> Unsupported:
     """Return the error for a refused name at the line of the user; `name` is what follows `sg.`."""
-    made = Refused(name)
-    return Unsupported(made.reason, made.cure, caller())
+    made = RefusedName(name)
+    return Unsupported(made.reason, made.cure, caller_span())
 
 
-def caller() -> Span | None:
+def caller_span() -> Span | None:
     """Return the place in the innermost frame that does not belong to this package, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "stackgrad":
@@ -201,9 +201,11 @@ def _line(file: str, line: int) -> str:
     return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
-def exported() -> dict[str, Refused]:
+def exported_names() -> dict[str, RefusedName]:
     """Return the refused names that are attributes of the package itself."""
-    return {name: Refused(name) for name in sorted({name.partition(".")[0] for name in NAMES}) if name not in _OTHERS}
+    return {
+        name: RefusedName(name) for name in sorted({name.partition(".")[0] for name in NAMES}) if name not in _OTHERS
+    }
 
 
 _OTHERS = frozenset(("root", "types", "tools", "linalg"))

@@ -17,7 +17,7 @@ from ..ir.types import ArrayType, Scalar
 from .aggregates import MatrixType, StructType, aggregate_type
 from .context import Tracer
 from .conversions import conform
-from .diagnostics import Poisoned, Problem, mistyped, syntax, unsupported
+from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem, unsupported_problem
 from .infer import FrontendOptions, annotated_dtype
 from .operands import Operand, describe
 from .source import annotation_of
@@ -38,8 +38,8 @@ ResultType: TypeAlias = "Scalar | MatrixType | StructType | TupleType"
 
 
 @dataclass
-class Results:
-    """A `Results` describes what the kernel being traced returns.
+class KernelResults:
+    """A `KernelResults` describes what the kernel being traced returns.
 
     Attributes:
         type: type of the result.
@@ -85,7 +85,7 @@ def returns_value(function: FunctionType) -> bool:
     return annotation_of(function, "return") not in (None, type(None), "None")
 
 
-def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Results | None:
+def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> KernelResults | None:
     """Return what the annotation promises, or None if the kernel returns nothing; a mistake is reported."""
     if not returns_value(function):
         return None
@@ -95,7 +95,7 @@ def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Resu
         assert tree.returns is not None
         text = ast.unparse(tree.returns)
         t.report(
-            unsupported(
+            unsupported_problem(
                 f"the annotation `-> {text}` is no type of a result",
                 "annotate with a scalar, vector, matrix or struct type, or a tuple of them",
             ),
@@ -103,40 +103,42 @@ def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Resu
         )
         return None
     params = [Param(f"{RETURN}.{k}", ArrayType(s, 0, False)) for k, s in enumerate(scalars_of(kind))]
-    return Results(kind, tuple(params))
+    return KernelResults(kind, tuple(params))
 
 
-def return_from_kernel(t: Tracer, node: ast.Return, results: Results | None) -> bool:
+def return_from_kernel(t: Tracer, node: ast.Return, results: KernelResults | None) -> bool:
     """Store the result, if there is one, end the kernel, and return True.
 
     Raises:
-        Problem: the `return` stands in a parallel loop, or a promised value is missing.
+        ProblemError: the `return` stands in a parallel loop, or a promised value is missing.
     """
     empty = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
     if t.in_parallel:
-        raise syntax(
+        raise syntax_problem(
             "`return` inside a parallel loop cannot end the other iterations", "end this iteration with `continue`"
         )
     if not empty:
         try:
             _store(t, node, results)
         # The problem is reported here, because the kernel ends at this statement all the same.
-        except Problem as problem:
+        except ProblemError as problem:
             t.report(problem, node)
-        except Poisoned:
+        except PoisonError:
             pass
     elif results is not None:
-        raise mistyped("the kernel returns no value here, its annotation promises one", "return a value on every path")
+        raise type_problem(
+            "the kernel returns no value here, its annotation promises one", "return a value on every path"
+        )
     if t.nesting:
         t.builder.emit(n.Return(loc=t.builder.loc))
     return True
 
 
-def _store(t: Tracer, node: ast.Return, results: Results | None) -> None:
+def _store(t: Tracer, node: ast.Return, results: KernelResults | None) -> None:
     assert node.value is not None
     operand = t.clean(node.value)
     if results is None:
-        raise syntax(
+        raise syntax_problem(
             "the kernel returns a value, its signature does not say which",
             "annotate the kernel, as in `def k() -> sg.f32:`",
         )
@@ -156,7 +158,7 @@ def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]
         return
     items = t.items(operand)
     if items is None or len(items) != len(kind.items):
-        raise mistyped(
+        raise type_problem(
             f"the kernel returns {describe(operand)}, its annotation promises {len(kind.items)} values",
             "return what the annotation says, or change it",
         )
@@ -164,10 +166,10 @@ def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]
         _flatten(t, item, part, found)
 
 
-def check_end(t: Tracer, results: Results | None, ended: bool, tree: ast.FunctionDef) -> None:
+def check_end(t: Tracer, results: KernelResults | None, ended: bool, tree: ast.FunctionDef) -> None:
     """Report a kernel that promises a result and can end without one."""
     if results is not None and not ended:
-        problem: Problem = syntax(
+        problem: ProblemError = syntax_problem(
             f"the kernel `{tree.name}` can end without returning a value", "return a value on every path"
         )
         t.report(problem, tree)

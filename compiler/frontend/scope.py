@@ -17,24 +17,24 @@ from .operands import Operand
 
 
 @dataclass(frozen=True)
-class Variable:
-    """A `Variable` is a mutable scalar: a `Local` of the IR."""
+class LocalVariable:
+    """A `LocalVariable` is a mutable scalar: a `Local` of the IR."""
 
     name: str
     dtype: Scalar
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An `Argument` is a scalar argument of the kernel."""
+class ArgumentVariable:
+    """An `ArgumentVariable` is a scalar argument of the kernel."""
 
     name: str
     dtype: Scalar
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """A `Fixed` is the meaning of a name that cannot be assigned.
+class FixedName:
+    """A `FixedName` is the meaning of a name that cannot be assigned.
 
     Attributes:
         operand: operand that the name stands for.
@@ -46,8 +46,8 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Compound:
-    """A `Compound` is a vector, matrix, struct or sequence in memory.
+class CompoundVariable:
+    """A `CompoundVariable` is a vector, matrix, struct or sequence in memory.
 
     A local is a Compound of Variables, and an argument is a Compound of Arguments. A row or a swizzle of either is
     again a Compound.
@@ -62,13 +62,13 @@ class Compound:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A `Reference` is a name for a place made elsewhere: `self` in a method, or a parameter taken by reference."""
+class ReferenceName:
+    """A `ReferenceName` is a name for a place made elsewhere: `self` in a method, or a parameter taken by reference."""
 
     place: Any
 
 
-Binding = Variable | Argument | Compound | Reference | Fixed
+NameMeaning = LocalVariable | ArgumentVariable | CompoundVariable | ReferenceName | FixedName
 
 
 class Scopes:
@@ -79,22 +79,22 @@ class Scopes:
     """
 
     def __init__(self) -> None:
-        self._chain: list[dict[str, tuple[Binding, int]]] = [{}]
+        self._chain: list[dict[str, tuple[NameMeaning, int]]] = [{}]
         self._dynamic: list[bool] = [False]
         self.expired: dict[str, int] = {}
 
-    def find(self, name: str) -> Binding | None:
+    def find(self, name: str) -> NameMeaning | None:
         """Return the current meaning of a name, or None."""
         for names in reversed(self._chain):
             if name in names:
                 return names[name][0]
         return None
 
-    def declare(self, name: str, binding: Binding, line: int) -> None:
+    def declare(self, name: str, binding: NameMeaning, line: int) -> None:
         """Bind a name in the innermost block; `line` is the line of the binding."""
         self._chain[-1][name] = (binding, line)
 
-    def rebind(self, name: str, binding: Binding, line: int) -> bool:
+    def rebind(self, name: str, binding: NameMeaning, line: int) -> bool:
         """Change the meaning of a name in the block that bound it, and return True.
 
         Return False if the launch decides if a block in between runs.

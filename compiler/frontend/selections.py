@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from ..ir.nodes import Value
 from ..ir.texts import EXTENT, INDEX
 from ..ir.types import i32
-from .context import Tracer, unpoisoned
-from .conversions import unified
-from .diagnostics import Problem, mistyped, suggestion, syntax
-from .operands import MatrixValue, Operand, integer, shape_text
+from .context import Tracer, require_value
+from .conversions import unify_entries
+from .diagnostics import ProblemError, suggestion, syntax_problem, type_problem
+from .operands import MatrixValue, Operand, integer_of, shape_text
 
 Position = int | Value
 
 
 @dataclass(frozen=True)
-class Pick:
-    """A `Pick` is a choice of positions on one axis.
+class AxisSelection:
+    """A `AxisSelection` is a choice of positions on one axis.
 
     Attributes:
         positions: the positions, in order.
@@ -36,10 +36,10 @@ class Pick:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """A `Selection` is a choice of positions on each axis, in the order of the result, row by row."""
+class IndexSelection:
+    """A `IndexSelection` is a choice of positions on each axis, in the order of the result, row by row."""
 
-    picks: tuple[Pick, ...]
+    picks: tuple[AxisSelection, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ class Selection:
 # ---- from an index ----------------------------------------------------------------------------------------------
 
 
-def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked: bool) -> Selection:
+def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked: bool) -> IndexSelection:
     """Return the entries that an index means; missing axes count as `:`.
 
     Args:
@@ -66,17 +66,17 @@ def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked
         checked: True to end the launch where a position that only the launch knows is outside.
 
     Raises:
-        Problem: a constant position is outside, or there are too many indices.
+        ProblemError: a constant position is outside, or there are too many indices.
     """
     keys = _keys(t, node)
     if len(keys) > len(shape):
-        raise mistyped(
+        raise type_problem(
             f"{shape_text(shape)} has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, but is indexed"
             f" with {len(keys)}",
             f"write `v[{', '.join('ij'[: len(shape)])}]`",
         )
     keys += [(slice(None), node)] * (len(shape) - len(keys))
-    return Selection(
+    return IndexSelection(
         tuple(_pick(t, axis, key, at, shape, text if checked else "") for axis, (key, at) in enumerate(keys))
     )
 
@@ -96,43 +96,47 @@ def _keys(t: Tracer, node: ast.expr) -> list[tuple[Operand | slice, ast.expr]]:
 def _slice(t: Tracer, node: ast.Slice) -> slice:
     ends: list[int | None] = []
     for part in (node.lower, node.upper, node.step):
-        end = None if part is None else integer(t.clean(part))
+        end = None if part is None else integer_of(t.clean(part))
         if part is not None and end is None:
-            raise mistyped(
+            raise type_problem(
                 "the bounds of a slice are integers known at compile time",
                 "write the entries one by one, in a loop",
                 part,
             )
         ends.append(end)
     if ends[2] == 0:
-        raise mistyped("the step of a slice is zero", "use a step other than zero", node)
+        raise type_problem("the step of a slice is zero", "use a step other than zero", node)
     return slice(*ends)
 
 
-def _pick(t: Tracer, axis: int, key: Operand | slice, node: ast.expr, shape: tuple[int, ...], text: str) -> Pick:
+def _pick(
+    t: Tracer, axis: int, key: Operand | slice, node: ast.expr, shape: tuple[int, ...], text: str
+) -> AxisSelection:
     extent = shape[axis]
     if isinstance(key, slice):
         positions = tuple(range(extent)[key])
         if not positions:
-            raise mistyped(f"the slice selects nothing of {shape_text(shape)}", f"select among 0 to {extent - 1}", node)
-        return Pick(positions, True)
-    found = integer(key)
+            raise type_problem(
+                f"the slice selects nothing of {shape_text(shape)}", f"select among 0 to {extent - 1}", node
+            )
+        return AxisSelection(positions, True)
+    found = integer_of(key)
     if found is None:
-        return Pick((_dynamic(t, axis, unpoisoned(key), node, shape, text),), False)
+        return AxisSelection((_dynamic(t, axis, require_value(key), node, shape, text),), False)
     if not 0 <= found < extent:
         negative = "; indices do not count from the end" if found < 0 else ""
-        raise mistyped(
+        raise type_problem(
             f"the index {found} is outside of {shape_text(shape)}{negative}",
             f"use an index from 0 to {extent - 1}",
             node,
         )
-    return Pick((found,), False)
+    return AxisSelection((found,), False)
 
 
 def _dynamic(t: Tracer, axis: int, key: Operand, node: ast.expr, shape: tuple[int, ...], text: str) -> Value:
     try:
         index = t.index(key)
-    except Problem as problem:
+    except ProblemError as problem:
         problem.node = problem.node or node
         raise
     if not text:
@@ -146,11 +150,11 @@ def _dynamic(t: Tracer, axis: int, key: Operand, node: ast.expr, shape: tuple[in
 SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
-def swizzle(shape: tuple[int, ...], name: str) -> Selection | None:
+def swizzle(shape: tuple[int, ...], name: str) -> IndexSelection | None:
     """Return the entries that letters such as `x` or `zyx` mean, or None if the name is no swizzle.
 
     Raises:
-        Problem: the name is a swizzle, but the vector is too short or a matrix.
+        ProblemError: the name is a swizzle, but the vector is too short or a matrix.
     """
     letters = next((alphabet for alphabet in SWIZZLES if name and set(name) <= set(alphabet)), None)
     if letters is None or len(name) > 4:
@@ -162,14 +166,16 @@ def swizzle(shape: tuple[int, ...], name: str) -> Selection | None:
             if len(shape) == 1
             else "index it, as in `M[i, j]`"
         )
-        raise syntax(f"{shape_text(shape)} has no entry `.{name}`", cure)
-    return Selection((Pick(positions, len(name) > 1),))
+        raise syntax_problem(f"{shape_text(shape)} has no entry `.{name}`", cure)
+    return IndexSelection((AxisSelection(positions, len(name) > 1),))
 
 
-def unknown_attribute(shape: tuple[int, ...], name: str, methods: Sequence[str]) -> Problem:
+def unknown_attribute(shape: tuple[int, ...], name: str, methods: Sequence[str]) -> ProblemError:
     """Return the mistake of using an attribute that is neither a swizzle nor a method."""
     close = suggestion(name, methods)
-    return syntax(f"{shape_text(shape)} has no attribute `{name}`", close or "use a swizzle, as `v.xy`, or a method")
+    return syntax_problem(
+        f"{shape_text(shape)} has no attribute `{name}`", close or "use a swizzle, as `v.xy`, or a method"
+    )
 
 
 # ---- entries of values ------------------------------------------------------------------------------------------
@@ -180,10 +186,10 @@ def flat(shape: tuple[int, ...], point: tuple[int, ...]) -> int:
     return point[0] if len(shape) == 1 else point[0] * shape[1] + point[1]
 
 
-def selected(t: Tracer, matrix: MatrixValue, selection: Selection) -> Operand:
+def select_entries(t: Tracer, matrix: MatrixValue, selection: IndexSelection) -> Operand:
     """Return the selected entries of a value: one operand, or again a vector or matrix."""
     items = [_entry(t, matrix, point) for point in selection.points]
-    return items[0] if selection.shape == () else unified(t, selection.shape, items)
+    return items[0] if selection.shape == () else unify_entries(t, selection.shape, items)
 
 
 def _entry(t: Tracer, matrix: MatrixValue, point: tuple[Position, ...]) -> Operand:
@@ -212,7 +218,7 @@ def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
 
 def choose(t: Tracer, entries: Sequence[Operand], index: Value) -> Value:
     """Return entries[index], or the first entry if the index is outside, which only `bounds="off"` allows."""
-    values = unified(t, (len(entries),), entries).items
+    values = unify_entries(t, (len(entries),), entries).items
     # The first entry is the result for every index outside, so each other entry needs one select.
     made = t.value(values[0])
     for k, entry in enumerate(values[1:], 1):

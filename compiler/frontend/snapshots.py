@@ -41,8 +41,8 @@ def word(number: Any) -> Any:
     return type(number), number
 
 
-class Number:
-    """A `Number` is the snapshot of a number, a text or a type, which is compared by value."""
+class ValueSnapshot:
+    """A `ValueSnapshot` is the snapshot of a number, a text or a type, which is compared by value."""
 
     __slots__ = ("then", "_word")
 
@@ -54,21 +54,21 @@ class Number:
         return now is self.then or (type(now) is type(self.then) and word(now) == self._word)
 
 
-class Identity:
-    """An `Identity` is the snapshot of an object that is compared by identity."""
+class IdentitySnapshot:
+    """An `IdentitySnapshot` is the snapshot of an object that is compared by identity."""
 
     __slots__ = ("refer",)
 
     def __init__(self, found: Any) -> None:
-        self.refer = reference(found)
+        self.refer = reference_to(found)
 
     def holds(self, now: Any) -> bool:
         """Return True if it is the same object; an object that has died equals none."""
         return now is not None and self.refer() is now
 
 
-class Method:
-    """A `Method` is the snapshot of a bound method, compared by its function and its object.
+class MethodSnapshot:
+    """A `MethodSnapshot` is the snapshot of a bound method, compared by its function and its object.
 
     Two methods cannot be compared by identity, because each look-up makes a new one.
     """
@@ -92,8 +92,8 @@ def _bound(method: Any) -> tuple[Any, Any]:
     return (method.__name__ if isinstance(method, BuiltinMethodType) else method.__func__), method.__self__
 
 
-class Items:
-    """An `Items` is the snapshot of a list, tuple or dictionary, which is compared item by item.
+class ItemsSnapshot:
+    """An `ItemsSnapshot` is the snapshot of a list, tuple or dictionary, which is compared item by item.
 
     The items themselves are kept if all of them are numbers.
     """
@@ -102,10 +102,10 @@ class Items:
 
     def __init__(self, found: Any, depth: int, inside: dict[int, Any] | None = None) -> None:
         self._kind = type(found)
-        self._keys = Items(tuple(found), depth - 1) if isinstance(found, dict) else None
+        self._keys = ItemsSnapshot(tuple(found), depth - 1) if isinstance(found, dict) else None
         items = _items(found)
         self._parts = tuple(snapshot(item, depth - 1, inside) for item in items)
-        self._then = items if all(isinstance(part, Number) for part in self._parts) else None
+        self._then = items if all(isinstance(part, ValueSnapshot) for part in self._parts) else None
 
     def holds(self, now: Any) -> bool:
         """Return True if the container has as many items and each item is the same."""
@@ -124,15 +124,15 @@ def _items(found: Any) -> tuple[Any, ...]:
     return tuple(found.values()) if isinstance(found, dict) else tuple(found)
 
 
-class Elements:
-    """An `Elements` is the snapshot of a NumPy array: a copy of its elements."""
+class ArraySnapshot:
+    """An `ArraySnapshot` is the snapshot of a NumPy array: a copy of its elements."""
 
     __slots__ = ("_kind", "_dtype", "_shape", "_bytes", "_objects")
 
     def __init__(self, found: np.ndarray, depth: int) -> None:
         self._kind, self._dtype, self._shape = type(found), found.dtype, found.shape
         # The bytes of an object array are addresses, so its objects are compared instead.
-        self._objects = Items(found.ravel().tolist(), depth - 1) if found.dtype.hasobject else None
+        self._objects = ItemsSnapshot(found.ravel().tolist(), depth - 1) if found.dtype.hasobject else None
         self._bytes = b"" if self._objects else found.tobytes()
 
     def holds(self, now: Any) -> bool:
@@ -142,8 +142,10 @@ class Elements:
         return now.tobytes() == self._bytes if self._objects is None else self._objects.holds(now.ravel().tolist())
 
 
-class Parts:
-    """A `Parts` is the snapshot of an object that is compared by its parts: a host vector or struct, a view, a box.
+class PartsSnapshot:
+    """A `PartsSnapshot` is the snapshot of an object that is compared by its parts.
+
+    A host vector or struct, a view, a box.
 
     Args:
         found: the object.
@@ -165,7 +167,7 @@ class Parts:
         return type(now) is self._kind and self._parts.holds(self._take(now))
 
 
-Snapshot = Number | Identity | Method | Items | Elements | Parts
+Snapshot = ValueSnapshot | IdentitySnapshot | MethodSnapshot | ItemsSnapshot | ArraySnapshot | PartsSnapshot
 
 
 def snapshot(found: Any, depth: int = _DEPTH, inside: dict[int, Any] | None = None) -> Snapshot:
@@ -177,35 +179,35 @@ def snapshot(found: Any, depth: int = _DEPTH, inside: dict[int, Any] | None = No
         inside: dictionary that collects objects by id. If it is given, objects are compared by their attributes.
     """
     if isinstance(found, NUMBERS):
-        return Number(found)
+        return ValueSnapshot(found)
     if isinstance(found, (MethodType, BuiltinMethodType, BoundFunc)):
-        return Method(found)
+        return MethodSnapshot(found)
     if depth <= 0:
-        return Identity(found)
+        return IdentitySnapshot(found)
     if is_host_matrix(found):
-        return Parts(found, lambda now: (now.dtype, now.to_numpy()), depth)
+        return PartsSnapshot(found, lambda now: (now.dtype, now.to_numpy()), depth)
     if isinstance(found, (list, tuple, dict)):
-        return Items(found, depth, inside)
+        return ItemsSnapshot(found, depth, inside)
     if isinstance(found, np.ndarray):
-        return Elements(found, depth)
+        return ArraySnapshot(found, depth)
     if isinstance(found, (set, frozenset)):
-        return Parts(found, lambda now: sorted(map(repr, map(word, now))), depth)
+        return PartsSnapshot(found, lambda now: sorted(map(repr, map(word, now))), depth)
     if is_host_struct(found):
-        return Parts(found, lambda now: (now.type, dict(now.members)), depth)
+        return PartsSnapshot(found, lambda now: (now.type, dict(now.members)), depth)
     if is_host_view(found):
-        return Parts(found, lambda now: (now.arr, now.offset, now.size), depth)
+        return PartsSnapshot(found, lambda now: (now.arr, now.offset, now.size), depth)
     if isinstance(found, NDRange):
-        return Parts(found, lambda now: now.axes, depth)
+        return PartsSnapshot(found, lambda now: now.axes, depth)
     if inside is not None and hasattr(found, "__dict__") and not (is_any_field(found) or isinstance(found, _LASTING)):
         inside[id(found)] = found
-        return Parts(found, attributes, depth, inside)
-    return Identity(found)
+        return PartsSnapshot(found, attributes, depth, inside)
+    return IdentitySnapshot(found)
 
 
 _LASTING = (type, FunctionType, ModuleType)
 
 
-def fresh(found: Any) -> tuple[Snapshot, dict[int, Any]]:
+def fresh_snapshot(found: Any) -> tuple[Snapshot, dict[int, Any]]:
     """Return a snapshot of an object that no reference keeps alive, and the objects that are part of it, by id.
 
     Such an object is, for example, made by a property. The objects are compared by their attributes.
@@ -225,7 +227,7 @@ def _names(slots: str | Iterable[str]) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def reference(value: Any) -> Callable[[], Any]:
+def reference_to(value: Any) -> Callable[[], Any]:
     """Return a weak reference, or a strong one if the object, such as a number, supports no weak reference."""
     try:
         return weakref.ref(value)

@@ -18,14 +18,14 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from ..errors import KernelSyntaxError, Span
-from .compiled import imported, is_text_of
+from .compiled import imported_names, is_text_of
 
 MISSING = object()
 
 
 @dataclass(frozen=True)
-class Source:
-    """A `Source` is the syntax tree of one function.
+class FunctionSource:
+    """A `FunctionSource` is the syntax tree of one function.
 
     Attributes:
         file: name of the file.
@@ -59,7 +59,7 @@ def _characters(text: str, offset: int) -> int:
     return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
 
 
-def read_source(function: Any) -> Source:
+def read_source(function: Any) -> FunctionSource:
     """Return the source of a plain Python function.
 
     Raises:
@@ -89,7 +89,7 @@ def _place(code: CodeType) -> Span:
 
 
 @lru_cache(maxsize=512)
-def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> Source:
+def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> FunctionSource:
     """Return the source of a function, first from the text that `linecache` already has.
 
     That text may be as old as the code, and older than the file.
@@ -105,7 +105,7 @@ def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> Source:
     return _found(code, name, is_rewritten)
 
 
-def _found(code: CodeType, name: str, is_rewritten: bool) -> Source:
+def _found(code: CodeType, name: str, is_rewritten: bool) -> FunctionSource:
     """Return the definition from which the code was compiled, at its line or elsewhere in the file if it moved."""
     try:
         source = _at_its_line(code, name)
@@ -140,23 +140,23 @@ def _module(file: str) -> ast.Module:
 
 
 def _imports(file: str) -> set[str]:
-    return imported(_module(file))
+    return imported_names(_module(file))
 
 
-def _elsewhere(code: CodeType, is_rewritten: bool) -> Source | None:
+def _elsewhere(code: CodeType, is_rewritten: bool) -> FunctionSource | None:
     """Return the definition wherever it stands in the file now, or None."""
     module, lines = _module(code.co_filename), linecache.getlines(code.co_filename)
-    names = imported(module)
+    names = imported_names(module)
     for node in ast.walk(module):
         if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
             continue
         if is_text_of(node, code, is_rewritten, lambda: names):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            return Source(code.co_filename, first, tuple(lines[first - 1 : node.end_lineno]), node)
+            return FunctionSource(code.co_filename, first, tuple(lines[first - 1 : node.end_lineno]), node)
     return None
 
 
-def _at_its_line(code: CodeType, name: str) -> Source:
+def _at_its_line(code: CodeType, name: str) -> FunctionSource:
     """Return the definition at the line where the code's definition stood."""
     try:
         found, first_line = _source_lines(code)
@@ -178,7 +178,7 @@ def _at_its_line(code: CodeType, name: str) -> Source:
             "write the function as a statement of its own lines",
             _place(code),
         ) from error
-    return Source(code.co_filename, first_line, lines, _definition(module, code, name))
+    return FunctionSource(code.co_filename, first_line, lines, _definition(module, code, name))
 
 
 def _source_lines(code: CodeType) -> tuple[list[str], int]:

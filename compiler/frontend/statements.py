@@ -13,15 +13,15 @@ from ..ir.nodes import Value
 from ..ir.types import u1
 from . import infer, refused
 from .aggregates import find_type
-from .context import STATEMENTS, Chain, ReturnSite, Tracer, unpoisoned
+from .context import STATEMENTS, ElifChain, ReturnSite, Tracer, require_value
 from .conversions import conform
-from .diagnostics import Poisoned, Problem, mistyped, syntax
+from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .expressions import binary
 from .functions import function_name
-from .operands import Operand, Poison, Static, describe, number, static
+from .operands import Operand, Poison, Static, describe, number_of, static_operand
 from .places import assign, is_atomic, load, place, store, update
 from .returns import return_from_kernel
-from .scope import Fixed
+from .scope import FixedName
 from .source import MISSING, outer_name
 from .static import evaluate_static, static_call
 from .text import assertion_text
@@ -59,39 +59,39 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
             # The target is evaluated only to report the mistakes in it.
             place(t, target)
     for target in node.targets:
-        assign(t, target, unpoisoned(operand))
+        assign(t, target, require_value(operand))
 
 
 def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
     """Bind names to objects known at compile time; a tuple is taken apart."""
     if isinstance(target, ast.Name):
-        _bind_name(t, target, Fixed(operand, "static value"))
+        _bind_name(t, target, FixedName(operand, "static value"))
         return
     if not isinstance(target, (ast.Tuple, ast.List)):
-        raise syntax("a static value is bound to a name", "store it with a plain assignment", target)
+        raise syntax_problem("a static value is bound to a name", "store it with a plain assignment", target)
     try:
         values = tuple(operand.value) if isinstance(operand, Static) else ()
     except TypeError:
         values = ()
     if len(values) != len(target.elts):
-        raise mistyped(
+        raise type_problem(
             f"{len(target.elts)} names do not fit {describe(operand)}", "give one name for each value", target
         )
     for inner, value in zip(target.elts, values):
-        bind_static(t, inner, static(value, inner.id if isinstance(inner, ast.Name) else ""))
+        bind_static(t, inner, static_operand(value, inner.id if isinstance(inner, ast.Name) else ""))
 
 
-def _bind_name(t: Tracer, target: ast.Name, binding: Fixed) -> None:
+def _bind_name(t: Tracer, target: ast.Name, binding: FixedName) -> None:
     """Bind a static name; it may change only if the program text alone decides that it does."""
     found = t.scopes.find(target.id)
     if found is None or target.id == "_":
         t.scopes.declare(target.id, binding, target.lineno)
-    elif not isinstance(found, Fixed) or found.kind not in ("static value", "faulty"):
-        raise syntax(
+    elif not isinstance(found, FixedName) or found.kind not in ("static value", "faulty"):
+        raise syntax_problem(
             f"`{target.id}` is known at launch only and cannot become a static value", "choose another name", target
         )
     elif not t.scopes.rebind(target.id, binding, target.lineno):
-        raise syntax(
+        raise syntax_problem(
             f"the static value `{target.id}` cannot change in a block that may run or not",
             "use a plain local, without `sg.static`",
             target,
@@ -103,12 +103,12 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
     declared = _declared(t, node.annotation)
     kind = find_type(declared.value, t.options) if isinstance(declared, Static) else None
     if kind is None:
-        raise mistyped(
+        raise type_problem(
             f"`{ast.unparse(node.annotation)}` is not a type of a local",
             "annotate with `sg.f32`, a vector, matrix or struct type",
         )
     if node.value is None:
-        raise syntax("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
+        raise syntax_problem("a local needs a value where it is declared", f"write `{ast.unparse(node)} = 0`")
     assign(t, node.target, conform(t, t.clean(node.value), kind, f"`{ast.unparse(node.target)}`"))
 
 
@@ -120,7 +120,7 @@ def _declared(t: Tracer, node: ast.expr) -> Operand:
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     for name in names:
         if t.scopes.find(name) is None and outer_name(t.active.function, name) is MISSING:
-            raise syntax(
+            raise syntax_problem(
                 f"the type `{name}` is not known: Python keeps no name of a function for annotations alone",
                 f"define `{name}` at the top of the file, or convert the value with it",
                 node,
@@ -175,7 +175,7 @@ def _long_chain(t: Tracer, node: ast.If) -> bool:
     ends, flag = True, ""
     rest: list[ast.stmt] = [node]
     while rest:
-        chain = Chain(t.builder.local(t.namer.unique("_elif"), u1), _CHAIN)
+        chain = ElifChain(t.builder.local(t.namer.unique("_elif"), u1), _CHAIN)
         if not flag:
             ends = _link(t, node, chain)
         else:
@@ -187,7 +187,7 @@ def _long_chain(t: Tracer, node: ast.If) -> bool:
     return ends
 
 
-def _link(t: Tracer, node: ast.If, chain: Chain | None) -> bool:
+def _link(t: Tracer, node: ast.If, chain: ElifChain | None) -> bool:
     call = static_call(t, node.test)
     if call is not None:
         return t.run(node.body) if evaluate_static(t, call).value else _otherwise(t, node.orelse, chain)
@@ -200,7 +200,7 @@ def _link(t: Tracer, node: ast.If, chain: Chain | None) -> bool:
     return ends
 
 
-def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: Chain | None) -> bool:
+def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: ElifChain | None) -> bool:
     """Execute the statements after `else`: the next link of the chain, unless the part is long enough."""
     if chain is not None and _is_chained(orelse):
         if not chain.left:
@@ -216,9 +216,9 @@ def guarded_condition(t: Tracer, node: ast.expr) -> Value:
     """Return a condition, or a stand-in for a faulty one, so that mistakes of the body are found too."""
     try:
         return t.condition(t.expr(node))
-    except Problem as problem:
+    except ProblemError as problem:
         t.report(problem, node)
-    except Poisoned:
+    except PoisonError:
         pass
     return t.builder.const(False, u1)
 
@@ -229,7 +229,7 @@ def _break(t: Tracer, node: ast.Break) -> bool:
     # A `while True` with a `break` can be passed.
     loop.broken = True
     if loop.break_to is None:
-        raise syntax(
+        raise syntax_problem(
             "`break` cannot leave a parallel loop: its iterations run at once",
             "end one iteration with `continue`, or make the loop serial",
         )
@@ -263,7 +263,7 @@ def _return_from_function(t: Tracer, node: ast.Return) -> bool:
     items = () if isinstance(operand, Static) and operand.value is None else leaves(operand)
     values, active = None, t.active
     with t.builder.block() as tail:
-        if items and all(isinstance(i, Value) or number(i) is not None for i in items):
+        if items and all(isinstance(i, Value) or number_of(i) is not None for i in items):
             values = tuple(t.value(i) for i in items)
             names = active.result_names
             missing = len(values) - len(names)
@@ -287,7 +287,7 @@ def _assert(t: Tracer, node: ast.Assert) -> None:
 
 def _refusal(reason: str, cure: str) -> Callable[[Tracer, ast.stmt], None]:
     def refuse(t: Tracer, node: ast.stmt) -> None:
-        raise syntax(reason, cure)
+        raise syntax_problem(reason, cure)
 
     return refuse
 
@@ -304,10 +304,12 @@ def _with(t: Tracer, node: ast.With) -> bool:
         callee = t.expr(call.func) if isinstance(call, ast.Call) else None
         name = function_name(callee.value) if isinstance(callee, Static) else None
         if name not in _PLAIN_CONTEXTS or item.optional_vars is not None:
-            raise syntax(*refused.STATEMENTS["With"])
+            raise syntax_problem(*refused.STATEMENTS["With"])
         assert isinstance(call, ast.Call)
         if call.args or call.keywords:
-            raise syntax(f"`{ast.unparse(call.func)}` takes no arguments", f"write `{ast.unparse(call.func)}()`")
+            raise syntax_problem(
+                f"`{ast.unparse(call.func)}` takes no arguments", f"write `{ast.unparse(call.func)}()`"
+            )
     return t.run(node.body)
 
 

@@ -11,14 +11,14 @@ import re
 from types import CodeType
 from typing import Any
 
-from .context import Tracer, unpoisoned
-from .diagnostics import Poisoned, mistyped
-from .functions import Function
-from .operands import UNKNOWN, MatrixValue, Poison, Static, known, static
-from .outside import outer
+from .context import Tracer, require_value
+from .diagnostics import PoisonError, type_problem
+from .functions import LanguageFunction
+from .operands import UNKNOWN, MatrixValue, Poison, Static, known_object, static_operand
+from .outside import outer_object
 from .protocols import is_any_field
-from .reads import Evaluation, Inputs, is_plain, listed
-from .scope import Fixed
+from .reads import EvaluationRead, InputFinder, is_plain, materialize
+from .scope import FixedName
 from .snapshots import snapshot
 
 
@@ -41,18 +41,18 @@ def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str =
     if not isinstance(root, ast.Name) or t.scopes.find(root.id) is not None:
         return None
     target = t.expr(node.func)
-    found = isinstance(target, Static) and isinstance(target.value, Function) and target.value.name == function
+    found = isinstance(target, Static) and isinstance(target.value, LanguageFunction) and target.value.name == function
     return node if found else None
 
 
 def evaluate_static(t: Tracer, node: ast.Call) -> Static:
     """Return the value of a `sg.static(...)` call; several arguments give a tuple."""
     if node.keywords or not node.args:
-        raise mistyped("`static` takes one or more values", "write `sg.static(value)`")
+        raise type_problem("`static` takes one or more values", "write `sg.static(value)`")
     values = [python_value(t, arg) for arg in node.args]
     if len(values) > 1:
-        return static(tuple(values), hint_of(node.args[0]))
-    return static(values[0], hint_of(node.args[0]))
+        return static_operand(tuple(values), hint_of(node.args[0]))
+    return static_operand(values[0], hint_of(node.args[0]))
 
 
 def hint_of(node: ast.expr) -> str:
@@ -68,7 +68,7 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
     """
     namespace: dict[str, Any] = {}
     names: list[str] = []
-    node = _Known(t, namespace).visit(copy.deepcopy(node))
+    node = _KnownReplacer(t, namespace).visit(copy.deepcopy(node))
     made = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     # Names that the expression itself binds (comprehensions, lambdas) have no object outside.
     made |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
@@ -78,23 +78,25 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
             if t.scopes.find(inner.id) is None:
                 names.append(inner.id)
     _refuse_elements(node, namespace)
-    inputs = Inputs(node, namespace).reads
+    inputs = InputFinder(node, namespace).reads
     expression = ast.fix_missing_locations(ast.Expression(node))
     code = compile(expression, t.active.source.file, "eval")
     found = _evaluated(code, namespace, node)
     if inputs is None:
         _check_again(found, _evaluated(code, namespace, node), node)
         bound = {name: value for name, value in namespace.items() if name not in names}
-        inputs = [Evaluation(t.active.function, code, tuple(names), bound, found)]
+        inputs = [EvaluationRead(t.active.function, code, tuple(names), bound, found)]
     t.reads += inputs
     return found
 
 
 def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any:
     try:
-        return listed(eval(code, dict(namespace)))
+        return materialize(eval(code, dict(namespace)))
     except Exception as error:
-        raise mistyped(f"the static expression fails: {type(error).__name__}: {error}", "correct it", node) from error
+        raise type_problem(
+            f"the static expression fails: {type(error).__name__}: {error}", "correct it", node
+        ) from error
 
 
 def _check_again(found: Any, again: Any, node: ast.expr) -> None:
@@ -103,14 +105,14 @@ def _check_again(found: Any, again: Any, node: ast.expr) -> None:
     Otherwise a launch and its gradient could be launches of different kernels.
     """
     if is_plain(found) and not snapshot(found).holds(again):
-        raise mistyped(
+        raise type_problem(
             "the static expression gives something else each time it is evaluated",
             "evaluate it once, outside of the kernel, and use the result",
             node,
         )
 
 
-class _Known(ast.NodeTransformer):
+class _KnownReplacer(ast.NodeTransformer):
     """This transformer replaces expressions that are known although their values are not, such as extents and types."""
 
     def __init__(self, t: Tracer, namespace: dict[str, Any]) -> None:
@@ -148,14 +150,14 @@ class _Known(ast.NodeTransformer):
         if not isinstance(node, ast.Name):
             return False
         binding = self._t.scopes.find(node.id)
-        if not isinstance(binding, Fixed):
+        if not isinstance(binding, FixedName):
             return binding is not None
-        return isinstance(binding.operand, MatrixValue) or known(binding.operand) is UNKNOWN
+        return isinstance(binding.operand, MatrixValue) or known_object(binding.operand) is UNKNOWN
 
     def _evaluated(self, node: ast.expr) -> ast.expr:
         # The block is dropped: only what is known of the result is used.
         with self._t.block():
-            found = known(unpoisoned(self._t.expr(node)))
+            found = known_object(require_value(self._t.expr(node)))
         if found is UNKNOWN:
             return node
         name = f"known {len(self._namespace)}"
@@ -169,14 +171,16 @@ _KNOWN_ATTRIBUTES = frozenset(("n", "m", "shape", "dtype", "ndim"))
 def _object(t: Tracer, name: ast.Name) -> Any:
     binding = t.scopes.find(name.id)
     if binding is None:
-        return outer(t, name)
-    if isinstance(binding, Fixed):
+        return outer_object(t, name)
+    if isinstance(binding, FixedName):
         if isinstance(binding.operand, Poison):
-            raise Poisoned
-        found = known(binding.operand)
+            raise PoisonError
+        found = known_object(binding.operand)
         if found is not UNKNOWN:
             return found
-    raise mistyped(f"`{name.id}` is not known at compile time", "use constants and `sg.static(range(...))` loops", name)
+    raise type_problem(
+        f"`{name.id}` is not known at compile time", "use constants and `sg.static(range(...))` loops", name
+    )
 
 
 def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
@@ -189,4 +193,4 @@ def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
 def _refuse_elements(node: ast.expr, namespace: dict[str, Any]) -> None:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Subscript) and is_any_field(_named(inner.value, namespace)):
-            raise mistyped("an element of a field is not known at compile time", "read it outside `static`", inner)
+            raise type_problem("an element of a field is not known at compile time", "read it outside `static`", inner)

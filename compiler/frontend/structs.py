@@ -9,10 +9,10 @@ from typing import Any
 
 from .aggregates import StructType
 from .context import Tracer
-from .diagnostics import suggestion, syntax
+from .diagnostics import suggestion, syntax_problem
 from .functions import Func
 from .inline import inline
-from .members import Members
+from .members import MembersStandIn
 from .memory import Place
 from .operands import Intrinsic, Operand, Static
 
@@ -28,7 +28,7 @@ def method(t: Tracer, base: Place | Operand, kind: StructType, name: str) -> Sta
     function = kind.methods.get(name)
     if function is None:
         close = suggestion(name, [*kind.names, *kind.methods])
-        raise syntax(f"{kind} has no member `{name}`", close or f"its members are {', '.join(kind.names)}")
+        raise syntax_problem(f"{kind} has no member `{name}`", close or f"its members are {', '.join(kind.names)}")
     made = function if isinstance(function, Func) else Func(function)
     return Static(Intrinsic(name, partial(_call, made, base)), name)
 
@@ -39,6 +39,6 @@ def _call(function: Func, receiver: Place | Operand, t: Tracer, node: ast.Call) 
 
 def property_of(owner: Any, name: str) -> Func | None:
     """Return the func behind an attribute that is a property made of a `@sg.func`, or None for any other attribute."""
-    kind = owner.kind if isinstance(owner, Members) else type(owner)
+    kind = owner.kind if isinstance(owner, MembersStandIn) else type(owner)
     found = inspect.getattr_static(kind, name, None)
     return found.fget if isinstance(found, property) and isinstance(found.fget, Func) else None

@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 from ..ir import nodes as n
 from ..ir.nodes import Value
-from ..ir.texts import OPEN_END, places
+from ..ir.texts import OPEN_END, place_formats
 from .context import Tracer
 from .conversions import as_matrix
-from .diagnostics import mistyped, unsupported
-from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known
+from .diagnostics import type_problem, unsupported_problem
+from .operands import UNKNOWN, MatrixValue, Operand, Pack, ShapeOf, Static, StructValue, describe, known_object
 
 _CONVERSIONS: dict[int, Callable[[object], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 """These functions belong to the letters that may follow `!` in an f-string."""
 
 
-class Template:
+class MessageTemplate:
     """A template collects text and values in order.
 
     Args:
@@ -39,8 +39,8 @@ class Template:
         Raises:
             Problem: text of the program reads like the place of a value.
         """
-        if len(places(self.text)) != len(self.values) or self.text.endswith(OPEN_END):
-            raise unsupported("a printed text cannot hold `{}`", "write it differently, as `{ }`")
+        if len(place_formats(self.text)) != len(self.values) or self.text.endswith(OPEN_END):
+            raise unsupported_problem("a printed text cannot hold `{}`", "write it differently, as `{ }`")
         return self.text
 
     def operand(self, t: Tracer, operand: Operand, spec: str = "") -> None:
@@ -64,7 +64,7 @@ class Template:
         elif (matrix := as_matrix(t, operand)) is not None:
             self._matrix(t, matrix, spec)
         else:
-            raise mistyped(f"{describe(operand)} cannot be printed", "print its elements")
+            raise type_problem(f"{describe(operand)} cannot be printed", "print its elements")
 
     def _value(self, value: Value, spec: str) -> None:
         if spec:
@@ -99,7 +99,7 @@ class Template:
 
     def shown(self, t: Tracer, operand: Operand, node: ast.expr) -> None:
         """Append an operand, or its expression in braces if the template holds names."""
-        if self._names and known(operand) is UNKNOWN:
+        if self._names and known_object(operand) is UNKNOWN:
             self.literal("{" + ast.unparse(node) + "}")
         else:
             self.operand(t, operand)
@@ -114,14 +114,14 @@ class Template:
 
     def _part(self, t: Tracer, part: ast.FormattedValue) -> None:
         operand = t.clean(part.value)
-        if self._names and known(operand) is UNKNOWN:
+        if self._names and known_object(operand) is UNKNOWN:
             self.shown(t, operand, part.value)
             return
-        spec = Template()
+        spec = MessageTemplate()
         if isinstance(part.format_spec, ast.JoinedStr):
             spec.formatted(t, part.format_spec)
         if spec.values:
-            raise mistyped("the format of a value is known at compile time", "write it as a constant", part)
+            raise type_problem("the format of a value is known at compile time", "write it as a constant", part)
         if isinstance(operand, Static) and part.conversion != -1:
             operand = Static(_CONVERSIONS[part.conversion](operand.value))
         self.operand(t, operand, spec.text)
@@ -132,10 +132,10 @@ def _formatted(value: object, spec: str) -> str:
     try:
         return format(value, spec)
     except (TypeError, ValueError) as error:
-        raise mistyped(f"the format `{spec}` does not fit: {error}", "correct it, or print without it") from None
+        raise type_problem(f"the format `{spec}` does not fit: {error}", "correct it, or print without it") from None
 
 
-def template_of(t: Tracer, node: ast.expr, into: Template) -> None:
+def template_of(t: Tracer, node: ast.expr, into: MessageTemplate) -> None:
     """Append the text of one argument of `print`, or of a message, to the template `into`."""
     if isinstance(node, ast.JoinedStr):
         into.formatted(t, node)
@@ -147,7 +147,7 @@ def assertion_text(t: Tracer, node: ast.Assert) -> str:
     """Return the message of an assertion with names in place of values, or its condition if it has no message."""
     if node.msg is None:
         return f"assertion failed: {ast.unparse(node.test)}"
-    made = Template(names=True)
+    made = MessageTemplate(names=True)
     template_of(t, node.msg, made)
     return made.text
 
@@ -158,11 +158,11 @@ def lower_print(t: Tracer, node: ast.Call) -> Operand:
     for keyword in node.keywords:
         operand = t.clean(keyword.value)
         if not isinstance(operand, Static) or not isinstance(operand.value, str):
-            raise mistyped(f"`{keyword.arg}` of print is a constant string", "print without it", keyword.value)
+            raise type_problem(f"`{keyword.arg}` of print is a constant string", "print without it", keyword.value)
         if keyword.arg not in constants:
-            raise unsupported("a kernel prints to the standard output", "print without it", keyword.value)
+            raise unsupported_problem("a kernel prints to the standard output", "print without it", keyword.value)
         constants[keyword.arg] = operand.value
-    made = Template()
+    made = MessageTemplate()
     for position, argument in enumerate(node.args):
         made.literal(constants["sep"] if position else "")
         template_of(t, argument, made)

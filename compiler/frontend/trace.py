@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Diagnostic
-from ..ir.depth import deep
+from ..ir.depth import with_stack_room
 from ..ir.nodes import Kernel, Param, Task
 from ..ir.walk import renumber
 
@@ -19,13 +19,13 @@ from ..ir.walk import renumber
 from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
 from .context import Activation, Tracer
 from .infer import FrontendOptions
-from .parameters import Argument, declare_parameters
+from .parameters import ScalarArgument, declare_parameters
 from .reads import Read
 from .returns import ResultType, check_end, results_of
 from .scope import Namer
 from .source import read_source
 
-__all__ = ["Argument", "Traced", "trace"]
+__all__ = ["ScalarArgument", "Traced", "trace"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Traced:
 
     kernel: Kernel
     arrays: dict[str, object]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ScalarArgument, ...]
     warnings: tuple[Diagnostic, ...]
     result: ResultType | None = None
     reads: tuple[Read, ...] = ()
 
 
-@deep
+@with_stack_room
 def trace(
     function: Any,
     options: FrontendOptions | None = None,
@@ -84,7 +84,7 @@ def trace(
     return Traced(renumber(kernel), captured, arguments, t.diagnostics.warnings, result, tuple(t.reads))
 
 
-def _params(t: Tracer, arguments: tuple[Argument, ...]) -> tuple[Param, ...]:
+def _params(t: Tracer, arguments: tuple[ScalarArgument, ...]) -> tuple[Param, ...]:
     results = t.results.params if t.results else ()
     return (*(Param(a.name, a.type) for a in arguments), *t.captures.params(), *results)
 

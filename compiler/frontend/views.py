@@ -24,11 +24,11 @@ from .aggregates import ViewType, find_type
 from .arguments import arguments
 from .constructors import CONSTRUCTORS
 from .context import Tracer
-from .diagnostics import Problem, mistyped, suggestion, syntax
+from .diagnostics import ProblemError, suggestion, syntax_problem, type_problem
 from .members import LaunchValue
 from .memory import Place, element_of, load
-from .operands import Intrinsic, Operand, Pack, ShapeOf, Static, describe, integer
-from .protocols import AnyField, LaunchShape, View, is_any_field, is_matrix_field, is_struct_field
+from .operands import Intrinsic, Operand, Pack, ShapeOf, Static, describe, integer_of
+from .protocols import AnyField, LaunchShape, ViewOperand, is_any_field, is_matrix_field, is_struct_field
 
 FieldAttribute = Callable[[Tracer, AnyField, str, str], Operand]
 """A function of this type returns an attribute of a field, from the tracer, the field, its hint and the name."""
@@ -36,12 +36,12 @@ FieldAttribute = Callable[[Tracer, AnyField, str, str], Operand]
 
 def is_view(operand: object) -> TypeGuard[Static]:
     """Return True if an operand is a view."""
-    return isinstance(operand, Static) and isinstance(operand.value, View)
+    return isinstance(operand, Static) and isinstance(operand.value, ViewOperand)
 
 
-def named(operand: Static, name: str) -> Static:
+def rename_view(operand: Static, name: str) -> Static:
     """Return the view under another name; the name of its array stays."""
-    view: View = operand.value
+    view: ViewOperand = operand.value
     return Static(replace(view, hint=view.hint or operand.hint), name)
 
 
@@ -56,28 +56,28 @@ def _placed(t: Tracer, given: object) -> Operand:
     return Static(given) if isinstance(given, int) else given  # type: ignore[return-value]
 
 
-def first_of(t: Tracer, view: View) -> Operand:
+def first_of(t: Tracer, view: ViewOperand) -> Operand:
     """Return the number of the first element."""
     return _placed(t, view.first)
 
 
-def size_of(t: Tracer, view: View) -> Operand:
+def size_of(t: Tracer, view: ViewOperand) -> Operand:
     """Return the number of elements."""
     return _placed(t, view.extent)
 
 
 def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Value:
     """Return an offset, size or bound: a number that is not negative, or a value of type i32 or i64."""
-    found = integer(operand)
+    found = integer_of(operand)
     if found is None:
         try:
             return t.index(operand)
-        except Problem as problem:
-            raise mistyped(
+        except ProblemError as problem:
+            raise type_problem(
                 f"{what} is an integer, not {describe(operand)}", "convert it with `int(...)`", node
             ) from problem
     if found < 0:
-        raise mistyped(f"{what} is {found}, and views do not count from the end", "write `v.size - n`", node)
+        raise type_problem(f"{what} is {found}, and views do not count from the end", "write `v.size - n`", node)
     return found
 
 
@@ -88,7 +88,7 @@ def _operand(number: int | Value) -> Operand:
 def _combined(t: Tracer, op: str, left: Operand | int, right: Operand | int) -> int | Value:
     """Return left + right ("add") or left - right ("sub"), folded if both are known."""
     left, right = (Static(x) if isinstance(x, int) else x for x in (left, right))
-    a, b = integer(left), integer(right)
+    a, b = integer_of(left), integer_of(right)
     if a is not None and b is not None:
         return a + b if op == "add" else a - b
     if b == 0:
@@ -111,15 +111,15 @@ def _construct(name: str, t: Tracer, node: ast.Call) -> Operand:
     """Return the result of `sg.BufferView(arr, offset, size)`."""
     arr, offset, size = arguments(t, node, name, "arr", "offset", "size")
     if is_view(arr):
-        raise mistyped("a view is made of an array, not of a view", "write `view.subview(offset, size)`", node)
+        raise type_problem("a view is made of an array, not of a view", "write `view.subview(offset, size)`", node)
     if not isinstance(arr, Static) or not is_any_field(arr.value):
-        raise mistyped(
+        raise type_problem(
             f"a view is made of an ndarray or field, not of {describe(arr)}",
             "write `sg.BufferView(array, offset, size)`",
             node,
         )
     if len(arr.value.shape) != 1:
-        raise mistyped(
+        raise type_problem(
             f"a view is of an array with one axis, and `{arr.hint}` has {len(arr.value.shape)}",
             "index the array itself, or reshape it",
             node,
@@ -127,7 +127,7 @@ def _construct(name: str, t: Tracer, node: ast.Call) -> Operand:
     first = _whole(t, offset, "the offset of a view", node)
     extent = _whole(t, size, "the size of a view", node)
     begin = _inside(t, first, extent, _length(t, arr), f"`{arr.hint}`", node)
-    return Static(View(arr.value, begin, extent), arr.hint)
+    return Static(ViewOperand(arr.value, begin, extent), arr.hint)
 
 
 CONSTRUCTORS["BufferView"] = _construct
@@ -142,10 +142,10 @@ def _inside(
     t: Tracer, first: int | Value, extent: int | Value, length: Operand, what: str, node: ast.expr
 ) -> int | Value:
     """Return the first element of a view; check that the view is inside, now if all is known, else at each access."""
-    whole = integer(length)
+    whole = integer_of(length)
     if isinstance(first, int) and isinstance(extent, int) and whole is not None:
         if first + extent > whole:
-            raise mistyped(
+            raise type_problem(
                 f"the view of {extent} elements from {first} on ends beyond {what}, which has {whole}",
                 "make it smaller",
                 node,
@@ -161,7 +161,7 @@ def _inside(
     return t.within(t.value(_operand(first)), room, message)
 
 
-def _subview(view: View, hint: str, t: Tracer, node: ast.Call) -> Operand:
+def _subview(view: ViewOperand, hint: str, t: Tracer, node: ast.Call) -> Operand:
     offset, size = arguments(t, node, "subview", "offset", "size")
     first = _whole(t, offset, "the offset of a view", node)
     return _part(t, view, hint, first, _whole(t, size, "the size of a view", node), node)
@@ -169,21 +169,21 @@ def _subview(view: View, hint: str, t: Tracer, node: ast.Call) -> Operand:
 
 def slice_of(t: Tracer, base: Static, node: ast.Subscript, key: ast.Slice) -> Static:
     """Return `v[a:b]`; only the launch may know the bounds, and bounds do not count from the end."""
-    view: View = base.value
-    if key.step is not None and integer(t.clean(key.step)) != 1:
-        raise mistyped("a slice of a view has no step", "index the view, as in `v[2 * i]`", key.step)
+    view: ViewOperand = base.value
+    if key.step is not None and integer_of(t.clean(key.step)) != 1:
+        raise type_problem("a slice of a view has no step", "index the view, as in `v[2 * i]`", key.step)
     low = 0 if key.lower is None else _whole(t, t.clean(key.lower), "a bound of a view", key.lower)
     high = size_of(t, view) if key.upper is None else _whole(t, t.clean(key.upper), "a bound of a view", key.upper)
     extent = _combined(t, "sub", high, low)
     if isinstance(extent, int) and extent < 0:
-        raise mistyped(f"the slice ends {-extent} before it begins", "write the smaller bound first", key)
+        raise type_problem(f"the slice ends {-extent} before it begins", "write the smaller bound first", key)
     return _part(t, view, base.hint, low, extent, node)
 
 
-def _part(t: Tracer, view: View, hint: str, first: int | Value, extent: int | Value, node: ast.expr) -> Static:
+def _part(t: Tracer, view: ViewOperand, hint: str, first: int | Value, extent: int | Value, node: ast.expr) -> Static:
     first = _inside(t, first, extent, size_of(t, view), f"`{hint}`", node)
     begin = _combined(t, "add", first_of(t, view), _operand(first))
-    return Static(View(view.base, begin, extent, view.hint), hint)
+    return Static(ViewOperand(view.base, begin, extent, view.hint), hint)
 
 
 # ---- using ----------------------------------------------------------------------------------------------------------
@@ -205,13 +205,15 @@ def attribute(t: Tracer, base: Static, name: str, of_field: FieldAttribute) -> O
     if name in ("dtype", "grad", *_members(view)):
         found = of_field(t, view.base, view.hint or base.hint, name)
         if isinstance(found, Static) and is_any_field(found.value):
-            return Static(View(found.value, view.first, view.extent, found.hint), f"{base.hint}.{name}")
+            return Static(ViewOperand(found.value, view.first, view.extent, found.hint), f"{base.hint}.{name}")
         return found
     close = suggestion(name, ATTRIBUTES)
-    raise syntax(f"a view has no attribute `{name}`", close or "use `v.size`, `v[i]`, `v[a:b]`, `v.subview(a, n)`")
+    raise syntax_problem(
+        f"a view has no attribute `{name}`", close or "use `v.size`, `v[i]`, `v[a:b]`, `v.subview(a, n)`"
+    )
 
 
-def _members(view: View) -> tuple[str, ...]:
+def _members(view: ViewOperand) -> tuple[str, ...]:
     if is_matrix_field(view.base):
         return ("n", "m")
     return tuple(view.base.members) if is_struct_field(view.base) else ()
@@ -221,19 +223,19 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     """Return the place of `v[i]`.
 
     Raises:
-        Problem: a constant index is outside the view.
+        ProblemError: a constant index is outside the view.
     """
     view, text = base.value, ast.unparse(node)
     if len(indices) != 1:
-        raise mistyped(
+        raise type_problem(
             f"the view `{base.hint}` has 1 axis, but is indexed with {len(indices)}", f"write `{base.hint}[i]`", node
         )
     operand, at = indices[0]
     index: int | Value = _whole(t, operand, f"the index of `{text}`", at)
     size = size_of(t, view)
-    known = integer(size)
+    known = integer_of(size)
     if isinstance(index, int) and known is not None and index >= known:
-        raise mistyped(
+        raise type_problem(
             f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
             f"use an index from 0 to {known - 1}" if known else "give the view elements",
             at,
@@ -244,7 +246,7 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     return element_of(t, view.base, view.hint or base.hint, (_element_number(t, view, index),), text)
 
 
-def _element_number(t: Tracer, view: View, index: int | Value) -> Value:
+def _element_number(t: Tracer, view: ViewOperand, index: int | Value) -> Value:
     found = _combined(t, "add", first_of(t, view), index)
     return t.value(Static(found)) if isinstance(found, int) else found
 
@@ -252,13 +254,13 @@ def _element_number(t: Tracer, view: View, index: int | Value) -> Value:
 def check_annotation(t: Tracer, wanted: ViewType, operand: Operand, where: str) -> None:
     """Raise a problem if an argument of a func is no view, or has other elements than its annotation says."""
     if not is_view(operand):
-        raise mistyped(f"{where} is a view, not {describe(operand)}", "give `sg.BufferView(array, offset, size)`")
+        raise type_problem(f"{where} is a view, not {describe(operand)}", "give `sg.BufferView(array, offset, size)`")
     kind, have = wanted.array.dtype, _element_kind(operand.value)
     if kind is not None and have != find_type(kind, t.options):
-        raise mistyped(f"{where} is a view of {kind}, not of {have}", "annotate it with the type of the elements")
+        raise type_problem(f"{where} is a view of {kind}, not of {have}", "annotate it with the type of the elements")
 
 
-def _element_kind(view: View) -> object:
+def _element_kind(view: ViewOperand) -> object:
     if is_matrix_field(view.base):
         return view.base.element
     return view.base.type if is_struct_field(view.base) else view.dtype

@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..errors import Span
-from .depth import deep
+from .depth import with_stack_room
 from .nodes import ROLES, Kernel, Value
 from .types import SCALARS, Scalar
 
@@ -52,7 +52,7 @@ def identity_of(kernel: Kernel) -> bytes | None:
     return found
 
 
-def pattern(spans: Spans) -> tuple[int, ...]:
+def first_equal_spans(spans: Spans) -> tuple[int, ...]:
     """Return, for each span of a table, the place of the first equal span.
 
     Two tables with the same pattern can replace each other when a document is decoded.
@@ -61,7 +61,7 @@ def pattern(spans: Spans) -> tuple[int, ...]:
     return tuple([first.setdefault(span, place) for place, span in enumerate(spans)])
 
 
-@deep
+@with_stack_room
 def encode(value: object, spans: Spans = ()) -> bytes:
     """Return a value as bytes.
 
@@ -73,12 +73,12 @@ def encode(value: object, spans: Spans = ()) -> bytes:
         CodecError: the value holds an object or a span that a document cannot express.
     """
     with _without_collections():
-        writer = _Writer(spans)
+        writer = _Encoder(spans)
         body = writer.write(value)
         return json.dumps([writer.names, list(writer.values), body], separators=(",", ":")).encode()
 
 
-@deep
+@with_stack_room
 def decode(data: bytes, spans: Spans = ()) -> Any:
     """Return the value that the bytes encode.
 
@@ -92,7 +92,7 @@ def decode(data: bytes, spans: Spans = ()) -> Any:
     try:
         with _without_collections():
             names, values, body = json.loads(data)
-            return _Reader([_class_of(name) for name in names], values, spans).read(body)
+            return _Decoder([_class_of(name) for name in names], values, spans).read(body)
     except CodecError:
         raise
     except Exception as error:
@@ -139,7 +139,7 @@ def _kind_of(annotation: Any) -> str:
     return "plain" if is_plain else "any"
 
 
-class _Writer:
+class _Encoder:
     """A writer turns objects into lists and numbers for JSON, and collects the classes and values of the document.
 
     Attributes:
@@ -231,7 +231,7 @@ def _class_of(name: str) -> type:
     raise CodecError(f"{name} is not a frozen dataclass of the compiler")
 
 
-class _Reader:
+class _Decoder:
     """A reader turns the lists and numbers of a document back into objects.
 
     Objects are made without their `__init__`, because that is slow for frozen classes; `__post_init__` still runs.

@@ -1,8 +1,9 @@
 """This module limits how deeply programs may nest, and makes room on Python's stack for recursion over them.
 
 The frontend, passes, printers and executors walk a program by recursion. Limits of depth are checked where a program
-enters, so every recursive function knows how deep the recursion can get. `deep` makes room for that recursion no matter
-how much stack the caller has used, so whether a kernel compiles does not depend on the depth of its caller.
+enters, so every recursive function knows how deep the recursion can get. `with_stack_room` makes room for that
+recursion no matter how much stack the caller has used, so whether a kernel compiles does not depend on the depth of its
+caller.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ EXPRESSIONS = 500
 """This limit bounds the nesting of expressions, including those of functions that an expression calls."""
 
 FRAMES = 10_000
-"""Number of Python calls that `deep` makes room for.
+"""Number of Python calls that `with_stack_room` makes room for.
 
 Calls that go through C take about half a kilobyte each, so this number stays within a stack of 8 MiB.
 """
@@ -107,7 +108,7 @@ def _depth() -> int:
 
 
 @contextmanager
-def room() -> Iterator[None]:
+def stack_room() -> Iterator[None]:
     """Make room for `FRAMES` more calls for the duration of the `with`, unless a caller has already done so."""
     limits = _LIMITS
     if getattr(limits.inside, "held", False):
@@ -122,7 +123,7 @@ def room() -> Iterator[None]:
         limits.leave()
 
 
-def deep(function: Callable[P, R]) -> Callable[P, R]:
+def with_stack_room(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that recurses over a program, so that the function always has room to do so.
 
     If the room is still too small, which the limits of depth should prevent, the mistake is one of the compiler. The
@@ -134,7 +135,7 @@ def deep(function: Callable[P, R]) -> Callable[P, R]:
         if getattr(_LIMITS.inside, "held", False):
             return function(*args, **keywords)
         try:
-            with room():
+            with stack_room():
                 return function(*args, **keywords)
         except RecursionError as error:
             raise too_deep(*args) from error

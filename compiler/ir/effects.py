@@ -21,7 +21,7 @@ from .roles import JUMPS
 from .table import Table
 from .walk import blocks, walk
 
-Place = tuple[str, str]
+EffectPlace = tuple[str, str]
 """A place is a pair (space, name); the space is array, local, stack (primals and depth) or adjoint (of stack slots)."""
 
 
@@ -38,8 +38,8 @@ class Effect:
         jumps: True if the execution leaves the block.
     """
 
-    reads: tuple[Place, ...] = ()
-    writes: tuple[Place, ...] = ()
+    reads: tuple[EffectPlace, ...] = ()
+    writes: tuple[EffectPlace, ...] = ()
     declares: bool = False
     traps: bool = False
     observable: bool = False
@@ -91,13 +91,13 @@ _READS = {cls: EFFECTS[cls].reads for cls in EFFECTS}
 _WRITES = {cls: EFFECTS[cls].writes for cls in EFFECTS}
 
 
-def reads(stmt: Stmt) -> tuple[Place, ...]:
+def reads(stmt: Stmt) -> tuple[EffectPlace, ...]:
     """Return the places that the statement itself reads."""
     rows = _READS[type(stmt)]
     return tuple([(space, name) for space, field in rows if (name := getattr(stmt, field)) is not None]) if rows else ()
 
 
-def writes(stmt: Stmt) -> tuple[Place, ...]:
+def writes(stmt: Stmt) -> tuple[EffectPlace, ...]:
     """Return the places that the statement itself writes or declares."""
     rows = _WRITES[type(stmt)]
     return tuple([(space, getattr(stmt, field)) for space, field in rows]) if rows else ()
@@ -117,12 +117,12 @@ def is_pure(stmt: Stmt) -> bool:
     return not (row.reads or row.writes or row.observable or row.jumps or blocks(stmt))
 
 
-def all_reads(statements: Iterable[Stmt]) -> set[Place]:
+def all_reads(statements: Iterable[Stmt]) -> set[EffectPlace]:
     """Return the places that these statements, or statements nested in them, read."""
     return {place for inner in walk(tuple(statements)) if _READS[type(inner)] for place in reads(inner)}
 
 
-def all_writes(statements: Iterable[Stmt]) -> set[Place]:
+def all_writes(statements: Iterable[Stmt]) -> set[EffectPlace]:
     """Return the places that these statements, or statements nested in them, write or declare."""
     return {place for inner in walk(tuple(statements)) if _WRITES[type(inner)] for place in writes(inner)}
 

@@ -40,7 +40,7 @@ def narrow_axes(kernel: Kernel) -> Mapping[str, frozenset[int]]:
     return {name: frozenset(axes) for name, axes in found.items()}
 
 
-def too_long(shape: tuple[int, ...], narrow: Iterable[int]) -> str:
+def extent_problem(shape: tuple[int, ...], narrow: Iterable[int]) -> str:
     """Return what is wrong with an array whose extents a kernel reads in 32 bits, or "" if nothing is wrong.
 
     Args:
@@ -54,4 +54,4 @@ def too_long(shape: tuple[int, ...], narrow: Iterable[int]) -> str:
 
 
 CURE = "read the extent as i64, or split the axis"
-"""This text is the cure in errors whose reason comes from `too_long`."""
+"""This text is the cure in errors whose reason comes from `extent_problem`."""

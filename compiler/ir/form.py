@@ -19,15 +19,15 @@ QUOTED = frozenset({"message", "template"})
 
 
 @dataclass(frozen=True)
-class Word:
-    """A `Word` is a literal word or punctuation mark of a form."""
+class LiteralToken:
+    """A `LiteralToken` is a literal word or punctuation mark of a form."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Hole:
-    """A `Hole` is the place of a field in a form.
+class FieldToken:
+    """A `FieldToken` is the place of a field in a form.
 
     Attributes:
         field: name of the field.
@@ -41,8 +41,8 @@ class Hole:
 
 
 @dataclass(frozen=True)
-class Group:
-    """A `Group` is a sequence of tokens that appears unless its last hole holds the default.
+class OptionalGroup:
+    """A `OptionalGroup` is a sequence of tokens that appears unless its last hole holds the default.
 
     Attributes:
         tokens: tokens that appear together.
@@ -50,19 +50,19 @@ class Group:
         default: value of that field for which the group is left out.
     """
 
-    tokens: tuple[Word | Hole, ...]
-    hole: Hole
+    tokens: tuple[LiteralToken | FieldToken, ...]
+    hole: FieldToken
     default: object
 
 
-Token = Word | Hole | Group
+Token = LiteralToken | FieldToken | OptionalGroup
 
 
-def _hole(cls: type[Stmt], name: str) -> Hole:
+def _hole(cls: type[Stmt], name: str) -> FieldToken:
     """Return the hole for a field of a statement class."""
     role = dict(ROLES[cls]).get(name, "attribute")
     annotation = {f.name: str(f.type) for f in fields(cls)}[name]
-    return Hole(name, role, role == "operand" and annotation.startswith("tuple"))
+    return FieldToken(name, role, role == "operand" and annotation.startswith("tuple"))
 
 
 def _default(cls: type[Stmt], name: str) -> object:
@@ -79,17 +79,17 @@ def tokens(cls: type[Stmt]) -> tuple[Token, ...]:
 @cache
 def _split(cls: type[Stmt]) -> tuple[Token, ...]:
     out: list[Token] = []
-    group: list[Word | Hole] | None = None
+    group: list[LiteralToken | FieldToken] | None = None
     for match in _TOKEN.finditer(cls.FORM):
         text, name = match.group(0), match.group(1)
         if text == "<":
             group = []
         elif text == ">" and group is not None:
-            last = next(t for t in reversed(group) if isinstance(t, Hole))
-            out.append(Group(tuple(group), last, _default(cls, last.field)))
+            last = next(t for t in reversed(group) if isinstance(t, FieldToken))
+            out.append(OptionalGroup(tuple(group), last, _default(cls, last.field)))
             group = None
         else:
-            token: Word | Hole = _hole(cls, name) if name else Word(text)
+            token: LiteralToken | FieldToken = _hole(cls, name) if name else LiteralToken(text)
             (out if group is None else group).append(token)
     return tuple(out)
 
@@ -102,7 +102,7 @@ def keywords() -> dict[str, type[Stmt]]:
     """
     found = {}
     for cls in STATEMENTS.values():
-        words = [t.text for t in tokens(cls) if isinstance(t, Word) and t.text.isidentifier()]
+        words = [t.text for t in tokens(cls) if isinstance(t, LiteralToken) and t.text.isidentifier()]
         if words:
             found[words[0]] = cls
     return found

@@ -8,7 +8,7 @@ from .roles import LOCAL_DECLARATIONS
 from .walk import next_id, walk_kernel
 
 
-class Fresh:
+class FreshNames:
     """This base class of passes that add statements numbers new values and names new variables without collisions.
 
     Attributes:

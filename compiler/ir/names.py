@@ -2,17 +2,17 @@
 
     x  →  $x.marks0  →  x
 
-The first arrow is `added`, the second is `shown`.
+The first arrow is `added_name`, the second is `shown_name`.
 """
 
 from __future__ import annotations
 
 
-def added(array: str, purpose: str) -> str:
+def added_name(array: str, purpose: str) -> str:
     """Return the name of the parameter that the compiler adds for an array; no user's name contains a `$`."""
     return f"${array.lstrip('$')}.{purpose}"
 
 
-def shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """Return the name of an array in messages: for an added parameter that of the user's array, else its own."""
     return name[1:].rpartition(".")[0] or name[1:] if name.startswith("$") else name

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import Span
 from . import form
 from .build import normal_constant
-from .depth import NESTING, deep
+from .depth import NESTING, with_stack_room
 from .lexer import COMMENT, DIGITS, NAME, STRING, Lexer, language
 from .nodes import STATEMENTS, Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
 from .ops import OPS
@@ -30,7 +30,7 @@ UNNAMED = "<kernel given as IR text>"
 """This name stands for the file in errors about a text that has none."""
 
 
-@deep
+@with_stack_room
 def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
     """Return the single kernel of the text.
 
@@ -44,13 +44,13 @@ def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
     Raises:
         ParseError: the text is not one kernel.
     """
-    parser = _Parser(text, file)
+    parser = _KernelParser(text, file)
     kernel = parser.kernel()
     parser.expect_end()
     return kernel
 
 
-@deep
+@with_stack_room
 def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
     """Return all kernels of the text, in order.
 
@@ -61,13 +61,13 @@ def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
     Raises:
         ParseError: the text is not a sequence of kernels.
     """
-    parser, found = _Parser(text, file), []
+    parser, found = _KernelParser(text, file), []
     while parser.peek().kind != "end":
         found.append(parser.kernel())
     return found
 
 
-class _Parser(Lexer):
+class _KernelParser(Lexer):
     """A parser reads one text by recursive descent; each method consumes the lexemes of what it is named after.
 
     Attributes:
@@ -198,15 +198,15 @@ class _Parser(Lexer):
         return cls(**found)
 
     def _token(self, cls: type[Stmt], token: form.Token, found: dict[str, Any]) -> None:
-        if isinstance(token, form.Word):
+        if isinstance(token, form.LiteralToken):
             self.expect(token.text)
-        elif isinstance(token, form.Hole):
+        elif isinstance(token, form.FieldToken):
             found[token.field] = self._hole(cls, token, found)
-        elif isinstance(token.tokens[0], form.Word) and self.peek().text == token.tokens[0].text:
+        elif isinstance(token.tokens[0], form.LiteralToken) and self.peek().text == token.tokens[0].text:
             for inner in token.tokens:
                 self._token(cls, inner, found)
 
-    def _hole(self, cls: type[Stmt], hole: form.Hole, found: dict[str, Any]) -> Any:
+    def _hole(self, cls: type[Stmt], hole: form.FieldToken, found: dict[str, Any]) -> Any:
         if hole.role == "result":
             return self.definition()
         if hole.role == "block":

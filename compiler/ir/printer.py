@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 
 from . import form
-from .depth import deep
+from .depth import with_stack_room
 from .nodes import Block, Const, Kernel, Stmt, Task, Value, Within
 
 
-@deep
+@with_stack_room
 def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
     """Return the text of a kernel.
 
@@ -28,7 +28,7 @@ def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-@deep
+@with_stack_room
 def print_statement(stmt: Stmt) -> str:
     """Return the text of one statement with its blocks."""
     return "\n".join(_statement(stmt, "", False))
@@ -59,7 +59,7 @@ def _statement(stmt: Stmt, indent: str, locs: bool) -> list[str]:
     """
     lines, text = [], indent
     for token in _visible(stmt):
-        if isinstance(token, form.Hole) and token.role == "block":
+        if isinstance(token, form.FieldToken) and token.role == "block":
             lines.append(text.rstrip() + " {")
             lines += _block(getattr(stmt, token.field), indent + "  ", locs)
             text = indent + "} "
@@ -78,19 +78,19 @@ def _append(text: str, piece: str) -> str:
     return text + piece + " "
 
 
-def _visible(stmt: Stmt) -> list[form.Word | form.Hole]:
+def _visible(stmt: Stmt) -> list[form.LiteralToken | form.FieldToken]:
     """Return the tokens that the text of a statement shows: groups at their default are left out."""
-    out: list[form.Word | form.Hole] = []
+    out: list[form.LiteralToken | form.FieldToken] = []
     for token in form.tokens(type(stmt)):
-        if not isinstance(token, form.Group):
+        if not isinstance(token, form.OptionalGroup):
             out.append(token)
         elif getattr(stmt, token.hole.field) != token.default:
             out.extend(token.tokens)
     return out
 
 
-def _token(stmt: Stmt, token: form.Word | form.Hole) -> str:
-    if isinstance(token, form.Word):
+def _token(stmt: Stmt, token: form.LiteralToken | form.FieldToken) -> str:
+    if isinstance(token, form.LiteralToken):
         return token.text
     content = getattr(stmt, token.field)
     if token.role == "result":

@@ -29,7 +29,7 @@ def shared_locals(block: Block) -> set[str]:
     return {s.var for s in walk(block) if isinstance(s, n.Set)} - own
 
 
-def carried(block: Block, names: set[str]) -> list[n.Get | n.Set]:
+def carried_accesses(block: Block, names: set[str]) -> list[n.Get | n.Set]:
     """Return the accesses of these locals that are not part of a reduction."""
     left = reduce_block(block, names, lambda *_: ())
     return [s for s in walk(left) if isinstance(s, SCALAR_USES) and s.var in names]

@@ -15,11 +15,11 @@ from .build import normal_constant
 from .nodes import STATEMENTS, Stmt, Value
 from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from .table import Table
-from .texts import fits, places
+from .texts import is_printable, place_formats
 from .types import ArrayType, Scalar, adjoint_type, i32, i64, u1
 
 
-class Context(Protocol):
+class RuleContext(Protocol):
     """A context answers the questions of a rule about the kernel; a look-up fails if the name is not visible.
 
     Attributes:
@@ -49,7 +49,7 @@ class Context(Protocol):
         """Make the name that the statement declares visible for the rest of its block."""
 
 
-RULES: Table[type[Stmt], Callable[[Context, Any], None]] = Table(
+RULES: Table[type[Stmt], Callable[[RuleContext, Any], None]] = Table(
     "verify", STATEMENTS.values(), about="what the verifier demands of the statement"
 )
 
@@ -75,23 +75,23 @@ The parser only produces valid ones, such as `step -1`, but without this check a
 """
 
 
-def check_type(c: Context, value: Value, dtype: Scalar, what: str) -> None:
+def check_type(c: RuleContext, value: Value, dtype: Scalar, what: str) -> None:
     """Check that a value has a type; `what` names the role of the value in the message."""
     c.check(value.type == dtype, f"{what} is {dtype}, but %{value.id} is {value.type}")
 
 
-def check_range(c: Context, index: Value, begin: Value, end: Value) -> None:
+def check_range(c: RuleContext, index: Value, begin: Value, end: Value) -> None:
     """Check that the index and the bounds of a range are integers of one type."""
     c.check(index.type.is_int, f"the index of a range is an integer, but %{index.id} is {index.type}")
     check_type(c, begin, index.type, "the begin of the range")
     check_type(c, end, index.type, "the end of the range")
 
 
-def _index(c: Context, value: Value) -> None:
+def _index(c: RuleContext, value: Value) -> None:
     c.check(value.type.is_int, f"an index is an integer, but %{value.id} is {value.type}")
 
 
-def _element(c: Context, name: str, indices: tuple[Value, ...]) -> Scalar:
+def _element(c: RuleContext, name: str, indices: tuple[Value, ...]) -> Scalar:
     """Check the indices of an element of an array and return the type of the element."""
     found = c.array(name)
     c.check(len(indices) == found.ndim, f"{name} has rank {found.ndim}, but {len(indices)} indices are given")
@@ -100,7 +100,7 @@ def _element(c: Context, name: str, indices: tuple[Value, ...]) -> Scalar:
     return found.dtype
 
 
-def _stop(c: Context, name: str | None) -> None:
+def _stop(c: RuleContext, name: str | None) -> None:
     if name is not None:
         dtype = c.local(name).dtype
         c.check(dtype == u1, f"the stop of a loop is a u1 local, but {name} is {dtype}")
@@ -110,7 +110,7 @@ def _stop(c: Context, name: str | None) -> None:
 
 
 @RULES.row(n.Const)
-def _const(c: Context, s: n.Const) -> None:
+def _const(c: RuleContext, s: n.Const) -> None:
     try:
         normal = normal_constant(s.value, s.result.type)
     except (TypeError, ValueError, OverflowError):
@@ -122,20 +122,20 @@ def _const(c: Context, s: n.Const) -> None:
 
 
 @RULES.row(n.Arg)
-def _arg(c: Context, s: n.Arg) -> None:
+def _arg(c: RuleContext, s: n.Arg) -> None:
     c.check(s.name in c.scalars, f"there is no scalar parameter {s.name}")
     check_type(c, s.result, c.scalars[s.name], f"the parameter {s.name}")
 
 
 @RULES.row(n.Shape)
-def _shape(c: Context, s: n.Shape) -> None:
+def _shape(c: RuleContext, s: n.Shape) -> None:
     rank = c.array(s.array).ndim
     c.check(0 <= s.axis < rank, f"{s.array} has rank {rank} and so no axis {s.axis}")
     c.check(s.result.type in (i32, i64), f"an extent is i32 or i64, not {s.result.type}")
 
 
 @RULES.row(n.Op)
-def _op(c: Context, s: n.Op) -> None:
+def _op(c: RuleContext, s: n.Op) -> None:
     c.check(s.op in OPS, f"there is no operation {s.op}")
     types = tuple(a.type for a in s.args)
     made = result_type(s.op, types)
@@ -145,19 +145,19 @@ def _op(c: Context, s: n.Op) -> None:
 
 
 @RULES.row(n.Cast, n.Random)
-def _any_type(c: Context, s: n.Cast | n.Random) -> None:
+def _any_type(c: RuleContext, s: n.Cast | n.Random) -> None:
     """Demand nothing: every scalar type can be cast to every other type, and can be drawn."""
 
 
 @RULES.row(n.Within)
-def _within(c: Context, s: n.Within) -> None:
+def _within(c: RuleContext, s: n.Within) -> None:
     _index(c, s.index)
     check_type(c, s.result, s.index.type, "an index that is inside")
     c.check(s.extent.type in (i32, i64), f"an extent is i32 or i64, not {s.extent.type}")
 
 
 @RULES.row(n.BitCast)
-def _bit_cast(c: Context, s: n.BitCast) -> None:
+def _bit_cast(c: RuleContext, s: n.BitCast) -> None:
     c.check(s.arg.type.bits == s.result.type.bits, f"{s.arg.type} and {s.result.type} differ in width")
 
 
@@ -165,17 +165,17 @@ def _bit_cast(c: Context, s: n.BitCast) -> None:
 
 
 @RULES.row(n.Load)
-def _load(c: Context, s: n.Load) -> None:
+def _load(c: RuleContext, s: n.Load) -> None:
     check_type(c, s.result, _element(c, s.array, s.indices), f"an element of {s.array}")
 
 
 @RULES.row(n.Store)
-def _store(c: Context, s: n.Store) -> None:
+def _store(c: RuleContext, s: n.Store) -> None:
     check_type(c, s.value, _element(c, s.array, s.indices), f"an element of {s.array}")
 
 
 @RULES.row(n.Atomic)
-def _atomic(c: Context, s: n.Atomic) -> None:
+def _atomic(c: RuleContext, s: n.Atomic) -> None:
     dtype = _element(c, s.array, s.indices)
     c.check(s.op in ATOMIC_OPS, f"there is no atomic {s.op}")
     c.check(atomic_fits(s.op, dtype), f"there is no atomic {s.op} of {dtype}")
@@ -187,34 +187,34 @@ def _atomic(c: Context, s: n.Atomic) -> None:
 
 
 @RULES.row(n.Local)
-def _local(c: Context, s: n.Local) -> None:
+def _local(c: RuleContext, s: n.Local) -> None:
     c.declare(s)
 
 
 @RULES.row(n.LocalArray)
-def _local_array(c: Context, s: n.LocalArray) -> None:
+def _local_array(c: RuleContext, s: n.LocalArray) -> None:
     c.check(s.size >= 1, f"the local array {s.var} has no elements")
     c.declare(s)
 
 
 @RULES.row(n.Get)
-def _get(c: Context, s: n.Get) -> None:
+def _get(c: RuleContext, s: n.Get) -> None:
     check_type(c, s.result, c.local(s.var).dtype, f"the local {s.var}")
 
 
 @RULES.row(n.Set)
-def _set(c: Context, s: n.Set) -> None:
+def _set(c: RuleContext, s: n.Set) -> None:
     check_type(c, s.value, c.local(s.var).dtype, f"the local {s.var}")
 
 
 @RULES.row(n.GetElement)
-def _get_element(c: Context, s: n.GetElement) -> None:
+def _get_element(c: RuleContext, s: n.GetElement) -> None:
     _index(c, s.index)
     check_type(c, s.result, c.local_array(s.var).dtype, f"an element of {s.var}")
 
 
 @RULES.row(n.SetElement)
-def _set_element(c: Context, s: n.SetElement) -> None:
+def _set_element(c: RuleContext, s: n.SetElement) -> None:
     _index(c, s.index)
     check_type(c, s.value, c.local_array(s.var).dtype, f"an element of {s.var}")
 
@@ -223,47 +223,47 @@ def _set_element(c: Context, s: n.SetElement) -> None:
 
 
 @RULES.row(n.If, n.Assert)
-def _condition(c: Context, s: n.If | n.Assert) -> None:
+def _condition(c: RuleContext, s: n.If | n.Assert) -> None:
     check_type(c, s.cond, u1, "a condition")
 
 
 @RULES.row(n.For)
-def _for(c: Context, s: n.For) -> None:
+def _for(c: RuleContext, s: n.For) -> None:
     check_range(c, s.index, s.begin, s.end)
     c.check(s.step != 0, "the step of a range is not 0")
     _stop(c, s.stop)
     _trips(c, s.trips)
 
 
-def _trips(c: Context, trips: Value | None) -> None:
+def _trips(c: RuleContext, trips: Value | None) -> None:
     if trips:
         c.check(trips.type in (i32, i64), f"a trip count is i32 or i64, not {trips.type}")
 
 
 @RULES.row(n.While)
-def _while(c: Context, s: n.While) -> None:
+def _while(c: RuleContext, s: n.While) -> None:
     check_type(c, s.test, u1, "the test of a while")
     _stop(c, s.stop)
     _trips(c, s.trips)
 
 
 @RULES.row(n.Scope, n.Return)
-def _anything(c: Context, s: n.Scope | n.Return) -> None:
+def _anything(c: RuleContext, s: n.Scope | n.Return) -> None:
     """Demand nothing beyond the rules of the stage and of the nested statements."""
 
 
 @RULES.row(n.Break)
-def _break(c: Context, s: n.Break) -> None:
+def _break(c: RuleContext, s: n.Break) -> None:
     _target(c, s.depth, "break")
 
 
 @RULES.row(n.Continue)
-def _continue(c: Context, s: n.Continue) -> None:
+def _continue(c: RuleContext, s: n.Continue) -> None:
     target = _target(c, s.depth, "continue")
     c.check(not isinstance(target, n.Scope), f"continue {s.depth} aims at a scope, not at a loop")
 
 
-def _target(c: Context, depth: int, word: str) -> Stmt:
+def _target(c: RuleContext, depth: int, word: str) -> Stmt:
     """Return the frame that a jump aims at.
 
     A None among the frames is the wall around the condition of a while, which no jump may cross.
@@ -279,15 +279,15 @@ def _target(c: Context, depth: int, word: str) -> Stmt:
 
 
 @RULES.row(n.Print)
-def _print(c: Context, s: n.Print) -> None:
-    holes = len(places(s.template))
+def _print(c: RuleContext, s: n.Print) -> None:
+    holes = len(place_formats(s.template))
     c.check(holes == len(s.args), f"the template has {holes} places for {len(s.args)} arguments")
-    for spec, value in zip(places(s.template), s.args):
-        c.check(fits(spec, value.type), f"the format of `{{:{spec}}}` does not fit {value.type}")
+    for spec, value in zip(place_formats(s.template), s.args):
+        c.check(is_printable(spec, value.type), f"the format of `{{:{spec}}}` does not fit {value.type}")
 
 
 @RULES.row(n.StackAlloca)
-def _alloca(c: Context, s: n.StackAlloca) -> None:
+def _alloca(c: RuleContext, s: n.StackAlloca) -> None:
     c.check(s.capacity is None or s.capacity >= 0, f"the adstack {s.stack} has a negative capacity")
     c.check(s.dtype.is_real or not s.adjoint, f"an adstack of {s.dtype} has no adjoints")
     kept = adjoint_type(s.dtype)
@@ -296,31 +296,31 @@ def _alloca(c: Context, s: n.StackAlloca) -> None:
 
 
 @RULES.row(n.StackPush)
-def _push(c: Context, s: n.StackPush) -> None:
+def _push(c: RuleContext, s: n.StackPush) -> None:
     check_type(c, s.value, c.stack(s.stack).dtype, f"a slot of {s.stack}")
 
 
 @RULES.row(n.StackPop)
-def _pop(c: Context, s: n.StackPop) -> None:
+def _pop(c: RuleContext, s: n.StackPop) -> None:
     c.stack(s.stack)
 
 
 @RULES.row(n.StackTop)
-def _top(c: Context, s: n.StackTop) -> None:
+def _top(c: RuleContext, s: n.StackTop) -> None:
     check_type(c, s.result, c.stack(s.stack).dtype, f"a slot of {s.stack}")
 
 
 @RULES.row(n.StackTopAdjoint)
-def _top_adjoint(c: Context, s: n.StackTopAdjoint) -> None:
+def _top_adjoint(c: RuleContext, s: n.StackTopAdjoint) -> None:
     _adjoint(c, s.stack, s.result)
 
 
 @RULES.row(n.StackAccumulate)
-def _accumulate(c: Context, s: n.StackAccumulate) -> None:
+def _accumulate(c: RuleContext, s: n.StackAccumulate) -> None:
     _adjoint(c, s.stack, s.value)
 
 
-def _adjoint(c: Context, stack: str, value: Value) -> None:
+def _adjoint(c: RuleContext, stack: str, value: Value) -> None:
     found = c.stack(stack)
     c.check(found.adjoint, f"the adstack {stack} is declared without adjoints")
     check_type(c, value, found.dtype, f"an adjoint of {stack}")

@@ -24,12 +24,12 @@ INDEX, EXTENT = "{index}", "{extent}"
 """These places in the message of a `within` receive the index and the extent."""
 
 
-def about(message: str, index: int, extent: int) -> str:
+def index_message(message: str, index: int, extent: int) -> str:
     """Return the message of a `within` for an index outside; a negative extent counts as 0."""
     return message.replace(INDEX, str(index)).replace(EXTENT, str(max(extent, 0)))
 
 
-def places(template: str) -> list[str]:
+def place_formats(template: str) -> list[str]:
     """Return the format of each place of a template, `""` for a place without a format."""
     return [(spec or ":")[1:] for spec in PLACE.findall(template)]
 
@@ -38,7 +38,7 @@ _LONG = re.compile(r"[0-9]{4}")
 """This pattern finds a width or precision of four digits: nobody reads a number of a thousand digits."""
 
 
-def fits(spec: str, dtype: Scalar) -> bool:
+def is_printable(spec: str, dtype: Scalar) -> bool:
     """Return True if values of a type can be printed in this format."""
     try:
         return not _LONG.search(spec) and format(dtype.dtype.type(1).item(), spec) is not None
@@ -46,7 +46,7 @@ def fits(spec: str, dtype: Scalar) -> bool:
         return False
 
 
-def printed(template: str, values: Sequence[Any]) -> str:
+def printed_text(template: str, values: Sequence[Any]) -> str:
     """Return the printed text, with a newline unless the template ends with `{;}`.
 
     Args:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from ..errors import VerifyError
 from . import nodes as n
-from .depth import check_depth, deep
+from .depth import check_depth, with_stack_room
 from .nodes import Block, Kernel, Stmt, Task, Value
 from .printer import print_statement
 from .stages import STAGES
@@ -33,7 +33,7 @@ MOST_AXES = 32
 """This limit bounds the number of axes of an array; every version of NumPy supports that many."""
 
 
-@deep
+@with_stack_room
 def verify(kernel: Kernel, stage: str) -> None:
     """Check every rule of the stage.
 

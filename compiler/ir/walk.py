@@ -112,7 +112,7 @@ def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
     return iter(found)
 
 
-def changed(node: T, **new: Any) -> T:
+def replace_fields(node: T, **new: Any) -> T:
     """Return a copy of a node with some fields replaced, like `dataclasses.replace` without the constructor.
 
     The constructor of a node checks nothing, and would take most of the time.
@@ -137,7 +137,7 @@ def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
         made = change(old)
         if made is not old:
             new[name] = made
-    return changed(stmt, **new) if new else stmt
+    return replace_fields(stmt, **new) if new else stmt
 
 
 def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
@@ -157,7 +157,7 @@ def rename_operands(stmt: S, mapping: Mapping[Value, Value]) -> S:
     for name in _OPERAND_NAMES[type(stmt)]:
         old = getattr(stmt, name)
         new[name] = tuple([mapping.get(v, v) for v in old]) if isinstance(old, tuple) else mapping.get(old, old)
-    return changed(stmt, **new)
+    return replace_fields(stmt, **new)
 
 
 def rename_block(block: Block, mapping: Mapping[Value, Value]) -> Block:
@@ -217,7 +217,7 @@ def renumber(kernel: Kernel) -> Kernel:
     for task in kernel.tasks:
         bounds, indices = visit(task.bounds), all_fresh(task.indices)
         begin, end = all_fresh(task.begin), all_fresh(task.end)
-        tasks.append(changed(task, bounds=bounds, indices=indices, begin=begin, end=end, body=visit(task.body)))
+        tasks.append(replace_fields(task, bounds=bounds, indices=indices, begin=begin, end=end, body=visit(task.body)))
     return replace(kernel, tasks=tuple(tasks))
 
 
@@ -231,4 +231,4 @@ def _renumber_stmt(stmt: Stmt, fresh: Callable[[Value], Value], visit: Callable[
             new[name] = tuple([fresh(v) for v in old])
         elif old is not None:
             new[name] = fresh(old)
-    return changed(stmt, **new) if new else stmt
+    return replace_fields(stmt, **new) if new else stmt

@@ -23,7 +23,7 @@ from operator import attrgetter
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.effects import EFFECTS, Place, all_writes, reads, writes
+from ..ir.effects import EFFECTS, EffectPlace, all_writes, reads, writes
 from ..ir.nodes import ROLES, STATEMENTS, Block, Kernel, Stmt, Value
 from ..ir.roles import LOOPS
 from ..ir.walk import NESTED
@@ -71,7 +71,7 @@ class _Merger(Rewriter):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self._available: dict[Hashable, Value] = {}
-        self._versions: dict[Place, int] = {}
+        self._versions: dict[EffectPlace, int] = {}
 
     def _block(self, block: Block) -> Block:
         """Rewrite a block and forget at its end the values that were first computed in it.
@@ -96,7 +96,7 @@ class _Merger(Rewriter):
         first = self._available.setdefault(self._key(stmt, value), value)
         return None if first is value else self.rename(value, first)
 
-    def _renew(self, places: Iterable[Place]) -> None:
+    def _renew(self, places: Iterable[EffectPlace]) -> None:
         """Start a new version of each place."""
         for place in places:
             self._versions[place] = self._versions.get(place, 0) + 1

@@ -22,12 +22,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ..analysis.marking import FLOW, JUMPS, Marking
+from ..analysis.marking import FLOW, JUMPS, NeededMarker
 from ..ir import nodes as n
-from ..ir.effects import EFFECTS, Place, reads, writes
+from ..ir.effects import EFFECTS, EffectPlace, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Value
 from ..ir.roles import ACCESSES, LOOP_JUMPS, SCALAR_ASSIGNMENTS
-from ..ir.walk import NESTED, OPERANDS, RESULTS, changed, kept_block, walk, walk_kernel, walk_task
+from ..ir.walk import NESTED, OPERANDS, RESULTS, kept_block, replace_fields, walk, walk_kernel, walk_task
 
 Exits = tuple[tuple[int, int], ...]
 _STAYS = JUMPS | NESTED | {cls for cls in EFFECTS if EFFECTS[cls].writes or EFFECTS[cls].observable} - {n.Set}
@@ -53,7 +53,7 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
     return _drop_temps(marked, private)
 
 
-def _alternate(kernel: Kernel, private: Collection[Place], foreign: set[Value], crossing: set[str]) -> Kernel:
+def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Value], crossing: set[str]) -> Kernel:
     """Alternate liveness and marking until neither can find more.
 
     Marking can find more only after liveness dropped statements, and liveness only after the last round changed what is
@@ -77,9 +77,9 @@ def _alternate(kernel: Kernel, private: Collection[Place], foreign: set[Value], 
 # ---- marking ------------------------------------------------------------------------------------------------
 
 
-def _mark_kernel(kernel: Kernel, private: Collection[Place]) -> tuple[Kernel, bool]:
+def _mark_kernel(kernel: Kernel, private: Collection[EffectPlace]) -> tuple[Kernel, bool]:
     """Return the kernel with only the needed statements, and True if a statement of `FLOW` was removed."""
-    marking = Marking(private)
+    marking = NeededMarker(private)
     found = [(marking.enter(task.bounds), marking.enter(task.body)) for task in kernel.tasks]
     marking.spread([v for task in kernel.tasks for v in (*task.begin, *task.end)])
     made = [
@@ -223,7 +223,7 @@ def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
 
 def _changed(stmt: Stmt, **new: Any) -> Stmt:
     """Return the statement with these blocks, or the same object if they are its own."""
-    return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else changed(stmt, **new)
+    return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else replace_fields(stmt, **new)
 
 
 def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tuple[Kernel, bool]:
@@ -274,7 +274,7 @@ def _crossing_locals(kernel: Kernel) -> set[str]:
     return crossing
 
 
-def _drop_temps(kernel: Kernel, private: Collection[Place]) -> Kernel:
+def _drop_temps(kernel: Kernel, private: Collection[EffectPlace]) -> Kernel:
     """Return the kernel without the private temporaries that no statement names."""
     if not kernel.temps:
         return kernel

@@ -25,10 +25,10 @@ def drop_checks(kernel: Kernel) -> Kernel:
     """Return the kernel without the checks that are proved; the same object if no check is proved."""
     if not any(isinstance(stmt, n.Within) for stmt in walk_kernel(kernel)):
         return kernel
-    return _Dropper(kernel).run()
+    return _CheckDropper(kernel).run()
 
 
-class _Dropper(Rewriter):
+class _CheckDropper(Rewriter):
     LEFT = frozenset({n.Within})
 
     def __init__(self, kernel: Kernel) -> None:

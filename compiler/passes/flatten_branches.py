@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..errors import Unsupported
 from ..ir import nodes as n
 from ..ir.depth import depth_of
-from ..ir.fresh import Fresh
+from ..ir.fresh import FreshNames
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.types import u1
 from ..ir.walk import NESTED, map_blocks, operands, rename, results, walk
@@ -36,7 +36,7 @@ def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
     """
     if all(depth_of(task.body, limit)[0] <= limit for task in kernel.tasks):
         return kernel
-    flattening = _Flattening(kernel, limit)
+    flattening = _BranchFlattener(kernel, limit)
     made = replace(kernel, tasks=tuple(flattening.task(task) for task in kernel.tasks))
     for task in made.tasks:
         found, loc = depth_of(task.body, most)
@@ -50,7 +50,7 @@ def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
 
 
 @dataclass
-class _Run:
+class _FlaggedStatements:
     """A run is a sequence of statements that executes if a flag is set.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Run:
     body: list[Stmt] = field(default_factory=list)
 
 
-class _Flattening(Fresh):
+class _BranchFlattener(FreshNames):
     """This class rewrites the tasks of one kernel."""
 
     def __init__(self, kernel: Kernel, limit: int) -> None:
@@ -90,7 +90,7 @@ class _Flattening(Fresh):
 
     def _laid_out(self, stmt: n.If, depth: int) -> Block:
         """Return the runs of a branch, each behind a test of its flag, after all declarations that they need."""
-        runs: list[_Run] = []
+        runs: list[_FlaggedStatements] = []
         before: list[Stmt] = []
         self._branch(stmt, before, before, runs, depth)
         # A run must see what an earlier run declared, so all declarations move in front of the first run.
@@ -108,7 +108,9 @@ class _Flattening(Fresh):
                 out += self.done(b)
         return tuple(out)
 
-    def _branch(self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_Run], depth: int) -> None:
+    def _branch(
+        self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_FlaggedStatements], depth: int
+    ) -> None:
         """Set the flags of both alternatives in `here`, and append their runs to `runs`.
 
         Args:
@@ -128,19 +130,19 @@ class _Flattening(Fresh):
             here += self.done(b)
             self._runs(body, flag, before, runs, depth)
 
-    def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_Run], depth: int) -> None:
+    def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_FlaggedStatements], depth: int) -> None:
         """Split a block at its branches and append its runs, all under the same flag."""
-        run = _Run(flag, block[0].loc)
+        run = _FlaggedStatements(flag, block[0].loc)
         runs.append(run)
         for stmt in block:
             if not isinstance(stmt, n.If):
                 run.body += self.block((stmt,), depth + 1)
                 continue
             self._branch(stmt, run.body, before, runs, depth)
-            run = _Run(flag, stmt.loc)
+            run = _FlaggedStatements(flag, stmt.loc)
             runs.append(run)
 
-    def _carry(self, runs: list[_Run]) -> list[Stmt]:
+    def _carry(self, runs: list[_FlaggedStatements]) -> list[Stmt]:
         """Pass values that one run defines and others read through locals, and return the declarations of these."""
         home = {v: k for k, run in enumerate(runs) for s in run.body for v in results(s)}
         names: dict[Value, str] = {}

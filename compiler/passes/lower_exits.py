@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
 from ..ir.depth import check_depth
-from ..ir.fresh import Fresh
+from ..ir.fresh import FreshNames
 from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
 from ..ir.roles import ARRAY_WRITES, EXITS, JUMPS, LOCAL_DECLARATIONS, LOCAL_WRITES, LOOP_JUMPS, LOOPS
 from ..ir.types import i32, u1
@@ -41,13 +41,13 @@ def lower_exits(kernel: Kernel) -> Kernel:
     """
     if not any(type(s) in _LOWERED or type(s) is n.While and _acts_in_condition(s) for s in walk_kernel(kernel)):
         return kernel
-    lowering = _Lowering(kernel)
+    lowering = _ExitLowering(kernel)
     tasks = tuple(lowering.task(t) for t in kernel.tasks)
     return check_depth(replace(kernel, tasks=tasks, temps=kernel.temps + tuple(lowering.temps)))
 
 
 @dataclass
-class _Frame:
+class _ExitFrame:
     """A frame is a loop, a scope or a task during lowering.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Frame:
     used: set[str] = field(default_factory=set)
 
 
-class _Lowering(Fresh):
+class _ExitLowering(FreshNames):
     """This class lowers the tasks of one kernel in order.
 
     Attributes:
@@ -86,8 +86,8 @@ class _Lowering(Fresh):
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
             self.returned.append(self._temporary("$returned"))
             self.temps.append(Temp(self.returned[-1], u1))
-        bounds = self._framed(task.bounds, [_Frame(self.name("skip"))])
-        lowered = replace(task, bounds=bounds, body=self._framed(task.body, [_Frame(self.name("skip"))]))
+        bounds = self._framed(task.bounds, [_ExitFrame(self.name("skip"))])
+        lowered = replace(task, bounds=bounds, body=self._framed(task.body, [_ExitFrame(self.name("skip"))]))
         return self._guarded(lowered, guards) if guards else lowered
 
     def _temporary(self, base: str) -> str:
@@ -112,7 +112,7 @@ class _Lowering(Fresh):
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def _framed(self, block: Block, frames: list[_Frame]) -> Block:
+    def _framed(self, block: Block, frames: list[_ExitFrame]) -> Block:
         """Return the body of a frame, with its skip flag declared first if a statement reads the flag."""
         frame = frames[-1]
         body = self._block(block, frames)
@@ -122,7 +122,7 @@ class _Lowering(Fresh):
         b.local(frame.skip, u1)
         return self.done(b) + body
 
-    def _block(self, block: Block, frames: list[_Frame]) -> Block:
+    def _block(self, block: Block, frames: list[_ExitFrame]) -> Block:
         """Return the block without exits; it ends after the first statement that may leave, whose rest is nested."""
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
@@ -137,7 +137,7 @@ class _Lowering(Fresh):
                 return (*out, *self._guard(rest, frames))
         return tuple(out)
 
-    def _absorb(self, stmt: n.If, rest: Block, frames: list[_Frame]) -> Stmt:
+    def _absorb(self, stmt: n.If, rest: Block, frames: list[_ExitFrame]) -> Stmt:
         """Return an `if` with an arm that always leaves; the statements after it join the other arm.
 
         If both arms leave, these statements can never run and are dropped.
@@ -146,7 +146,7 @@ class _Lowering(Fresh):
         orelse = stmt.orelse if _leaves(stmt.orelse) else stmt.orelse + rest
         return replace(stmt, then=self._block(then, frames), orelse=self._block(orelse, frames))
 
-    def _guard(self, rest: Block, frames: list[_Frame]) -> Block:
+    def _guard(self, rest: Block, frames: list[_ExitFrame]) -> Block:
         """Return the rest of a block under a test that the frame's skip flag is not set."""
         frame = frames[-1]
         frame.used.add(frame.skip)
@@ -155,7 +155,7 @@ class _Lowering(Fresh):
         b.if_(b.op("logic_not", b.get(frame.skip, u1)), list(inner))
         return self.done(b)
 
-    def _statement(self, stmt: Stmt, frames: list[_Frame]) -> Block:
+    def _statement(self, stmt: Stmt, frames: list[_ExitFrame]) -> Block:
         if type(stmt) not in NESTED:
             return (stmt,)
         if isinstance(stmt, n.Scope):
@@ -164,16 +164,16 @@ class _Lowering(Fresh):
             return self._loop(stmt, frames)
         return (map_blocks(stmt, lambda inner: self._block(inner, frames)),)
 
-    def _scope(self, stmt: n.Scope, frames: list[_Frame]) -> Block:
+    def _scope(self, stmt: n.Scope, frames: list[_ExitFrame]) -> Block:
         """Return the body of a scope as part of the enclosing block; names are unique in the kernel."""
-        return self._framed(stmt.body, [*frames, _Frame(self.name("skip"))])
+        return self._framed(stmt.body, [*frames, _ExitFrame(self.name("skip"))])
 
-    def _loop(self, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
+    def _loop(self, stmt: n.For | n.While, frames: list[_ExitFrame]) -> Block:
         if isinstance(stmt, n.While) and _acts_in_condition(stmt):
             return self._without_condition(stmt, frames)
         # Only a loop that an exit leaves needs the flag `brk`.
         left = any(depth_left >= 1 for depth_left in _loops_left(stmt.body))
-        frame = _Frame(self.name("skip"), stmt.stop or self.name("brk"))
+        frame = _ExitFrame(self.name("skip"), stmt.stop or self.name("brk"))
         changes: dict[str, object] = {}
         if isinstance(stmt, n.While):
             changes["condition"] = self._block(stmt.condition, [*frames, frame])
@@ -184,7 +184,7 @@ class _Lowering(Fresh):
         b.local(frame.brk or "", u1)
         return (*self.done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
 
-    def _without_condition(self, stmt: n.While, frames: list[_Frame]) -> Block:
+    def _without_condition(self, stmt: n.While, frames: list[_ExitFrame]) -> Block:
         """Return a while with its condition at the head of its body; runs of the old body are counted if asked for."""
         b = self.builder(stmt.loc)
         dtype = stmt.trips.type if stmt.trips else i32
@@ -204,7 +204,7 @@ class _Lowering(Fresh):
 
     # -- exits --------------------------------------------------------------------------------------------------
 
-    def _exit(self, stmt: Stmt, frames: list[_Frame]) -> Block:
+    def _exit(self, stmt: Stmt, frames: list[_ExitFrame]) -> Block:
         """Return the statements that set all flags of an exit."""
         depth = len(frames) if isinstance(stmt, n.Return) else stmt.depth  # type: ignore[attr-defined]
         passed = frames[len(frames) - depth :]

@@ -44,7 +44,7 @@ def promote_elements(kernel: Kernel) -> Kernel:
     for t, task in enumerate(kernel.tasks):
         for array in sorted(_written(task) & local):
             task, first_id = _promote(task, array, f"{array}.own{t}", types[array].dtype, first_id)
-        updates = _Updates(task, first_id)
+        updates = _UpdateReplacer(task, first_id)
         tasks.append(updates.run())
         first_id = updates.next_id
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
@@ -81,7 +81,7 @@ def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> 
     if indices is None or _reads_nothing(task.body, accesses):
         return task, first_id
     symbols: frozenset[Symbol] = frozenset().union(*(f.symbols() for f in indices))
-    made = _Promotion(array, var, dtype, first_id, symbols, single_iteration(task))
+    made = _ElementPromoter(array, var, dtype, first_id, symbols, single_iteration(task))
     body = made.block(task.body)
     return (replace(task, body=body), made.next_id) if made.done else (task, first_id)
 
@@ -108,7 +108,7 @@ def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
 
 
 @dataclass
-class _Promotion:
+class _ElementPromoter:
     """This class replaces the accesses of one array in one task by accesses of a local.
 
     Attributes:
@@ -218,7 +218,7 @@ class _Promotion:
         return b.take()
 
 
-class _Updates:
+class _UpdateReplacer:
     """This class replaces atomics on private elements of one task by plain updates."""
 
     def __init__(self, task: Task, first_id: int) -> None:

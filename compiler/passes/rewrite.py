@@ -139,28 +139,28 @@ class Rewriter:
 
 
 @dataclass(frozen=True)
-class Name:
-    """A `Name` matches any value, but the same value at every place of the name."""
+class NamePattern:
+    """A `NamePattern` matches any value, but the same value at every place of the name."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Number:
-    """A `Number` matches a constant, rounded or wrapped to the type of the matched value."""
+class ConstantPattern:
+    """A `ConstantPattern` matches a constant, rounded or wrapped to the type of the matched value."""
 
     value: float | int | bool
 
 
 @dataclass(frozen=True)
-class Term:
-    """A `Term` matches an operation whose operands match terms, names and numbers."""
+class OperationPattern:
+    """A `OperationPattern` matches an operation whose operands match terms, names and numbers."""
 
     op: str
-    args: tuple[Term | Name | Number, ...]
+    args: tuple[OperationPattern | NamePattern | ConstantPattern, ...]
 
 
-Pattern = Term | Name | Number
+Pattern = OperationPattern | NamePattern | ConstantPattern
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Equation:
 
     text: str
     kinds: str
-    left: Term
+    left: OperationPattern
     right: Pattern
 
 
@@ -195,20 +195,20 @@ def equation(text: str, kinds: str) -> Equation:
     """
     left, _, right = text.partition(" = ")
     made = _pattern(ast.parse(left.strip(), mode="eval").body)
-    if not isinstance(made, Term) or "x" not in re.findall(r"\w+", left):
+    if not isinstance(made, OperationPattern) or "x" not in re.findall(r"\w+", left):
         raise ValueError(f"{text}: the left side is no operation that reads x")
     return Equation(text, kinds, made, _pattern(ast.parse(right.strip(), mode="eval").body))
 
 
 def _pattern(tree: ast.expr) -> Pattern:
     if isinstance(tree, ast.Name):
-        return Name(tree.id)
+        return NamePattern(tree.id)
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
-        return Term(tree.func.id, tuple(_pattern(a) for a in tree.args))
+        return OperationPattern(tree.func.id, tuple(_pattern(a) for a in tree.args))
     number = ast.literal_eval(tree)
     if not isinstance(number, (int, float)):
         raise ValueError(f"{number!r} is no number")
-    return Number(number)
+    return ConstantPattern(number)
 
 
 def match(equated: Equation, stmt: n.Op, rewriter: Rewriter) -> dict[str, Value] | None:
@@ -228,9 +228,9 @@ def _match(pattern: Pattern, value: Value, made: Stmt | None, rewriter: Rewriter
         rewriter: source of further definitions.
         found: values of the names so far.
     """
-    if isinstance(pattern, Name):
+    if isinstance(pattern, NamePattern):
         return found.setdefault(pattern.text, value) == value
-    if isinstance(pattern, Number):
+    if isinstance(pattern, ConstantPattern):
         known = made.value if isinstance(made, n.Const) else None
         if known is None or isinstance(pattern.value, bool) and not value.type.is_bool:
             return False
@@ -254,9 +254,9 @@ def build(equated: Equation, stmt: n.Op, found: dict[str, Value], rewriter: Rewr
         rewriter: source of new values and of renamings.
     """
     right = equated.right
-    if isinstance(right, Name):
+    if isinstance(right, NamePattern):
         return rewriter.rename(stmt.result, found[right.text])
-    if isinstance(right, Number):
+    if isinstance(right, ConstantPattern):
         return (n.Const(stmt.result, normal_constant(right.value, stmt.result.type), loc=stmt.loc),)
     made: list[Stmt] = []
     args = tuple(_build(a, stmt, found, rewriter, made) for a in right.args)
@@ -264,9 +264,9 @@ def build(equated: Equation, stmt: n.Op, found: dict[str, Value], rewriter: Rewr
 
 
 def _build(pattern: Pattern, stmt: n.Op, found: dict[str, Value], rewriter: Rewriter, made: list[Stmt]) -> Value:
-    if isinstance(pattern, Name):
+    if isinstance(pattern, NamePattern):
         return found[pattern.text]
-    if isinstance(pattern, Number):
+    if isinstance(pattern, ConstantPattern):
         out = rewriter.fresh(found["x"].type)
         made.append(n.Const(out, normal_constant(pattern.value, out.type), loc=stmt.loc))
         return out

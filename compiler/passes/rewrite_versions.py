@@ -18,7 +18,7 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.roles import LOOPS
 from ..ir.types import Scalar
-from ..ir.walk import NESTED, blocks, changed, next_id, rename_operands, walk_kernel
+from ..ir.walk import NESTED, blocks, next_id, rename_operands, replace_fields, walk_kernel
 
 Versions = dict[str, Value]
 """Value that each variable in scope holds at the current place."""
@@ -32,11 +32,11 @@ def rewrite_versions(kernel: Kernel) -> Kernel:
     types = {s.var: s.dtype for s in walk_kernel(kernel) if isinstance(s, n.Local)}
     if not types:
         return kernel
-    rewriting = _Rewriting(next_id(kernel), types)
+    rewriting = _VersionRewriter(next_id(kernel), types)
     return replace(kernel, tasks=tuple(rewriting.task(t) for t in kernel.tasks))
 
 
-class _Rewriting:
+class _VersionRewriter:
     """This class rewrites the tasks of one kernel.
 
     Attributes:
@@ -112,7 +112,7 @@ class _Rewriting:
             changes[name] = head + self._block(inner, inside)
         if isinstance(stmt, n.While):
             operand_changes["test"] = self.names.get(stmt.test, stmt.test)
-        made = changed(stmt, **operand_changes, **changes)
+        made = replace_fields(stmt, **operand_changes, **changes)
         return (made, *self._loads(written, known, stmt.loc))
 
     @staticmethod

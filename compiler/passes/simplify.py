@@ -22,7 +22,7 @@ from ..ir.build import normal_constant
 from ..ir.nodes import Kernel, Stmt
 from ..ir.types import Scalar
 from ..ir.walk import rename_operands
-from .rewrite import Equation, Number, Pattern, Rewriter, Term, build, equation, match
+from .rewrite import ConstantPattern, Equation, OperationPattern, Pattern, Rewriter, build, equation, match
 
 INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 COMMUTATIVE = frozenset({"add", "mul", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or", "cmp_eq", "cmp_ne"})
@@ -149,7 +149,13 @@ CONSTANT = "constant"
 
 
 def _head(pattern: Pattern) -> str | None:
-    return pattern.op if isinstance(pattern, Term) else CONSTANT if isinstance(pattern, Number) else None
+    return (
+        pattern.op
+        if isinstance(pattern, OperationPattern)
+        else CONSTANT
+        if isinstance(pattern, ConstantPattern)
+        else None
+    )
 
 
 @cache

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .expressions import FALSE, INFINITY, OVER, TRUE, ZERO, Expr, Number, assume, const, node, read, variable_of
+from .expressions import (
+    FALSE,
+    INFINITY,
+    OVER,
+    TRUE,
+    ZERO,
+    Number,
+    SizeExpr,
+    assume_least,
+    const,
+    node,
+    read,
+    variable_of,
+)
 
-Terms = dict[Expr, int]
+Terms = dict[SizeExpr, int]
 """The factor of each term of a sum."""
 
 
-def value_of(expr: Expr) -> int | None:
+def value_of(expr: SizeExpr) -> int | None:
     """Return the integer that the expression always is, or None."""
     return int(expr.low) if expr.low == expr.high and expr.kind == "const" else None
 
@@ -27,7 +40,7 @@ def _times(a: Number, b: Number) -> Number:
 # ---- sums and products --------------------------------------------------------------------------------------
 
 
-def linear(expr: Expr) -> tuple[int, Terms]:
+def linear(expr: SizeExpr) -> tuple[int, Terms]:
     """Return the constant of an expression that is seen as a sum, and the factor of each of its terms."""
     known = value_of(expr)
     if known is not None:
@@ -38,7 +51,7 @@ def linear(expr: Expr) -> tuple[int, Terms]:
     return 0, {expr: 1}
 
 
-def from_linear(constant: int, terms: Terms) -> Expr:
+def from_linear(constant: int, terms: Terms) -> SizeExpr:
     """Return the sum of a constant and of terms with factors."""
     left = sorted(((t, f) for t, f in terms.items() if f), key=lambda tf: tf[0].key)
     if not left:
@@ -49,7 +62,7 @@ def from_linear(constant: int, terms: Terms) -> Expr:
     return node("sum", tuple(t for t, _ in left), (constant, *(f for _, f in left)), low, high)
 
 
-def _ends(constant: int, terms: Iterable[tuple[Expr, int]]) -> tuple[Number, Number]:
+def _ends(constant: int, terms: Iterable[tuple[SizeExpr, int]]) -> tuple[Number, Number]:
     """Return the bounds of a sum."""
     low: Number = constant
     high: Number = constant
@@ -59,7 +72,7 @@ def _ends(constant: int, terms: Iterable[tuple[Expr, int]]) -> tuple[Number, Num
     return low, high
 
 
-def add(*parts: Expr) -> Expr:
+def add(*parts: SizeExpr) -> SizeExpr:
     """Return the sum of the parts."""
     constant, terms = 0, Terms()
     for part in parts:
@@ -67,24 +80,24 @@ def add(*parts: Expr) -> Expr:
         constant += more
         for term, factor in found.items():
             terms[term] = terms.get(term, 0) + factor
-    return assume(from_linear(constant, terms), sum(p.low for p in parts))
+    return assume_least(from_linear(constant, terms), sum(p.low for p in parts))
 
 
-def scale(expr: Expr, factor: int) -> Expr:
+def scale(expr: SizeExpr, factor: int) -> SizeExpr:
     """Return the expression times an integer."""
     if factor == 1:
         return expr
     constant, terms = linear(expr)
     made = from_linear(constant * factor, {t: f * factor for t, f in terms.items()})
-    return assume(made, _times(expr.low if factor > 0 else expr.high, factor))
+    return assume_least(made, _times(expr.low if factor > 0 else expr.high, factor))
 
 
-def sub(a: Expr, b: Expr) -> Expr:
+def sub(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return the difference a - b."""
     return add(a, scale(b, -1))
 
 
-def mul(a: Expr, b: Expr) -> Expr:
+def mul(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return the product."""
     for known, other in ((value_of(a), b), (value_of(b), a)):
         if known is not None:
@@ -100,7 +113,7 @@ def mul(a: Expr, b: Expr) -> Expr:
     return node("product", tuple(factors), (), low, high)
 
 
-def _factors(expr: Expr) -> tuple[Expr, ...]:
+def _factors(expr: SizeExpr) -> tuple[SizeExpr, ...]:
     """Return the factors of a product, or the expression itself."""
     return expr.args if expr.kind == "product" else (expr,)
 
@@ -108,7 +121,7 @@ def _factors(expr: Expr) -> tuple[Expr, ...]:
 # ---- division -----------------------------------------------------------------------------------------------
 
 
-def floordiv(a: Expr, b: Expr) -> Expr:
+def floordiv(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return the quotient, rounded down. It has no value where the divisor is 0."""
     known, divisor = value_of(a), value_of(b)
     if divisor == 1:
@@ -127,7 +140,7 @@ def floordiv(a: Expr, b: Expr) -> Expr:
     return node("floordiv", (a, b), (), low, high)
 
 
-def mod(a: Expr, b: Expr) -> Expr:
+def mod(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return the remainder, with the sign of the divisor. It has no value where the divisor is 0."""
     known, divisor = value_of(a), value_of(b)
     if known is not None and divisor:
@@ -140,17 +153,17 @@ def mod(a: Expr, b: Expr) -> Expr:
 # ---- extremes -----------------------------------------------------------------------------------------------
 
 
-def maximum(*parts: Expr) -> Expr:
+def maximum(*parts: SizeExpr) -> SizeExpr:
     """Return the largest of the parts."""
     return _extreme("max", parts, lambda a, b: a.low >= b.high)
 
 
-def minimum(*parts: Expr) -> Expr:
+def minimum(*parts: SizeExpr) -> SizeExpr:
     """Return the least of the parts."""
     return _extreme("min", parts, lambda a, b: a.high <= b.low)
 
 
-def _extreme(kind: str, parts: Iterable[Expr], beats: Callable[[Expr, Expr], bool]) -> Expr:
+def _extreme(kind: str, parts: Iterable[SizeExpr], beats: Callable[[SizeExpr, SizeExpr], bool]) -> SizeExpr:
     """Return the extreme of the parts without those that never decide it.
 
     Args:
@@ -159,7 +172,7 @@ def _extreme(kind: str, parts: Iterable[Expr], beats: Callable[[Expr, Expr], boo
         beats: Return True if the bounds alone show that the second expression is not needed beside the first.
     """
     flat = dict.fromkeys(p for part in parts for p in (part.args if part.kind == kind else (part,)))
-    kept: list[Expr] = []
+    kept: list[SizeExpr] = []
     for part in flat:
         if not any(_beats(kind, beats, k, part) for k in kept):
             kept = [k for k in kept if not _beats(kind, beats, part, k)] + [part]
@@ -170,7 +183,7 @@ def _extreme(kind: str, parts: Iterable[Expr], beats: Callable[[Expr, Expr], boo
     return node(kind, tuple(sorted(kept, key=lambda k: k.key)), (), low, high)
 
 
-def _beats(kind: str, beats: Callable[[Expr, Expr], bool], a: Expr, b: Expr) -> bool:
+def _beats(kind: str, beats: Callable[[SizeExpr, SizeExpr], bool], a: SizeExpr, b: SizeExpr) -> bool:
     """Return True if b is not needed beside a."""
     if beats(a, b):
         return True
@@ -178,7 +191,7 @@ def _beats(kind: str, beats: Callable[[Expr, Expr], bool], a: Expr, b: Expr) -> 
     return low >= 0 if kind == "max" else high <= 0
 
 
-def _difference(a: Expr, b: Expr) -> tuple[Number, Number]:
+def _difference(a: SizeExpr, b: SizeExpr) -> tuple[Number, Number]:
     """Return bounds of a - b, in which equal terms cancel."""
     constant, terms = linear(a)
     less, others = linear(b)
@@ -191,7 +204,7 @@ def _difference(a: Expr, b: Expr) -> tuple[Number, Number]:
 # ---- conditions ---------------------------------------------------------------------------------------------
 
 
-def negate(c: Expr) -> Expr:
+def negate(c: SizeExpr) -> SizeExpr:
     """Return the opposite of a condition."""
     if c.kind == "const":
         return FALSE if c.data[0] else TRUE
@@ -200,23 +213,23 @@ def negate(c: Expr) -> Expr:
     if c.kind == "positive":
         return positive(sub(const(1), c.args[0]))
     if c.kind in ("and", "or"):
-        return (either if c.kind == "and" else both)(*(negate(a) for a in c.args))
+        return (any_of if c.kind == "and" else all_of)(*(negate(a) for a in c.args))
     return node("not", (c,), (), 0, 1)
 
 
-def both(*parts: Expr) -> Expr:
+def all_of(*parts: SizeExpr) -> SizeExpr:
     """Return the condition that all parts hold. They are evaluated in order, until one does not hold."""
     return _junction("and", parts, FALSE, TRUE)
 
 
-def either(*parts: Expr) -> Expr:
+def any_of(*parts: SizeExpr) -> SizeExpr:
     """Return the condition that any part holds. They are evaluated in order, until one holds."""
     return _junction("or", parts, TRUE, FALSE)
 
 
-def _junction(kind: str, parts: Iterable[Expr], decisive: Expr, neutral: Expr) -> Expr:
+def _junction(kind: str, parts: Iterable[SizeExpr], decisive: SizeExpr, neutral: SizeExpr) -> SizeExpr:
     """Return the conjunction or disjunction of the parts, which ends at a decisive part and leaves out neutral ones."""
-    kept: dict[Expr, None] = {}
+    kept: dict[SizeExpr, None] = {}
     for part in parts:
         for p in part.args if part.kind == kind else (part,):
             if p == decisive:
@@ -228,30 +241,30 @@ def _junction(kind: str, parts: Iterable[Expr], decisive: Expr, neutral: Expr) -
     return next(iter(kept)) if len(kept) == 1 else node(kind, tuple(kept), (), 0, 1)
 
 
-def positive(x: Expr) -> Expr:
+def positive(x: SizeExpr) -> SizeExpr:
     """Return the condition 0 < x."""
     if x.low > 0 or x.high <= 0:
         return TRUE if x.low > 0 else FALSE
     if x.kind == "max":
-        return either(*(positive(a) for a in x.args))
+        return any_of(*(positive(a) for a in x.args))
     if x.kind == "min":
-        return both(*(positive(a) for a in x.args))
+        return all_of(*(positive(a) for a in x.args))
     if x.kind == "product" and all(a.low >= 0 for a in x.args):
-        return both(*(positive(a) for a in x.args))
+        return all_of(*(positive(a) for a in x.args))
     if x.kind == "when":
-        return choose(x.args[0], positive(x.args[1]), positive(x.args[2]))
+        return select_condition(x.args[0], positive(x.args[1]), positive(x.args[2]))
     if x.kind == "sum" and _has_no_negative(x):
-        return either(*(positive(a) for a in x.args))
+        return any_of(*(positive(a) for a in x.args))
     return node("positive", (x,), (), 0, 1)
 
 
-def _has_no_negative(x: Expr) -> bool:
+def _has_no_negative(x: SizeExpr) -> bool:
     """Return True if x is a sum without a constant whose terms and factors are not negative."""
     constant, terms = linear(x)
     return constant == 0 and all(f > 0 and t.low >= 0 for t, f in terms.items())
 
 
-def zero(x: Expr) -> Expr:
+def zero(x: SizeExpr) -> SizeExpr:
     """Return the condition that x is 0."""
     if x.low > 0 or x.high < 0:
         return FALSE
@@ -262,40 +275,40 @@ def zero(x: Expr) -> Expr:
     return node("zero", (min(x, other, key=lambda e: e.key),), (), 0, 1)
 
 
-def choose(c: Expr, a: Expr, b: Expr) -> Expr:
+def select_condition(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return the condition a where c holds, and b elsewhere."""
     if c in (TRUE, FALSE) or a == b:
         return b if c == FALSE else a
-    return either(both(c, a), both(negate(c), b))
+    return any_of(all_of(c, a), all_of(negate(c), b))
 
 
-def compare(operation: str, a: Expr, b: Expr) -> Expr:
+def compare(operation: str, a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return a comparison of reals: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
     return node("compare", (a, b), (operation,), 0, 1)
 
 
-def when(c: Expr, a: Expr, b: Expr) -> Expr:
+def select_value(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
     """Return a where the condition c holds, and b elsewhere."""
     if c in (TRUE, FALSE) or a == b:
         return b if c == FALSE else a
     if c.kind == "not":
-        return when(c.args[0], b, a)
+        return select_value(c.args[0], b, a)
     if b.kind == "when" and b.args[0] == c:
         b = b.args[2]
     if a.kind == "when" and a.args[0] == c:
         a = a.args[1]
     if a.kind == "when" and a.args[2] == b:
-        return when(both(c, a.args[0]), a.args[1], b)
+        return select_value(all_of(c, a.args[0]), a.args[1], b)
     if a.high <= 0 and b.high <= 0 and -INFINITY < min(a.low, b.low) < 0:
         # A choice of numbers below zero is the negative of a choice of numbers above zero, for which more rules apply.
-        return scale(when(c, scale(a, -1), scale(b, -1)), -1)
+        return scale(select_value(c, scale(a, -1), scale(b, -1)), -1)
     return node("when", (c, a, b), (), min(a.low, b.low), max(a.high, b.high))
 
 
 # ---- over ranges --------------------------------------------------------------------------------------------
 
 
-def over(kind: str, variable: int, begin: Expr, end: Expr, body: Expr) -> Expr:
+def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
     """Return a node `total` or `largest` over a range, which is not brought into closed form.
 
     Args:
@@ -316,7 +329,7 @@ def over(kind: str, variable: int, begin: Expr, end: Expr, body: Expr) -> Expr:
 # ---- substitution -------------------------------------------------------------------------------------------
 
 
-def substitute(expr: Expr, variable: int, by: Expr) -> Expr:
+def substitute(expr: SizeExpr, variable: int, by: SizeExpr) -> SizeExpr:
     """Return the expression with `by` in place of the index of a loop, simplified again."""
     if variable not in expr.free:
         return expr
@@ -326,11 +339,11 @@ def substitute(expr: Expr, variable: int, by: Expr) -> Expr:
         number = variable_of(expr)
         begin, end = (substitute(a, variable, by) for a in expr.args[:2])
         body = expr.args[2] if number == variable else substitute(expr.args[2], variable, by)
-        return over(expr.kind, number, begin, end, body)
+        return range_node(expr.kind, number, begin, end, body)
     return rebuild(expr, [substitute(a, variable, by) for a in expr.args])
 
 
-def rebuild(expr: Expr, args: list[Expr]) -> Expr:
+def rebuild(expr: SizeExpr, args: list[SizeExpr]) -> SizeExpr:
     """Return the node, which is not over a range, with other arguments, simplified."""
     if expr.kind == "sum":
         constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
@@ -347,15 +360,15 @@ def rebuild(expr: Expr, args: list[Expr]) -> Expr:
     return _MAKERS[expr.kind](*args)
 
 
-_MAKERS: dict[str, Callable[..., Expr]] = {
+_MAKERS: dict[str, Callable[..., SizeExpr]] = {
     "floordiv": floordiv,
     "mod": mod,
     "max": maximum,
     "min": minimum,
-    "when": when,
+    "when": select_value,
     "positive": positive,
     "zero": zero,
     "not": negate,
-    "and": both,
-    "or": either,
+    "and": all_of,
+    "or": any_of,
 }

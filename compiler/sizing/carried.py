@@ -18,19 +18,19 @@ from ..ir.types import Scalar
 from . import algebra as a
 from . import ranges
 from . import spans as s
-from .expressions import ONE, SAFE, ZERO, Expr, bounds_of, variable
-from .spans import UNKNOWN, Checks, Span
+from .expressions import ONE, SAFE, ZERO, SizeExpr, bounds_of, variable
+from .spans import UNKNOWN, Checks, SymbolicInterval
 
 if TYPE_CHECKING:
-    from .flows import Flow, Loop
-    from .recognise import Recogniser
+    from .flows import LoopRange, StackFlow
+    from .recognise import SizeRecognizer
 
 SYMBOL = 1 << 40
 """Numbers from SYMBOL on stand for what a local holds at the start of an iteration."""
 
 
 @dataclass(frozen=True)
-class Step:
+class CarriedStep:
     """Describe what an iteration does to a local.
 
     Attributes:
@@ -39,12 +39,12 @@ class Step:
     """
 
     grows: bool
-    value: Expr
+    value: SizeExpr
 
 
-def carry(
-    r: Recogniser, stmt: n.For, loop: Loop, enter: Callable[[], None]
-) -> tuple[dict[str, Flow], dict[str, Span], Checks]:
+def walk_loop_body(
+    r: SizeRecognizer, stmt: n.For, loop: LoopRange, enter: Callable[[], None]
+) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval], Checks]:
     """Walk the body of a loop. Afterwards the locals of the recogniser hold what the loop leaves.
 
     Args:
@@ -58,7 +58,7 @@ def carry(
     """
     before = r.state.locals
     names = [v for v in r.assigned(stmt.body) if v in before and v not in r.counters]
-    steps: dict[str, Step] = {}
+    steps: dict[str, CarriedStep] = {}
     known = loop.number is not None and not loop.early and not stmt.descending
     if known and r.gets(stmt.body).intersection(names):
         steps = _steps(r, stmt, enter, before, names)
@@ -70,12 +70,14 @@ def carry(
     r.state.locals = dict(before)
     for name in names:
         value = last[name].exact
-        step = steps.get(name) or (Step(False, value) if known and value is not None else None)
+        step = steps.get(name) or (CarriedStep(False, value) if known and value is not None else None)
         r.state.locals[name] = _after(loop, before[name], step).given(checks | last[name].checks)
     return flows, peaks, checks
 
 
-def _walk(r: Recogniser, stmt: n.For, enter: Callable[[], None]) -> tuple[dict[str, Flow], dict[str, Span]]:
+def _walk(
+    r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
+) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
     """Walk the body once and return its flows and peaks. The loops around are restored."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
@@ -85,11 +87,11 @@ def _walk(r: Recogniser, stmt: n.For, enter: Callable[[], None]) -> tuple[dict[s
 
 
 def _steps(
-    r: Recogniser, stmt: n.For, enter: Callable[[], None], before: dict[str, Span], names: list[str]
-) -> dict[str, Step]:
+    r: SizeRecognizer, stmt: n.For, enter: Callable[[], None], before: dict[str, SymbolicInterval], names: list[str]
+) -> dict[str, CarriedStep]:
     """Return the steps of locals, found by a walk in which each local holds a symbol at the start."""
     symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
-    r.state.locals = {**before, **{name: s.exactly(symbol) for name, symbol in symbols.items()}}
+    r.state.locals = {**before, **{name: s.exact_interval(symbol) for name, symbol in symbols.items()}}
     _walk(r, stmt, enter)
     found = {name: _step(r.state.locals[name].exact, max(symbol.free)) for name, symbol in symbols.items()}
     return {name: step for name, step in found.items() if step is not None}
@@ -100,25 +102,25 @@ def _bounds(dtype: Scalar) -> tuple[int, int]:
     return SAFE if not dtype.is_int or dtype.bits == 64 else bounds_of(dtype)
 
 
-def _step(after: Expr | None, symbol: int) -> Step | None:
+def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
     """Return the step from a symbol to what a local holds after an iteration; None if it needs other symbols."""
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)
     value = growth if growth is not None else after
-    return None if any(v >= SYMBOL for v in value.free) else Step(growth is not None, value)
+    return None if any(v >= SYMBOL for v in value.free) else CarriedStep(growth is not None, value)
 
 
-def _growth(after: Expr, symbol: int) -> Expr | None:
+def _growth(after: SizeExpr, symbol: int) -> SizeExpr | None:
     """Return e with after = symbol + e, also where a condition decides about e; None if there is no such e."""
     if after.kind == "when":
         sides = [_growth(side, symbol) for side in after.args[1:]]
-        return None if None in sides else a.when(after.args[0], *sides)  # type: ignore[arg-type]
-    found = ranges.split(after, symbol)
+        return None if None in sides else a.select_value(after.args[0], *sides)  # type: ignore[arg-type]
+    found = ranges.split_linear(after, symbol)
     return found[1] if found is not None and found[0] == ONE else None
 
 
-def _start(loop: Loop, first: Span, step: Step | None) -> Span:
+def _start(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
     """Return what a local holds at the start of an iteration."""
     if step is None or first.exact is None or loop.number is None:
         return UNKNOWN
@@ -126,30 +128,30 @@ def _start(loop: Loop, first: Span, step: Step | None) -> Span:
     assert begin is not None and end is not None
     index = variable(loop.number, begin.low, max(end.high - 1, begin.low))
     if step.grows:
-        return s.exactly(a.add(first.exact, _sum(loop, begin, index, step.value)), first.checks)
+        return s.exact_interval(a.add(first.exact, _sum(loop, begin, index, step.value)), first.checks)
     value = a.substitute(step.value, loop.number, a.sub(index, ONE))
-    return s.exactly(a.when(a.positive(a.sub(index, begin)), value, first.exact), first.checks)
+    return s.exact_interval(a.select_value(a.positive(a.sub(index, begin)), value, first.exact), first.checks)
 
 
-def _sum(loop: Loop, begin: Expr, end: Expr, value: Expr) -> Expr:
+def _sum(loop: LoopRange, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> SizeExpr:
     """Return the sum over the iterations before `end`, by an index of its own."""
     assert loop.number is not None
     own = variable(loop.number + SYMBOL // 2, begin.low, max(end.high - 1, begin.low))
     body = a.substitute(value, loop.number, own)
-    return ranges.total(max(own.free), begin, end, body, loop.around)
+    return ranges.range_sum(max(own.free), begin, end, body, loop.around)
 
 
-def _after(loop: Loop, first: Span, step: Step | None) -> Span:
+def _after(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
     """Return what a local holds after the loop."""
     begin, end = loop.begin.exact, loop.end.exact
     if step is None or first.exact is None or begin is None or end is None or loop.number is None:
         return UNKNOWN
     checks = first.checks | loop.length.checks
     if step.grows:
-        total = ranges.total(loop.number, begin, end, step.value, loop.around)
-        return s.exactly(a.add(first.exact, total), checks)
+        total = ranges.range_sum(loop.number, begin, end, step.value, loop.around)
+        return s.exact_interval(a.add(first.exact, total), checks)
     if loop.length.exact == ZERO or step.value.is_condition or step.value.is_real:
         return UNKNOWN
     value = a.substitute(step.value, loop.number, a.sub(end, ONE))
     assert loop.length.exact is not None
-    return s.exactly(a.when(a.positive(loop.length.exact), value, first.exact), checks)
+    return s.exact_interval(a.select_value(a.positive(loop.length.exact), value, first.exact), checks)

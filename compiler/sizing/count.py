@@ -25,7 +25,7 @@ from ..ir.roles import ARRAY_WRITES, LOOPS, STACK_READS
 from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
-from .fuel import end_with_memory
+from .fuel import limit_counting
 from .uniform import collapse_uniform
 
 DEPTHS, ROWS, TOTALS = "$depths", "$rows", "$totals"
@@ -70,7 +70,7 @@ def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
 
 def count_within(kernel: Kernel, counting: Kernel) -> Kernel:
     """Return the counting kernel with a parameter `$room` that limits what an iteration counts, see `fuel`."""
-    return end_with_memory(counting, _slots(kernel), DEPTHS)
+    return limit_counting(counting, _slots(kernel), DEPTHS)
 
 
 def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
@@ -96,7 +96,7 @@ def count_slice(kernel: Kernel) -> Kernel | None:
     declared = stacks(kernel)
     if not declared:
         return None
-    counter = _Counter(kernel, declared)
+    counter = _CountingRewriter(kernel, declared)
     tasks = tuple(counter.task(k, t) for k, t in enumerate(kernel.tasks))
     outputs = tuple(Param(name, ArrayType(i64, 1)) for name in OUTPUTS)
     counting = replace(kernel, name=f"{kernel.name}.count", params=kernel.params + outputs, tasks=tasks)
@@ -130,7 +130,7 @@ def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
     return frozenset(written & params)
 
 
-class _Counter:
+class _CountingRewriter:
     """Replace the adstack statements of tasks by counters."""
 
     def __init__(self, kernel: Kernel, declared: list[n.StackAlloca]) -> None:

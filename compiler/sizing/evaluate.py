@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..ir.build import normal_constant
-from .expressions import INFINITY, INT64, KINDS, SAFE_PRODUCT, Expr, variable_of
-from .sizes import Sized
+from .expressions import INFINITY, INT64, KINDS, SAFE_PRODUCT, SizeExpr, variable_of
+from .sizes import KernelSizes
 
 CHUNK = 1 << 15
 """Number of points of a range that are evaluated together."""
@@ -23,11 +23,11 @@ Values = Any
 """A number, or an array with one number for each point."""
 
 
-class Inexact(Exception):
+class InexactSizes(Exception):
     """This error says that the expressions do not describe the present state."""
 
 
-class TooLong(Exception):
+class TooManyPoints(Exception):
     """This error says that there are more points to evaluate than the caller wants."""
 
 
@@ -46,23 +46,23 @@ class Evaluator:
         self.arrays = arrays
         self.scalars = scalars
         self.points = points
-        self._numbers: dict[Expr, int] = {}
+        self._numbers: dict[SizeExpr, int] = {}
 
     def look(self, points: int) -> None:
         """Count points of a range that are evaluated.
 
         Raises:
-            TooLong: There are more points than the caller wants.
+            TooManyPoints: There are more points than the caller wants.
         """
         self.points -= points
         if self.points < 0:
-            raise TooLong
+            raise TooManyPoints
 
-    def number(self, expr: Expr) -> int:
+    def number(self, expr: SizeExpr) -> int:
         """Return the value of an expression without free indices, saturated at the ends of 64 bits.
 
         Raises:
-            Inexact: The expression does not describe the present state.
+            InexactSizes: The expression does not describe the present state.
         """
         # Adstacks of one loop ask for the same expression.
         known = self._numbers.get(expr)
@@ -70,7 +70,7 @@ class Evaluator:
             known = self._numbers[expr] = min(max(int(self.at(expr, {})), INT64[0]), INT64[1])
         return known
 
-    def at(self, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    def at(self, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         """Return the value of an expression at points of the loops around.
 
         Args:
@@ -79,13 +79,16 @@ class Evaluator:
         """
         return EVALUATE[expr.kind](self, expr, points)
 
-    def all_at(self, expr: Expr, points: dict[int, np.ndarray]) -> list[Values]:
+    def all_at(self, expr: SizeExpr, points: dict[int, np.ndarray]) -> list[Values]:
         """Return the values of the arguments of an expression."""
         return [self.at(arg, points) for arg in expr.args]
 
 
 def sizes(
-    sized: Sized, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, int | float | bool], points: float = INFINITY
+    sized: KernelSizes,
+    arrays: Mapping[str, np.ndarray],
+    scalars: Mapping[str, int | float | bool],
+    points: float = INFINITY,
 ) -> list[int]:
     """Return depths, totals and rows, in this order.
 
@@ -96,13 +99,13 @@ def sizes(
         points: Number of points of ranges that may be evaluated.
 
     Raises:
-        Inexact: The expressions do not describe the present state.
-        TooLong: There are more points to evaluate.
+        InexactSizes: The expressions do not describe the present state.
+        TooManyPoints: There are more points to evaluate.
     """
     evaluator = Evaluator(arrays, scalars, points)
     for value, most in sized.limits:
         if evaluator.number(value) > most:
-            raise Inexact
+            raise InexactSizes
     return [evaluator.number(x) for x in (*sized.depths, *sized.totals, *sized.rows)]
 
 
@@ -118,7 +121,7 @@ def add(x: Values, y: Values) -> Values:
         made = np.add(x, y)
     # A sum of two numbers has wrapped around if its sign differs from the signs of both.
     if (((x ^ made) & (y ^ made)) < 0).any():
-        raise Inexact
+        raise InexactSizes
     return made
 
 
@@ -130,7 +133,7 @@ def mul(x: Values, y: Values) -> Values:
     with np.errstate(over="ignore"):
         made = np.multiply(x, y)
     if (np.abs(np.multiply(x, y, dtype=np.float64)) >= SAFE_PRODUCT).any():
-        raise Inexact
+        raise InexactSizes
     return made
 
 
@@ -138,7 +141,7 @@ def _fit(*values: Values) -> None:
     """Raise Inexact if a number does not fit into 64 bits."""
     for value in values:
         if isinstance(value, int) and not INT64[0] <= value <= INT64[1]:
-            raise Inexact
+            raise InexactSizes
 
 
 def _saturated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -148,19 +151,19 @@ def _saturated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where((made ^ x) & (made ^ y) < 0, INT64[1], made)
 
 
-def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
+def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
     """Return the evaluation of a division or remainder, which raises Inexact if a divisor is 0."""
 
-    def divide(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    def divide(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         x, y = self.all_at(expr, points)
         if np.any(np.equal(y, 0)):
-            raise Inexact
+            raise InexactSizes
         return operation(x, y)
 
     return divide
 
 
-def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _sum(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Evaluate a sum."""
     constant, *factors = expr.data
     made: Values = constant
@@ -169,7 +172,7 @@ def _sum(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
     return made
 
 
-def _product(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _product(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Evaluate a product."""
     made: Values = 1
     for value in self.all_at(expr, points):
@@ -180,7 +183,7 @@ def _product(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Valu
 def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable[..., Values]:
     """Return the evaluation of an extreme: `pair` joins vectors, `plain` joins numbers."""
 
-    def fold(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    def fold(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         values = self.all_at(expr, points)
         made = values[0]
         for value in values[1:]:
@@ -194,23 +197,23 @@ def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable
 # ---- leaves -------------------------------------------------------------------------------------------------
 
 
-def _shape(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _shape(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
     array, axis = expr.data
     assert isinstance(axis, int)
     extent: int = self.arrays[str(array)].shape[axis]
     if extent > expr.high:
-        raise Inexact
+        raise InexactSizes
     return extent
 
 
-def _read(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _read(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Return elements of an array; raise Inexact if an index is outside."""
     array = self.arrays[str(expr.data[0])]
     indices = self.all_at(expr, points)
     for index, extent in zip(indices, array.shape):
         if np.any(np.less(index, 0)) or np.any(np.greater_equal(index, extent)):
-            raise Inexact
+            raise InexactSizes
     found = array[tuple(indices)]
     if isinstance(found, np.ndarray) and found.ndim:
         return found.astype(np.int64) if found.dtype.kind in "iu" else found
@@ -225,7 +228,7 @@ def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.
     return {k: v[chosen] for k, v in points.items()}
 
 
-def _when(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _when(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Evaluate a choice: each side only at the points where it is chosen."""
     condition, x, y = expr.args
     holds = self.at(condition, points)
@@ -238,10 +241,10 @@ def _when(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
     return made
 
 
-def _junction(decisive: bool) -> Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]:
+def _junction(decisive: bool) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
     """Return the evaluation of a conjunction or disjunction, which looks only at points that are not decided yet."""
 
-    def junction(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+    def junction(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         known: Values = not decisive
         for arg in expr.args:
             if not isinstance(known, np.ndarray):
@@ -258,7 +261,7 @@ def _junction(decisive: bool) -> Callable[[Evaluator, Expr, dict[int, np.ndarray
     return junction
 
 
-def _compare(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _compare(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Evaluate a comparison of reals."""
     x, y = self.all_at(expr, points)
     with np.errstate(invalid="ignore"):
@@ -274,7 +277,7 @@ COMPARISONS: dict[str, Callable[..., Values]] = {
 """The comparisons of reals."""
 
 
-def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _not(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Evaluate a negation."""
     value = self.at(expr.args[0], points)
     return ~value if isinstance(value, np.ndarray) else not value
@@ -283,7 +286,7 @@ def _not(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
 # ---- ranges -------------------------------------------------------------------------------------------------
 
 
-def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
+def _over(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
     """Evaluate a sum or a largest value over a range, where each point may have a range of its own."""
     begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
     one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
@@ -295,7 +298,7 @@ def _over(self: Evaluator, expr: Expr, points: dict[int, np.ndarray]) -> Values:
     return _over_many(self, expr, points, begins, np.maximum(ends - begins, 0))
 
 
-def _over_one(self: Evaluator, expr: Expr, begin: int, end: int) -> int:
+def _over_one(self: Evaluator, expr: SizeExpr, begin: int, end: int) -> int:
     """Evaluate one range, a chunk at a time."""
     self.look(max(end - begin, 0))
     number, sums, made = variable_of(expr), expr.kind == "total", 0
@@ -320,7 +323,7 @@ def _added(values: Values, count: int) -> int:
 
 
 def _over_many(
-    self: Evaluator, expr: Expr, points: dict[int, np.ndarray], begins: np.ndarray, counts: np.ndarray
+    self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray], begins: np.ndarray, counts: np.ndarray
 ) -> Values:
     """Evaluate one range for each point: the points of all ranges form one row, which is cut into chunks.
 
@@ -350,7 +353,7 @@ def _over_many(
     return made
 
 
-EVALUATE: dict[str, Callable[[Evaluator, Expr, dict[int, np.ndarray]], Values]] = {
+EVALUATE: dict[str, Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]] = {
     "const": lambda self, expr, _: expr.data[0],
     "arg": lambda self, expr, _: normal_constant(self.scalars[str(expr.data[0])], expr.data[1]),  # type: ignore[arg-type]
     "var": lambda self, expr, points: points[variable_of(expr)],

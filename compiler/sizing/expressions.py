@@ -63,7 +63,7 @@ OVER = frozenset({"total", "largest"})
 
 
 @dataclass(frozen=True, eq=False)
-class Expr:
+class SizeExpr:
     """Represent one node of an expression. Two expressions are equal if their texts are equal.
 
     Attributes:
@@ -80,7 +80,7 @@ class Expr:
 
     kind: str
     data: tuple[object, ...]
-    args: tuple[Expr, ...]
+    args: tuple[SizeExpr, ...]
     low: Number
     high: Number
     key: str
@@ -89,7 +89,7 @@ class Expr:
     reads: bool
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self.key == other.key
+        return isinstance(other, SizeExpr) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -108,7 +108,7 @@ class Expr:
         return _leaf_kind(self) == "f"
 
 
-def _leaf_kind(expr: Expr) -> str:
+def _leaf_kind(expr: SizeExpr) -> str:
     """Return the kind of the value: "b" for a condition, "f" for a real, or the kind of an integer type."""
     if expr.kind in ("arg", "read"):
         dtype = expr.data[1]
@@ -121,11 +121,11 @@ def _leaf_kind(expr: Expr) -> str:
 
 def node(
     kind: str,
-    args: tuple[Expr, ...] = (),
+    args: tuple[SizeExpr, ...] = (),
     data: tuple[object, ...] = (),
     low: Number = -INFINITY,
     high: Number = INFINITY,
-) -> Expr:
+) -> SizeExpr:
     """Return a node that is not simplified. The functions of `algebra` make simpler nodes.
 
     Args:
@@ -149,9 +149,9 @@ def node(
     return _made(kind=kind, data=data, args=args, low=low, high=high, key=key, size=size, free=free, reads=reads)
 
 
-def _made(**fields: object) -> Expr:
+def _made(**fields: object) -> SizeExpr:
     """Return an Expr without the constructor of frozen classes, which takes most of the time."""
-    made = object.__new__(Expr)
+    made = object.__new__(SizeExpr)
     made.__dict__.update(fields)
     return made
 
@@ -166,7 +166,7 @@ def _id(data: tuple[object, ...]) -> int:
     return number
 
 
-def variable_of(over: Expr) -> int:
+def variable_of(over: SizeExpr) -> int:
     """Return the number of the loop of a `total`, a `largest` or a `var`."""
     return _id(over.data)
 
@@ -174,7 +174,7 @@ def variable_of(over: Expr) -> int:
 # ---- leaves -------------------------------------------------------------------------------------------------
 
 
-def const(value: Number | bool) -> Expr:
+def const(value: Number | bool) -> SizeExpr:
     """Return a constant."""
     return node("const", (), (value,), value, value)
 
@@ -198,34 +198,34 @@ def bounds_of(dtype: Scalar) -> tuple[int, int]:
     return (-(2**bits) if dtype.is_signed else 0), 2**bits - 1
 
 
-def argument(name: str, dtype: Scalar) -> Expr:
+def argument(name: str, dtype: Scalar) -> SizeExpr:
     """Return a scalar argument."""
     return node("arg", (), (name, dtype), *_bounds(dtype))
 
 
-def shape(array: str, axis: int, dtype: Scalar = i32) -> Expr:
+def shape(array: str, axis: int, dtype: Scalar = i32) -> SizeExpr:
     """Return the extent of an array along an axis, which the kernel reads as a value of type `dtype`."""
     return node("shape", (), (array, axis), 0, min(bounds_of(dtype)[1], WIDE[1]))
 
 
-def variable(number: int, low: Number, high: Number) -> Expr:
+def variable(number: int, low: Number, high: Number) -> SizeExpr:
     """Return the index of the loop with this number, which lies between `low` and `high`."""
     return node("var", (), (number,), low, high)
 
 
-def read(array: str, dtype: Scalar, indices: Iterable[Expr]) -> Expr:
+def read(array: str, dtype: Scalar, indices: Iterable[SizeExpr]) -> SizeExpr:
     """Return an element of an array."""
     return node("read", tuple(indices), (array, dtype), *_bounds(dtype))
 
 
-def assume(expr: Expr, low: Number) -> Expr:
+def assume_least(expr: SizeExpr, low: Number) -> SizeExpr:
     """Return the same expression where its value is known to be at least `low`."""
     if expr.low >= low:
         return expr
     return _made(**{**expr.__dict__, "low": low, "high": max(expr.high, low)})
 
 
-def walk(expr: Expr) -> Iterable[Expr]:
+def walk(expr: SizeExpr) -> Iterable[SizeExpr]:
     """Yield every node, with the arguments of a node before the node itself."""
     for arg in expr.args:
         yield from walk(arg)

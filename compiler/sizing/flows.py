@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from . import algebra as a
 from . import ranges
 from . import spans as s
-from .expressions import ZERO, Expr
+from .expressions import ZERO, SizeExpr
 from .ranges import Bounds
-from .spans import NOTHING, UNKNOWN, Span
+from .spans import NOTHING, UNKNOWN, SymbolicInterval
 
 
 @dataclass(frozen=True)
-class Flow:
+class StackFlow:
     """Represent the effect of a piece of a task on the height of one adstack.
 
     Attributes:
@@ -29,9 +29,9 @@ class Flow:
         fall: The lowest point below the start, at least 0.
     """
 
-    net: Span = NOTHING
-    rise: Span = NOTHING
-    fall: Span = NOTHING
+    net: SymbolicInterval = NOTHING
+    rise: SymbolicInterval = NOTHING
+    fall: SymbolicInterval = NOTHING
 
     @property
     def only_pushes(self) -> bool:
@@ -45,34 +45,34 @@ class Flow:
         return self.rise.exact == ZERO and grows is not None and falls is not None and a.add(grows, falls) == ZERO
 
 
-STILL = Flow()
-ONE = s.number(1)
-PUSH = Flow(ONE, ONE)
-POP = Flow(s.number(-1), NOTHING, ONE)
+STILL = StackFlow()
+ONE = s.constant_interval(1)
+PUSH = StackFlow(ONE, ONE)
+POP = StackFlow(s.constant_interval(-1), NOTHING, ONE)
 
 
-def then(x: Flow, y: Flow) -> Flow:
+def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
     """Return the flow of two pieces that run one after the other."""
     if x is STILL or y is STILL:
         return y if x is STILL else x
     net = s.add(x.net, y.net)
     if x.only_pushes and y.only_pushes:
-        return Flow(net, net)
+        return StackFlow(net, net)
     rise = s.maximum(x.rise, s.add(x.net, y.rise))
     fall = s.maximum(x.fall, s.sub(y.fall, x.net))
-    return Flow(net, rise, fall)
+    return StackFlow(net, rise, fall)
 
 
-def either(condition: Span, x: Flow, y: Flow) -> Flow:
+def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
     """Return the flow of one of two pieces: of x if the condition holds, and else of y."""
-    net = s.choose(condition, x.net, y.net)
+    net = s.select_interval(condition, x.net, y.net)
     if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
-        return Flow(net, net)
-    return Flow(net, s.choose(condition, x.rise, y.rise), s.choose(condition, x.fall, y.fall))
+        return StackFlow(net, net)
+    return StackFlow(net, s.select_interval(condition, x.rise, y.rise), s.select_interval(condition, x.fall, y.fall))
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopRange:
     """Represent the range of a loop.
 
     Attributes:
@@ -85,13 +85,15 @@ class Loop:
     """
 
     number: int | None
-    begin: Span
-    end: Span
-    length: Span
+    begin: SymbolicInterval
+    end: SymbolicInterval
+    length: SymbolicInterval
     early: bool
     around: Bounds
 
-    def over(self, make: Callable[[int, Expr, Expr, Expr, Bounds], Expr], x: Span) -> Span:
+    def over(
+        self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
+    ) -> SymbolicInterval:
         """Return the sum or the largest value over the loop of x, which is at least 0.
 
         Args:
@@ -106,36 +108,44 @@ class Loop:
         ends = [None if e is None else make(self.number, begin, end, e, self.around) for e in (x.low, x.high)]
         if x.exact is not None and not self.early:
             assert ends[0] is not None
-            return s.exactly(ends[0], checks)
-        return Span(ZERO if self.early else ends[0], ends[1], checks)
+            return s.exact_interval(ends[0], checks)
+        return SymbolicInterval(ZERO if self.early else ends[0], ends[1], checks)
 
-    def _at_most(self, make: Callable[[int, Expr, Expr, Expr, Bounds], Expr], x: Span) -> Span:
+    def _at_most(
+        self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
+    ) -> SymbolicInterval:
         """Return the sum or largest value where the range is not known, though its length may have an upper bound."""
         if x.exact == ZERO:
             return x
-        if make is ranges.largest:
-            return Span(ZERO, x.high, x.checks | self.length.checks)
-        product = s.mul(Span(ZERO, self.length.high), Span(ZERO, x.high)) if x.high is not None else UNKNOWN
-        return Span(ZERO, product.high, x.checks | self.length.checks)
+        if make is ranges.range_maximum:
+            return SymbolicInterval(ZERO, x.high, x.checks | self.length.checks)
+        product = (
+            s.mul(SymbolicInterval(ZERO, self.length.high), SymbolicInterval(ZERO, x.high))
+            if x.high is not None
+            else UNKNOWN
+        )
+        return SymbolicInterval(ZERO, product.high, x.checks | self.length.checks)
 
 
-def repeat(loop: Loop, body: Flow) -> Flow:
+def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
     """Return the flow of a loop over a piece."""
     if body is STILL:
         return STILL
     if body.only_pushes:
-        net = loop.over(ranges.total, body.net)
-        return Flow(net, net)
+        net = loop.over(ranges.range_sum, body.net)
+        return StackFlow(net, net)
     if body.only_pops:
-        fallen = loop.over(ranges.total, s.sub(NOTHING, body.net))
-        return Flow(s.sub(NOTHING, fallen), NOTHING, fallen)
+        fallen = loop.over(ranges.range_sum, s.sub(NOTHING, body.net))
+        return StackFlow(s.sub(NOTHING, fallen), NOTHING, fallen)
     if body.net.exact == ZERO:
-        return Flow(NOTHING, loop.over(ranges.largest, body.rise), loop.over(ranges.largest, body.fall))
+        return StackFlow(
+            NOTHING, loop.over(ranges.range_maximum, body.rise), loop.over(ranges.range_maximum, body.fall)
+        )
     # A body that pushes and pops and leaves another height needs more than a sum, so nothing is known.
-    return Flow(UNKNOWN, UNKNOWN, UNKNOWN)
+    return StackFlow(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def peak(flow: Flow) -> Span:
+def peak(flow: StackFlow) -> SymbolicInterval:
     """Return how high an adstack gets that is empty at first.
 
     A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
@@ -143,9 +153,9 @@ def peak(flow: Flow) -> Span:
     """
     fallen = flow.fall.high
     sound = fallen is not None and (fallen == ZERO or fallen.high <= 0)
-    return flow.rise if sound else Span(ZERO, None)
+    return flow.rise if sound else SymbolicInterval(ZERO, None)
 
 
-def highest(x: Span, y: Span) -> Span:
+def higher_peak(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the larger of two peaks."""
-    return s.apply((x, y), a.maximum, True, True)
+    return s.apply_operation((x, y), a.maximum, True, True)

@@ -30,7 +30,7 @@ ROOM = "$room"
 """The array of a counting kernel that holds the number of bytes that the adstacks of one iteration can have."""
 
 
-def end_with_memory(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths: str) -> Kernel:
+def limit_counting(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths: str) -> Kernel:
     """Return the counting kernel with a parameter `$room`; the same kernel if none of its loops may be endless.
 
     Args:
@@ -38,7 +38,7 @@ def end_with_memory(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths
         slots: For each adstack that is counted, its number and the bytes of one slot of all adstacks that are as deep.
         depths: Name of the array of depths.
     """
-    ender = _Ender(slots, depths, next_id(kernel))
+    ender = _LimitChecks(slots, depths, next_id(kernel))
     tasks = tuple(ender.task(task) for task in kernel.tasks)
     if all(a is b for a, b in zip(tasks, kernel.tasks)):
         return kernel
@@ -53,7 +53,7 @@ def _is_long(loop: n.For | n.While) -> bool:
     return any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
-class _Ender:
+class _LimitChecks:
     """Add the checks of depths to the tasks of a counting kernel."""
 
     def __init__(self, slots: Mapping[str, tuple[int, int]], depths: str, first_id: int) -> None:

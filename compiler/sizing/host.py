@@ -14,9 +14,9 @@ import numpy as np
 
 from ..ir.build import normal_constant
 from ..ir.types import SCALARS
-from .evaluate import Inexact
-from .expressions import INT64, OVER, Expr, walk
-from .sizes import Sized
+from .evaluate import InexactSizes
+from .expressions import INT64, OVER, SizeExpr, walk
+from .sizes import KernelSizes
 
 Finder = Callable[[Mapping[str, np.ndarray], Mapping[str, "int | float | bool"]], list[int]]
 """A function (arrays, scalars) -> sizes."""
@@ -24,7 +24,7 @@ MOST = 3000
 """Largest number of nodes for which a function is written."""
 
 
-def host_function(sized: Sized) -> Finder | None:
+def host_function(sized: KernelSizes) -> Finder | None:
     """Return the function that gives depths, totals and rows or raises Inexact; None if a range must be evaluated."""
     expressions = sized.expressions
     if any(e.kind in OVER for x in expressions for e in walk(x)) or sum(x.size for x in expressions) > MOST:
@@ -38,7 +38,7 @@ def host_function(sized: Sized) -> Finder | None:
     lines += [f"    {name} = {_saturated(x)}" for x, name in names.items()]
     lines.append(f"    return [{', '.join(names[x] for x in found)}]")
     space: dict[str, Any] = {
-        "Inexact": Inexact,
+        "Inexact": InexactSizes,
         "shape": _shape,
         "element": _element,
         "floordiv": _floordiv,
@@ -55,7 +55,7 @@ def _shape(array: np.ndarray, axis: int, most: int) -> int:
     """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
     extent: int = array.shape[axis]
     if extent > most:
-        raise Inexact
+        raise InexactSizes
     return extent
 
 
@@ -63,7 +63,7 @@ def _element(array: np.ndarray, *indices: int) -> int | float | bool:
     """Return an element of an array; raise Inexact if the index is outside."""
     for index, extent in zip(indices, array.shape):
         if not 0 <= index < extent:
-            raise Inexact
+            raise InexactSizes
     found: int | float | bool = array.item(indices)
     return found
 
@@ -71,23 +71,23 @@ def _element(array: np.ndarray, *indices: int) -> int | float | bool:
 def _floordiv(x: int, y: int) -> int:
     """Return the quotient, rounded down; raise Inexact if the divisor is 0."""
     if y == 0:
-        raise Inexact
+        raise InexactSizes
     return x // y
 
 
 def _mod(x: int, y: int) -> int:
     """Return the remainder; raise Inexact if the divisor is 0."""
     if y == 0:
-        raise Inexact
+        raise InexactSizes
     return x % y
 
 
-def _saturated(x: Expr) -> str:
+def _saturated(x: SizeExpr) -> str:
     """Return the text of an expression whose value is at most the largest number of 64 bits."""
     return _text(x) if x.high <= INT64[1] else f"min({_text(x)}, {INT64[1]})"
 
 
-def _text(x: Expr) -> str:
+def _text(x: SizeExpr) -> str:
     """Return the Python text of an expression."""
     return WORDS[x.kind](x, [_text(arg) for arg in x.args])
 
@@ -97,7 +97,7 @@ def _real(value: object) -> str:
     return f"float('{value!r}')" if isinstance(value, float) else repr(value)
 
 
-def _sum(x: Expr, args: list[str]) -> str:
+def _sum(x: SizeExpr, args: list[str]) -> str:
     """Return the text of a sum."""
     constant, *factors = x.data
     terms = [f"{arg}*{factor}" if factor != 1 else arg for arg, factor in zip(args, factors)]
@@ -106,7 +106,7 @@ def _sum(x: Expr, args: list[str]) -> str:
 
 _SIGNS = {"cmp_lt": "<", "cmp_le": "<=", "cmp_eq": "==", "cmp_ne": "!="}
 
-WORDS: dict[str, Callable[[Expr, list[str]], str]] = {
+WORDS: dict[str, Callable[[SizeExpr, list[str]], str]] = {
     "const": lambda x, _: _real(x.data[0]),
     "arg": lambda x, _: f"normal(scalars[{x.data[0]!r}], types[{str(x.data[1])!r}])",
     "shape": lambda x, _: f"shape(arrays[{x.data[0]!r}], {x.data[1]}, {x.high})",

@@ -13,31 +13,31 @@ from ..ir.table import Table
 from ..ir.types import Scalar
 from . import algebra as a
 from . import spans as s
-from .expressions import FALSE, ONE, TRUE, ZERO, Expr, const
-from .spans import UNKNOWN, Around, Span
+from .expressions import FALSE, ONE, TRUE, ZERO, SizeExpr, const
+from .spans import UNKNOWN, PointContext, SymbolicInterval
 
-Rule = Callable[..., Span]
+SymbolicRule = Callable[..., SymbolicInterval]
 
 
-def _shifted_left(x: Span, count: Span) -> Span:
+def _shifted_left(x: SymbolicInterval, count: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a shift to the left by a known count."""
     places = None if count.exact is None else a.value_of(count.exact)
-    return s.mul(x, s.number(1 << places)) if places is not None and 0 <= places < 31 else UNKNOWN
+    return s.mul(x, s.constant_interval(1 << places)) if places is not None and 0 <= places < 31 else UNKNOWN
 
 
-def _shifted_right(x: Span, count: Span) -> Span:
+def _shifted_right(x: SymbolicInterval, count: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a shift to the right of a number that is not negative: both kinds of shift divide it."""
     places = None if count.exact is None else a.value_of(count.exact)
     sound = x.exact is not None and x.exact.low >= 0 and places is not None and 0 <= places < 31
-    return s.floordiv(x, s.number(1 << (places or 0))) if sound else UNKNOWN
+    return s.floordiv(x, s.constant_interval(1 << (places or 0))) if sound else UNKNOWN
 
 
-def _magnitude(x: Span) -> Span:
+def _magnitude(x: SymbolicInterval) -> SymbolicInterval:
     """Return the span of an absolute value."""
-    return s.apply((x,), lambda e: a.maximum(e, a.scale(e, -1)))
+    return s.apply_operation((x,), lambda e: a.maximum(e, a.scale(e, -1)))
 
 
-WRAPPING: Table[str, Rule] = Table(
+WRAPPING: Table[str, SymbolicRule] = Table(
     "sizing.wrapping",
     OPS,
     about="the size expression of an integer operation whose result may leave its type",
@@ -56,7 +56,7 @@ WRAPPING.update(
     }
 )
 
-WITHIN: Table[str, Rule] = Table(
+WITHIN: Table[str, SymbolicRule] = Table(
     "sizing.within",
     OPS,
     about="the size expression of an integer operation whose result cannot leave its type",
@@ -75,17 +75,17 @@ WITHIN.update(
 )
 
 
-def _less(x: Expr, y: Expr) -> Expr:
+def _less(x: SizeExpr, y: SizeExpr) -> SizeExpr:
     """Return the condition x < y."""
     return a.positive(a.sub(y, x))
 
 
-def _at_most(x: Expr, y: Expr) -> Expr:
+def _at_most(x: SizeExpr, y: SizeExpr) -> SizeExpr:
     """Return the condition x <= y."""
     return a.positive(a.add(a.sub(y, x), ONE))
 
 
-COMPARED: Table[str, Callable[[Expr, Expr], Expr]] = Table(
+COMPARED: Table[str, Callable[[SizeExpr, SizeExpr], SizeExpr]] = Table(
     "sizing.compared", COMPARISONS, about="the size expression of a comparison of integers"
 )
 """Comparisons of integers."""
@@ -100,7 +100,7 @@ COMPARED.update(
     }
 )
 
-REAL: Table[str, Callable[[Expr, Expr], Expr]] = Table(
+REAL: Table[str, Callable[[SizeExpr, SizeExpr], SizeExpr]] = Table(
     "sizing.real", COMPARISONS, about="the size expression of a comparison of reals"
 )
 """Comparisons of reals. A comparison with a NaN is false, except for cmp_ne."""
@@ -115,7 +115,7 @@ REAL.update(
     }
 )
 
-BOOLEAN: Table[str, Callable[..., Expr]] = Table(
+BOOLEAN: Table[str, Callable[..., SizeExpr]] = Table(
     "sizing.boolean",
     OPS,
     about="the size expression of an operation on booleans",
@@ -124,20 +124,20 @@ BOOLEAN: Table[str, Callable[..., Expr]] = Table(
 """Operations on booleans."""
 BOOLEAN.update(
     {
-        "logical_and": a.both,
-        "bit_and": a.both,
-        "logical_or": a.either,
-        "bit_or": a.either,
+        "logical_and": a.all_of,
+        "bit_and": a.all_of,
+        "logical_or": a.any_of,
+        "bit_or": a.any_of,
         "logic_not": a.negate,
         "bit_not": a.negate,
-        "cmp_eq": lambda x, y: a.choose(x, y, a.negate(y)),
-        "cmp_ne": lambda x, y: a.choose(x, a.negate(y), y),
-        "bit_xor": lambda x, y: a.choose(x, a.negate(y), y),
+        "cmp_eq": lambda x, y: a.select_condition(x, y, a.negate(y)),
+        "cmp_ne": lambda x, y: a.select_condition(x, a.negate(y), y),
+        "bit_xor": lambda x, y: a.select_condition(x, a.negate(y), y),
     }
 )
 
 
-def operation(stmt: n.Op, args: tuple[Span, ...], around: Around | None) -> Span:
+def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointContext | None) -> SymbolicInterval:
     """Return the span of the result of an operation.
 
     Args:
@@ -146,19 +146,19 @@ def operation(stmt: n.Op, args: tuple[Span, ...], around: Around | None) -> Span
         around: The loops and conditions around it.
     """
     if stmt.op == "select":
-        return s.choose(*args)
+        return s.select_interval(*args)
     dtype = stmt.args[0].type
     if dtype.is_bool or dtype.is_real:
         rules = BOOLEAN if dtype.is_bool else REAL
-        return s.apply(args, rules[stmt.op]) if stmt.op in rules else UNKNOWN
+        return s.apply_operation(args, rules[stmt.op]) if stmt.op in rules else UNKNOWN
     if stmt.op in COMPARED:
-        return s.apply(args, COMPARED[stmt.op])
+        return s.apply_operation(args, COMPARED[stmt.op])
     if stmt.op in WRAPPING:
-        return s.fitted(WRAPPING[stmt.op](*args), stmt.result.type, around)
+        return s.checked_interval(WRAPPING[stmt.op](*args), stmt.result.type, around)
     return WITHIN[stmt.op](*args) if stmt.op in WITHIN else UNKNOWN
 
 
-def cast(x: Span, source: Scalar, target: Scalar, around: Around | None) -> Span:
+def cast(x: SymbolicInterval, source: Scalar, target: Scalar, around: PointContext | None) -> SymbolicInterval:
     """Return the span of a conversion. A real keeps its span if the new type holds all numbers of the old type.
 
     Args:
@@ -171,14 +171,14 @@ def cast(x: Span, source: Scalar, target: Scalar, around: Around | None) -> Span
         wider = source.is_real and target.is_real and target.bits >= source.bits
         return x if wider else UNKNOWN
     if source.is_bool:
-        return x if target.is_bool else s.apply((x,), lambda c: a.when(c, ONE, ZERO))
+        return x if target.is_bool else s.apply_operation((x,), lambda c: a.select_value(c, ONE, ZERO))
     if target.is_bool:
-        return s.apply((x,), lambda e: a.negate(a.zero(e)))
-    return s.fitted(x, target, around)
+        return s.apply_operation((x,), lambda e: a.negate(a.zero(e)))
+    return s.checked_interval(x, target, around)
 
 
-def constant(stmt: n.Const) -> Span:
+def constant(stmt: n.Const) -> SymbolicInterval:
     """Return the span of a constant."""
     if stmt.result.type.is_bool:
-        return s.exactly(TRUE if stmt.value else FALSE)
-    return s.exactly(const(stmt.value))
+        return s.exact_interval(TRUE if stmt.value else FALSE)
+    return s.exact_interval(const(stmt.value))

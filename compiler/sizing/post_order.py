@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.types import SCALARS, Scalar
-from .expressions import INFINITY, KINDS, Expr, Number, node
-from .sizes import Sized
+from .expressions import INFINITY, KINDS, Number, SizeExpr, node
+from .sizes import KernelSizes
 
-Rows = list[list[Any]]
+NodeRows = list[list[Any]]
 
 
-def to_rows(expressions: Sequence[Expr]) -> tuple[Rows, list[int]]:
+def to_rows(expressions: Sequence[SizeExpr]) -> tuple[NodeRows, list[int]]:
     """Return the rows of some expressions, and the position of each of these expressions."""
-    rows: Rows = []
-    known: dict[tuple[Expr, Number, Number], int] = {}
+    rows: NodeRows = []
+    known: dict[tuple[SizeExpr, Number, Number], int] = {}
 
-    def visit(x: Expr) -> int:
+    def visit(x: SizeExpr) -> int:
         at = (x, x.low, x.high)
         if at not in known:
             args = [visit(arg) for arg in x.args]
@@ -37,13 +37,13 @@ def to_rows(expressions: Sequence[Expr]) -> tuple[Rows, list[int]]:
     return rows, [visit(x) for x in expressions]
 
 
-def from_rows(rows: Rows) -> list[Expr]:
+def from_rows(rows: NodeRows) -> list[SizeExpr]:
     """Return the expression of each row.
 
     Raises:
         ValueError: `to_rows` does not make these rows.
     """
-    made: list[Expr] = []
+    made: list[SizeExpr] = []
     for kind, data, args, low, high in rows:
         if kind not in KINDS or not all(0 <= k < len(made) for k in args):
             raise ValueError(f"not a size expression: {kind!r} of {args!r}")
@@ -70,14 +70,14 @@ def _datum(datum: Any) -> object:
     return SCALARS[datum["type"]] if "type" in datum else float(datum["real"])
 
 
-def sized_to_rows(sized: Sized) -> dict[str, Any]:
+def sized_to_rows(sized: KernelSizes) -> dict[str, Any]:
     """Return all sizes of a kernel as plain values."""
     rows, at = to_rows(sized.expressions)
     parts = (sized.limits, sized.depths, sized.totals, sized.rows)
     return {"nodes": rows, "roots": at, "parts": [len(p) for p in parts], "limits": [m for _, m in sized.limits]}
 
 
-def sized_from_rows(kept: dict[str, Any]) -> Sized:
+def sized_from_rows(kept: dict[str, Any]) -> KernelSizes:
     """Return the sizes that `sized_to_rows` was given.
 
     Raises:
@@ -88,11 +88,11 @@ def sized_from_rows(kept: dict[str, Any]) -> Sized:
     nodes = from_rows(kept["nodes"])
     roots = iter([nodes[k] for k in kept["roots"]])
     limits, depths, totals, rows = (tuple(next(roots) for _ in range(count)) for count in kept["parts"])
-    return Sized(depths, totals, rows, tuple(zip(limits, kept["limits"])))
+    return KernelSizes(depths, totals, rows, tuple(zip(limits, kept["limits"])))
 
 
 @dataclass(frozen=True)
-class KeptSizes:
+class StoredSizes:
     """Represent the sizes of a kernel as text, from which expressions are made when they are needed.
 
     Attributes:
@@ -101,11 +101,11 @@ class KeptSizes:
 
     text: str
 
-    def sized(self) -> Sized:
+    def sized(self) -> KernelSizes:
         """Return the expressions."""
         return sized_from_rows(json.loads(self.text))
 
 
-def keep(sized: Sized | None) -> KeptSizes | None:
+def store_sizes(sized: KernelSizes | None) -> StoredSizes | None:
     """Return the sizes in the form in which a kernel stores them; None for None."""
-    return None if sized is None else KeptSizes(json.dumps(sized_to_rows(sized), separators=(",", ":")))
+    return None if sized is None else StoredSizes(json.dumps(sized_to_rows(sized), separators=(",", ":")))

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from .algebra import (
     Terms,
     add,
-    both,
-    either,
+    all_of,
+    any_of,
     floordiv,
     from_linear,
     linear,
@@ -24,35 +24,35 @@ from .algebra import (
     minimum,
     mod,
     mul,
-    over,
     positive,
+    range_node,
     scale,
+    select_value,
     sub,
     substitute,
     value_of,
-    when,
 )
-from .expressions import ONE, ZERO, Expr, assume, const
+from .expressions import ONE, ZERO, SizeExpr, assume_least, const
 
 MOST = 400
 """Largest number of nodes of an expression; a range is enumerated rather than cut into more pieces."""
 
-Bounds = Mapping[int, tuple[Expr, Expr]]
+Bounds = Mapping[int, tuple[SizeExpr, SizeExpr]]
 """Begin and end of the loops around, by the number of their index."""
 
 
-def trips(begin: Expr, end: Expr, around: Bounds) -> Expr:
+def range_length(begin: SizeExpr, end: SizeExpr, around: Bounds) -> SizeExpr:
     """Return the length of a range; 0 if the range is empty."""
     length = sub(end, begin)
-    return assume(length, 0) if least(length, around) >= 0 else maximum(ZERO, length)
+    return assume_least(length, 0) if least(length, around) >= 0 else maximum(ZERO, length)
 
 
-def least(expr: Expr, around: Bounds) -> float:
+def least(expr: SizeExpr, around: Bounds) -> float:
     """Return a lower bound of a linear form, from the ends of the loops whose indices are in it, innermost first."""
     best = expr.low
     while expr.free:
         number = max(expr.free)
-        found = split(expr, number)
+        found = split_linear(expr, number)
         factor = None if found is None else value_of(found[0])
         if not factor or number not in around:
             break
@@ -62,7 +62,7 @@ def least(expr: Expr, around: Bounds) -> float:
     return best
 
 
-def split(expr: Expr, number: int) -> tuple[Expr, Expr] | None:
+def split_linear(expr: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
     """Return (k, r) with expr = k*index + r, both free of the index; None if the expression has another form."""
     if number not in expr.free:
         return ZERO, expr
@@ -83,7 +83,7 @@ def split(expr: Expr, number: int) -> tuple[Expr, Expr] | None:
     return slope, from_linear(constant, rest)
 
 
-def _slope(term: Expr, number: int) -> tuple[Expr, Expr] | None:
+def _slope(term: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
     """Return (k, r) for one term."""
     if term.kind == "var":
         return ONE, ZERO
@@ -92,7 +92,7 @@ def _slope(term: Expr, number: int) -> tuple[Expr, Expr] | None:
     inside = [f for f in term.args if number in f.free]
     if len(inside) != 1:
         return None
-    found = split(inside[0], number)
+    found = split_linear(inside[0], number)
     if found is None:
         return None
     others = ONE
@@ -101,7 +101,7 @@ def _slope(term: Expr, number: int) -> tuple[Expr, Expr] | None:
     return mul(found[0], others), mul(found[1], others)
 
 
-class Closer:
+class ClosedForms:
     """Bring ranges of one index into closed form.
 
     Attributes:
@@ -115,15 +115,15 @@ class Closer:
         self.number = number
         self.around = around
 
-    def close(self, begin: Expr, end: Expr, body: Expr) -> Expr:
+    def close(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
         """Return the value over begin .. end."""
-        plain = over(self.kind, self.number, begin, end, body)
+        plain = range_node(self.kind, self.number, begin, end, body)
         if plain.args == () or plain.size > MOST:
             return plain
         closed = self._closed(begin, end, body)
-        return plain if closed is None or closed.size > MOST else assume(closed, plain.low)
+        return plain if closed is None or closed.size > MOST else assume_least(closed, plain.low)
 
-    def _closed(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+    def _closed(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
         """Return the closed form; None if there is none."""
         if self.number not in body.free:
             return self._constant(begin, end, body)
@@ -131,31 +131,31 @@ class Closer:
             return self._choice(begin, end, *body.args)
         if body.kind in ("max", "min"):
             return self._extreme(begin, end, body)
-        found = split(body, self.number)
+        found = split_linear(body, self.number)
         if found is not None:
             return self._linear(begin, end, *found)
         if body.kind == "product":
             return self._product(begin, end, body)
         return self._terms(begin, end, body) if body.kind == "sum" else None
 
-    def _nonempty(self, begin: Expr, end: Expr, value: Expr) -> Expr:
+    def _nonempty(self, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> SizeExpr:
         """Return the value if the range is not empty, and else 0."""
-        return when(positive(trips(begin, end, self.around)), value, ZERO)
+        return select_value(positive(range_length(begin, end, self.around)), value, ZERO)
 
-    def _constant(self, begin: Expr, end: Expr, body: Expr) -> Expr:
+    def _constant(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
         """Return the closed form for a body that does not depend on the index."""
         if self.kind == "largest":
             return self._nonempty(begin, end, maximum(ZERO, body))
-        product = mul(trips(begin, end, self.around), body)
+        product = mul(range_length(begin, end, self.around), body)
         # An empty range reads nothing, so a body that reads an element needs the condition.
         return self._nonempty(begin, end, product) if body.reads else product
 
-    def _linear(self, begin: Expr, end: Expr, slope: Expr, rest: Expr) -> Expr:
+    def _linear(self, begin: SizeExpr, end: SizeExpr, slope: SizeExpr, rest: SizeExpr) -> SizeExpr:
         """Return the closed form for the body slope * index + rest."""
         first, last = (add(mul(slope, at), rest) for at in (begin, sub(end, ONE)))
         if self.kind == "largest":
             return self._nonempty(begin, end, maximum(ZERO, first, last))
-        count, ends = trips(begin, end, self.around), add(first, last)
+        count, ends = range_length(begin, end, self.around), add(first, last)
         if value_of(mod(count, const(2))) == 0:
             product = mul(floordiv(count, const(2)), ends)
         # If the number of values is odd, the sum of the first and the last value is even, so its half is exact.
@@ -164,7 +164,7 @@ class Closer:
             product = add(mul(floordiv(count, const(2)), ends), odd)
         return self._nonempty(begin, end, product) if product.reads else product
 
-    def _extreme(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+    def _extreme(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
         """Return the closed form for an extreme, as a choice between its first argument and the others."""
         if body.kind == "max" and self.kind == "largest":
             return maximum(*(self.close(begin, end, part) for part in body.args))
@@ -173,7 +173,7 @@ class Closer:
         ahead = sub(first, rest) if body.kind == "max" else sub(rest, first)
         return self._choice(begin, end, positive(ahead), first, rest)
 
-    def _product(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+    def _product(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
         """Return the closed form for a product, with the factors that do not depend on the index taken out."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
@@ -186,7 +186,7 @@ class Closer:
             made = mul(made, factor)
         return self._nonempty(begin, end, made) if any(f.reads for f in outside) else made
 
-    def _terms(self, begin: Expr, end: Expr, body: Expr) -> Expr | None:
+    def _terms(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
         """Return the closed form for a sum: the terms that have one, each by itself, and all others together."""
         if self.kind == "largest":
             return None
@@ -201,36 +201,36 @@ class Closer:
         if not closed.size > 1 and not constant:
             return None
         closed = add(closed, self._constant(begin, end, const(constant)))
-        return add(closed, over("total", self.number, begin, end, from_linear(0, left)))
+        return add(closed, range_node("total", self.number, begin, end, from_linear(0, left)))
 
     # -- choices --------------------------------------------------------------------------------------------
 
-    def _choice(self, begin: Expr, end: Expr, c: Expr, x: Expr, y: Expr) -> Expr | None:
+    def _choice(self, begin: SizeExpr, end: SizeExpr, c: SizeExpr, x: SizeExpr, y: SizeExpr) -> SizeExpr | None:
         """Return the closed form for a choice: the range is cut where the condition changes."""
         if self.number not in c.free:
-            made = when(c, self.close(begin, end, x), self.close(begin, end, y))
+            made = select_value(c, self.close(begin, end, x), self.close(begin, end, y))
             return self._nonempty(begin, end, made) if c.reads else made
         # A condition that reads no element may be evaluated first.
         if c.kind in ("and", "or"):
             first, *others = sorted(c.args, key=lambda part: part.reads)
             if c.kind == "and":
-                return self._choice(begin, end, first, when(both(*others), x, y), y)
-            return self._choice(begin, end, first, x, when(either(*others), x, y))
-        found = split(c.args[0], self.number) if c.kind in ("positive", "zero") else None
+                return self._choice(begin, end, first, select_value(all_of(*others), x, y), y)
+            return self._choice(begin, end, first, x, select_value(any_of(*others), x, y))
+        found = split_linear(c.args[0], self.number) if c.kind in ("positive", "zero") else None
         slope = None if found is None else value_of(found[0])
         if found is None or not slope:
             return None
         pieces = _pieces(c.kind, slope, found[1], begin, end, x, y)
         if pieces is None:
             return None
-        join: Callable[..., Expr] = add if self.kind == "total" else maximum
+        join: Callable[..., SizeExpr] = add if self.kind == "total" else maximum
         made = join(*(self.close(b, e, value) for b, e, value in pieces))
         return self._nonempty(begin, end, made) if found[1].reads else made
 
 
 def _pieces(
-    kind: str, slope: int, rest: Expr, begin: Expr, end: Expr, x: Expr, y: Expr
-) -> list[tuple[Expr, Expr, Expr]] | None:
+    kind: str, slope: int, rest: SizeExpr, begin: SizeExpr, end: SizeExpr, x: SizeExpr, y: SizeExpr
+) -> list[tuple[SizeExpr, SizeExpr, SizeExpr]] | None:
     """Return the pieces into which a condition cuts a range, as (begin, end, value) each.
 
     Args:
@@ -257,7 +257,7 @@ def _pieces(
     return [(begin, minimum(end, at), y), (maximum(begin, at), minimum(end, after), x), (maximum(begin, after), end, y)]
 
 
-def total(number: int, begin: Expr, end: Expr, body: Expr, around: Bounds) -> Expr:
+def range_sum(number: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr, around: Bounds) -> SizeExpr:
     """Return the sum of the body over begin .. end of an index.
 
     Args:
@@ -267,10 +267,10 @@ def total(number: int, begin: Expr, end: Expr, body: Expr, around: Bounds) -> Ex
         body: The expression to sum.
         around: Begin and end of the loops around.
     """
-    return Closer("total", number, around).close(begin, end, body)
+    return ClosedForms("total", number, around).close(begin, end, body)
 
 
-def largest(number: int, begin: Expr, end: Expr, body: Expr, around: Bounds) -> Expr:
+def range_maximum(number: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr, around: Bounds) -> SizeExpr:
     """Return the largest value of the body over begin .. end of an index, at least 0.
 
     Args:
@@ -280,4 +280,4 @@ def largest(number: int, begin: Expr, end: Expr, body: Expr, around: Bounds) -> 
         body: The expression.
         around: Begin and end of the loops around.
     """
-    return Closer("largest", number, around).close(begin, end, body)
+    return ClosedForms("largest", number, around).close(begin, end, body)

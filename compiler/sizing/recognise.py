@@ -21,23 +21,23 @@ from . import algebra as a
 from . import flows as f
 from . import ranges
 from . import spans as s
-from .carried import carry
-from .expressions import ONE, TRUE, Expr, argument, read, shape, variable
-from .flows import Flow, Loop
+from .carried import walk_loop_body
+from .expressions import ONE, TRUE, SizeExpr, argument, read, shape, variable
+from .flows import LoopRange, StackFlow
 from .operations import cast, constant, operation
-from .spans import UNKNOWN, Around, Span
+from .spans import UNKNOWN, PointContext, SymbolicInterval
 
 MOST = 1500
 """Largest number of nodes of an expression; a value whose expression is larger is taken as unknown."""
 
-Flows = dict[str, Flow]
+Flows = dict[str, StackFlow]
 """The flow of each adstack."""
-Peaks = dict[str, Span]
+Peaks = dict[str, SymbolicInterval]
 """The greatest height of each adstack."""
 
 
 @dataclass
-class State:
+class PointState:
     """Represent what is known at a point of a task.
 
     Attributes:
@@ -47,13 +47,13 @@ class State:
         bounds: Begin and end of the loops around, by the number of their index.
     """
 
-    values: dict[Value, Span] = field(default_factory=dict)
-    locals: dict[str, Span] = field(default_factory=dict)
-    around: Around | None = None
-    bounds: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    values: dict[Value, SymbolicInterval] = field(default_factory=dict)
+    locals: dict[str, SymbolicInterval] = field(default_factory=dict)
+    around: PointContext | None = None
+    bounds: dict[int, tuple[SizeExpr, SizeExpr]] = field(default_factory=dict)
 
 
-class Recogniser:
+class SizeRecognizer:
     """Walk the tasks of one slice in order.
 
     Attributes:
@@ -79,7 +79,7 @@ class Recogniser:
         self.dtypes: dict[str, Scalar] = {t.var: t.dtype for t in walk_kernel(kernel) if isinstance(t, n.Local)}
         self.dtypes |= {self.temps[t.name]: t.dtype for t in kernel.temps}
         self.made: dict[Value, Stmt] = {v: t for t in walk_kernel(kernel) for v in RESULTS[type(t)](t)}
-        self.state = State({}, {local: s.number(0) for local in self.temps.values()})
+        self.state = PointState({}, {local: s.constant_interval(0) for local in self.temps.values()})
         self.fresh = 0
 
     def symbol(self) -> int:
@@ -89,7 +89,7 @@ class Recogniser:
 
     # -- tasks ----------------------------------------------------------------------------------------------
 
-    def task(self, task: Task) -> tuple[list[Loop], Peaks]:
+    def task(self, task: Task) -> tuple[list[LoopRange], Peaks]:
         """Return the axes of a task, and how high its adstacks get in an iteration."""
         kept = dict(self.state.locals)
         self.block(task.bounds)
@@ -104,7 +104,7 @@ class Recogniser:
             peaks[stack] = f.peak(flow)
         # A parallel task leaves no single value in a temporary that it writes, so what it writes is forgotten below.
         temps = {name: self.state.locals[name] for name in self.temps.values()} if not task.is_parallel else kept
-        self.state = State({}, dict(temps))
+        self.state = PointState({}, dict(temps))
         if task.is_parallel:
             self._forget_temps(task)
         return axes, peaks
@@ -115,19 +115,21 @@ class Recogniser:
             if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
 
-    def _range(self, begin: Span, end: Span, early: bool = False) -> Loop:
+    def _range(self, begin: SymbolicInterval, end: SymbolicInterval, early: bool = False) -> LoopRange:
         """Return the loop over begin .. end."""
         known = begin.exact is not None and end.exact is not None
         if known:
             assert begin.exact is not None and end.exact is not None
-            length = s.exactly(ranges.trips(begin.exact, end.exact, self.state.bounds), begin.checks | end.checks)
+            length = s.exact_interval(
+                ranges.range_length(begin.exact, end.exact, self.state.bounds), begin.checks | end.checks
+            )
             number = self.symbol()
         else:
             number = None
             length = s.maximum(s.NOTHING, s.sub(end, begin))
-        return Loop(number, begin, end, length, early, dict(self.state.bounds))
+        return LoopRange(number, begin, end, length, early, dict(self.state.bounds))
 
-    def enter(self, index: Value, loop: Loop, step: int = 1, first: Span = UNKNOWN) -> None:
+    def enter(self, index: Value, loop: LoopRange, step: int = 1, first: SymbolicInterval = UNKNOWN) -> None:
         """Enter a loop.
 
         Args:
@@ -139,15 +141,15 @@ class Recogniser:
         if loop.number is None:
             low, high = (loop.begin.low, loop.end.high) if step == 1 else (None, None)
             end = None if high is None else a.sub(high, ONE)
-            self.state.values[index] = Span(low, end, loop.length.checks)
+            self.state.values[index] = SymbolicInterval(low, end, loop.length.checks)
             return
         begin, end = loop.begin.exact, loop.end.exact
         assert begin is not None and end is not None
         number = variable(loop.number, begin.low, max(end.high - 1, begin.low))
         self.state.bounds[loop.number] = (begin, end)
-        self.state.around = Around(self.state.around, begin, end, loop.number)
-        plain = s.exactly(number, loop.length.checks)
-        self.state.values[index] = plain if step == 1 else s.add(first, s.mul(s.number(step), plain))
+        self.state.around = PointContext(self.state.around, begin, end, loop.number)
+        plain = s.exact_interval(number, loop.length.checks)
+        self.state.values[index] = plain if step == 1 else s.add(first, s.mul(s.constant_interval(step), plain))
 
     # -- blocks ---------------------------------------------------------------------------------------------
 
@@ -160,9 +162,9 @@ class Recogniser:
             elif isinstance(stmt, (n.If, n.For, n.While, n.Scope)):
                 inner, highest = _NESTED[type(stmt)](self, stmt)
                 for stack, flow in inner.items():
-                    flows[stack] = f.then(flows.get(stack, f.STILL), flow)
+                    flows[stack] = f.sequential_flow(flows.get(stack, f.STILL), flow)
                 for stack, high in highest.items():
-                    peaks[stack] = f.highest(peaks.get(stack, s.NOTHING), high)
+                    peaks[stack] = f.higher_peak(peaks.get(stack, s.NOTHING), high)
             else:
                 self._plain(stmt)
         for stack in own:
@@ -178,12 +180,12 @@ class Recogniser:
         role, stack = self.counters[local]
         made = self.made[value]
         if role == "depth":
-            flows[stack] = f.then(flows.get(stack, f.STILL), f.PUSH)
+            flows[stack] = f.sequential_flow(flows.get(stack, f.STILL), f.PUSH)
         elif isinstance(made, n.Const):
             own.add(stack)
             flows[stack] = f.STILL
         elif isinstance(made, n.Op) and made.op == "max":
-            flows[stack] = f.then(flows.get(stack, f.STILL), f.POP)
+            flows[stack] = f.sequential_flow(flows.get(stack, f.STILL), f.POP)
 
     def _plain(self, stmt: Stmt) -> None:
         """Follow a statement that neither counts nor holds blocks."""
@@ -219,15 +221,15 @@ class Recogniser:
 
     # -- values ---------------------------------------------------------------------------------------------
 
-    def span(self, value: Value) -> Span:
+    def span(self, value: Value) -> SymbolicInterval:
         """Return what is known of a value."""
         return self.state.values.get(value, UNKNOWN)
 
-    def spans(self, values: tuple[Value, ...]) -> tuple[Span, ...]:
+    def spans(self, values: tuple[Value, ...]) -> tuple[SymbolicInterval, ...]:
         """Return what is known of each value."""
         return tuple([self.span(v) for v in values])
 
-    def load(self, stmt: n.Load) -> Span:
+    def load(self, stmt: n.Load) -> SymbolicInterval:
         """Return the span of an element, which is known if nothing is stored to the array and the indices are known."""
         if stmt.array in self.temps:
             return self.state.locals[self.temps[stmt.array]]
@@ -237,12 +239,12 @@ class Recogniser:
         if stmt.array in self.written or len(known) < len(indices):
             return UNKNOWN
         checks = s.NONE.union(*[i.checks for i in indices])
-        return s.leaf(read(stmt.array, dtype, known), dtype, self.state.around).given(checks)
+        return s.leaf_interval(read(stmt.array, dtype, known), dtype, self.state.around).given(checks)
 
-    def argument(self, stmt: n.Arg) -> Span:
+    def argument(self, stmt: n.Arg) -> SymbolicInterval:
         """Return the span of a scalar argument."""
         dtype = self.scalars[stmt.name]
-        return s.leaf(argument(stmt.name, dtype), dtype, self.state.around)
+        return s.leaf_interval(argument(stmt.name, dtype), dtype, self.state.around)
 
     # -- control --------------------------------------------------------------------------------------------
 
@@ -254,14 +256,16 @@ class Recogniser:
         for block, holds in ((stmt.then, c), (stmt.orelse, None if c is None else a.negate(c))):
             self.state.locals = dict(before)
             # What is checked inside the block needs to hold only where the condition holds.
-            self.state.around = around if holds in (None, TRUE) else Around(around, holds)
+            self.state.around = around if holds in (None, TRUE) else PointContext(around, holds)
             found.append(self.block(block))
             sides.append(self.state.locals)
         self.state.around = around
         self.state.locals = {k: _merge(condition, sides[0][k], sides[1][k]) for k in before}
         (then, high), (other, low) = found
-        flows = {k: f.either(condition, then.get(k, f.STILL), other.get(k, f.STILL)) for k in {**then, **other}}
-        peaks = {k: s.choose(condition, high.get(k, s.NOTHING), low.get(k, s.NOTHING)) for k in {**high, **low}}
+        flows = {k: f.branching_flow(condition, then.get(k, f.STILL), other.get(k, f.STILL)) for k in {**then, **other}}
+        peaks = {
+            k: s.select_interval(condition, high.get(k, s.NOTHING), low.get(k, s.NOTHING)) for k in {**high, **low}
+        }
         return flows, peaks
 
     def loop(self, stmt: n.For) -> tuple[Flows, Peaks]:
@@ -270,23 +274,23 @@ class Recogniser:
         early = stmt.stop is not None
         loop = self._range(begin, end, early) if stmt.step == 1 else self._stepped(stmt, begin, end)
         around = self.state.around
-        flows, peaks, checks = carry(self, stmt, loop, lambda: self.enter(stmt.index, loop, stmt.step, begin))
+        flows, peaks, checks = walk_loop_body(self, stmt, loop, lambda: self.enter(stmt.index, loop, stmt.step, begin))
         loop = replace(loop, length=loop.length.given(checks))
         if stmt.trips is not None and not early:
-            self.state.values[stmt.trips] = s.fitted(loop.length, stmt.trips.type, around)
-        made = {k: f.repeat(loop, flow) for k, flow in flows.items()}
-        return made, {k: loop.over(ranges.largest, high) for k, high in peaks.items()}
+            self.state.values[stmt.trips] = s.checked_interval(loop.length, stmt.trips.type, around)
+        made = {k: f.loop_flow(loop, flow) for k, flow in flows.items()}
+        return made, {k: loop.over(ranges.range_maximum, high) for k, high in peaks.items()}
 
-    def _stepped(self, stmt: n.For, begin: Span, end: Span) -> Loop:
+    def _stepped(self, stmt: n.For, begin: SymbolicInterval, end: SymbolicInterval) -> LoopRange:
         """Return the loop over the numbers of the iterations, of which there are ceil((end - begin)/step)."""
         distance = s.sub(end, begin) if stmt.step > 0 else s.sub(begin, end)
         step = abs(stmt.step)
-        count = s.floordiv(s.add(distance, s.number(step - 1)), s.number(step))
+        count = s.floordiv(s.add(distance, s.constant_interval(step - 1)), s.constant_interval(step))
         return self._range(s.NOTHING, s.maximum(s.NOTHING, count), stmt.stop is not None)
 
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
         """Walk a while loop. Its number of trips is not known."""
-        unknown = Loop(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
+        unknown = LoopRange(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
         # A trip finds what an earlier trip has left, so nothing that the loop sets is known.
         self.state.locals |= {k: UNKNOWN for k in names if k in self.state.locals}
@@ -295,30 +299,32 @@ class Recogniser:
         second = self.block(stmt.body)
         inner = self.state.locals
         self.state.locals = {k: v if inner[k] is v else UNKNOWN for k, v in outer.items()}
-        flows = {k: f.then(first[0].get(k, f.STILL), second[0].get(k, f.STILL)) for k in {**first[0], **second[0]}}
+        flows = {
+            k: f.sequential_flow(first[0].get(k, f.STILL), second[0].get(k, f.STILL)) for k in {**first[0], **second[0]}
+        }
         peaks = {**first[1], **second[1]}
         return (
-            {k: f.repeat(unknown, flow) for k, flow in flows.items()},
-            {k: unknown.over(ranges.largest, p) for k, p in peaks.items()},
+            {k: f.loop_flow(unknown, flow) for k, flow in flows.items()},
+            {k: unknown.over(ranges.range_maximum, p) for k, p in peaks.items()},
         )
 
 
-def _zero(dtype: Scalar) -> Span:
+def _zero(dtype: Scalar) -> SymbolicInterval:
     """Return the span of the zero of a type."""
-    return s.number(0.0 if dtype.is_real else False if dtype.is_bool else 0)
+    return s.constant_interval(0.0 if dtype.is_real else False if dtype.is_bool else 0)
 
 
-def _merge(condition: Span, x: Span, y: Span) -> Span:
+def _merge(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of what a local holds behind a branch."""
-    return x if x is y else s.choose(condition, x, y)
+    return x if x is y else s.select_interval(condition, x, y)
 
 
-def _size(span: Span) -> int:
+def _size(span: SymbolicInterval) -> int:
     """Return the number of nodes of a span."""
     return sum(e.size for e in (span.low, span.high) if e is not None)
 
 
-_VALUES: Table[type[Stmt], Callable[..., Span]] = Table(
+_VALUES: Table[type[Stmt], Callable[..., SymbolicInterval]] = Table(
     "sizing.values",
     STATEMENTS.values(),
     about="the size expression of the result of a statement",
@@ -328,9 +334,9 @@ _VALUES: Table[type[Stmt], Callable[..., Span]] = Table(
 _VALUES.update(
     {
         n.Const: lambda r, t: constant(t),
-        n.Arg: Recogniser.argument,
-        n.Load: Recogniser.load,
-        n.Shape: lambda r, t: s.exactly(shape(t.array, t.axis, t.result.type)),
+        n.Arg: SizeRecognizer.argument,
+        n.Load: SizeRecognizer.load,
+        n.Shape: lambda r, t: s.exact_interval(shape(t.array, t.axis, t.result.type)),
         n.Op: lambda r, t: operation(t, r.spans(t.args), r.state.around),
         n.Within: lambda r, t: r.span(t.index),
         n.Cast: lambda r, t: cast(r.span(t.arg), t.arg.type, t.result.type, r.state.around),
@@ -345,5 +351,10 @@ _NESTED: Table[type[Stmt], Callable[..., tuple[Flows, Peaks]]] = Table(
 )
 """The walk over each kind of statement with blocks."""
 _NESTED.update(
-    {n.If: Recogniser.branch, n.For: Recogniser.loop, n.While: Recogniser.repeat, n.Scope: lambda r, t: r.block(t.body)}
+    {
+        n.If: SizeRecognizer.branch,
+        n.For: SizeRecognizer.loop,
+        n.While: SizeRecognizer.repeat,
+        n.Scope: lambda r, t: r.block(t.body),
+    }
 )

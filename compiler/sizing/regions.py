@@ -20,7 +20,7 @@ Box = tuple[slice, ...]
 
 
 @dataclass(frozen=True)
-class Access:
+class ArrayAccess:
     """Represent one statement that touches an array.
 
     Attributes:
@@ -34,7 +34,7 @@ class Access:
     indices: tuple[Value, ...]
 
 
-class Regions:
+class AccessRegions:
     """Find the boxes of the reads and of the writes of a kernel. Results are remembered by arguments and shapes."""
 
     LIMIT = 4096
@@ -46,10 +46,10 @@ class Regions:
         self.writes = self._accesses(ARRAY_WRITES)
         self._found: dict[object, dict[str, list[Box]]] = {}
 
-    def _accesses(self, kinds: tuple[type, ...]) -> list[Access]:
+    def _accesses(self, kinds: tuple[type, ...]) -> list[ArrayAccess]:
         """Return the statements of these kinds."""
         return [
-            Access(t, s.array, s.indices)  # type: ignore[attr-defined]
+            ArrayAccess(t, s.array, s.indices)  # type: ignore[attr-defined]
             for t, task in enumerate(self.kernel.tasks)
             for s in walk_task(task)
             if isinstance(s, kinds)
@@ -74,7 +74,11 @@ class Regions:
         return self._boxes("write", self.writes, scalars, shapes)
 
     def _boxes(
-        self, kind: str, accesses: list[Access], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
+        self,
+        kind: str,
+        accesses: list[ArrayAccess],
+        scalars: Mapping[str, Number],
+        shapes: Mapping[str, tuple[int, ...]],
     ) -> dict[str, list[Box]]:
         """Return the boxes of these accesses, found anew or remembered."""
         key = (kind, tuple(scalars.items()), tuple(shapes.items()))
@@ -86,7 +90,7 @@ class Regions:
         return found
 
     def _evaluate(
-        self, accesses: list[Access], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
+        self, accesses: list[ArrayAccess], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
     ) -> dict[str, list[Box]]:
         """Return the boxes of these accesses, found anew."""
         intervals = [Intervals(task, scalars, shapes) for task in self.kernel.tasks]
@@ -115,7 +119,7 @@ def _box(intervals: Intervals, indices: tuple[Value, ...], shape: tuple[int, ...
     return tuple(box)
 
 
-def meet(a: Box, b: Box) -> Box | None:
+def intersect_boxes(a: Box, b: Box) -> Box | None:
     """Return the box of the elements that lie in both boxes; None if there are none."""
     common = tuple(slice(max(x.start, y.start), min(x.stop, y.stop)) for x, y in zip(a, b))
     return None if any(s.start >= s.stop for s in common) else common

@@ -1,7 +1,7 @@
 """Find the sizes of all adstacks of a kernel as expressions, without running the counting kernel.
 
-`Sized` holds every size exactly and takes the place of the counting kernel. `Estimate` shows people what is known of
-one adstack: the expression of its depth, or a bound.
+`KernelSizes` holds every size exactly and takes the place of the counting kernel. `DepthEstimate` shows people what is
+known of one adstack: the expression of its depth, or a bound.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from . import algebra as a
 from . import ranges
 from . import spans as s
 from .count import SLABS, count_slice, counters, slab_of
-from .expressions import ONE, ZERO, Expr
-from .flows import Loop
-from .recognise import Recogniser
-from .spans import NOTHING, Around, Check, Span
+from .expressions import ONE, ZERO, SizeExpr
+from .flows import LoopRange
+from .recognise import SizeRecognizer
+from .spans import NOTHING, IntervalCheck, PointContext, SymbolicInterval
 
 
 @dataclass(frozen=True)
-class Sized:
+class KernelSizes:
     """Represent all sizes of a kernel as expressions.
 
     Attributes:
@@ -33,19 +33,19 @@ class Sized:
         limits: Pairs (x, m): the sizes are right only if x <= m for all pairs.
     """
 
-    depths: tuple[Expr, ...]
-    totals: tuple[Expr, ...]
-    rows: tuple[Expr, ...]
-    limits: tuple[tuple[Expr, int], ...] = ()
+    depths: tuple[SizeExpr, ...]
+    totals: tuple[SizeExpr, ...]
+    rows: tuple[SizeExpr, ...]
+    limits: tuple[tuple[SizeExpr, int], ...] = ()
 
     @property
-    def expressions(self) -> tuple[Expr, ...]:
+    def expressions(self) -> tuple[SizeExpr, ...]:
         """Return all expressions, limits first."""
         return (*(x for x, _ in self.limits), *self.depths, *self.totals, *self.rows)
 
 
 @dataclass(frozen=True)
-class Estimate:
+class DepthEstimate:
     """Represent what is known of the depth of one adstack.
 
     Attributes:
@@ -55,20 +55,20 @@ class Estimate:
     """
 
     stack: str
-    depth: Expr | None
+    depth: SizeExpr | None
     exact: bool
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Represent the spans of all sizes of a kernel, with the same parts as `Sized`."""
+class _SizeIntervals:
+    """Represent the spans of all sizes of a kernel, with the same parts as `KernelSizes`."""
 
-    depths: dict[str, Span]
-    totals: dict[str, Span]
-    rows: tuple[Span, ...]
+    depths: dict[str, SymbolicInterval]
+    totals: dict[str, SymbolicInterval]
+    rows: tuple[SymbolicInterval, ...]
 
 
-def recognise(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
+def recognize_sizes(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes | None:
     """Return the sizes of a kernel with adstacks; None unless all of them are exact.
 
     Args:
@@ -85,7 +85,7 @@ def recognise(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
         return None
     limits = _limits(s.NONE.union(*[x.checks for x in spans]))
     count = len(found.depths)
-    return Sized(tuple(values[:count]), tuple(values[count : 2 * count]), tuple(values[2 * count :]), limits)
+    return KernelSizes(tuple(values[:count]), tuple(values[count : 2 * count]), tuple(values[2 * count :]), limits)
 
 
 def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
@@ -94,56 +94,59 @@ def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
     return any(isinstance(t, Set) and t.var in locals_ for loop in loops for t in walk((loop,)))
 
 
-def estimate(kernel: Kernel) -> list[Estimate]:
+def estimate(kernel: Kernel) -> list[DepthEstimate]:
     """Return what is known of the depth of each adstack, in order of text."""
     found = _find(kernel, None)
     if found is None:
         return []
-    return [Estimate(k, x.high, x.exact is not None) for k, x in found.depths.items()]
+    return [DepthEstimate(k, x.high, x.exact is not None) for k, x in found.depths.items()]
 
 
-def _find(kernel: Kernel, sliced: Kernel | None) -> _Found | None:
+def _find(kernel: Kernel, sliced: Kernel | None) -> _SizeIntervals | None:
     """Return the spans of all sizes; None if the kernel has no adstacks that need counting."""
     sliced = sliced if sliced is not None else count_slice(kernel)
     if sliced is None:
         return None
-    recogniser = Recogniser(sliced, counters(kernel))
-    found = _Found({}, {}, ())
-    rows: list[Span] = []
+    recogniser = SizeRecognizer(sliced, counters(kernel))
+    found = _SizeIntervals({}, {}, ())
+    rows: list[SymbolicInterval] = []
     for task, walked in zip(kernel.tasks, sliced.tasks):
         axes, peaks = recogniser.task(walked)
         own = [t for t in walk(task.body) if isinstance(t, StackAlloca)]
         first = leaders(task.body)
-        sums = {k: (_over(axes, ranges.largest, peak), _over(axes, ranges.total, peak)) for k, peak in peaks.items()}
+        sums = {
+            k: (_over(axes, ranges.range_maximum, peak), _over(axes, ranges.range_sum, peak))
+            for k, peak in peaks.items()
+        }
         for stack in own:
             found.depths[stack.stack], found.totals[stack.stack] = sums.get(first[stack.stack], (NOTHING, NOTHING))
         for slab in range(SLABS):
             ahead = dict.fromkeys(first[t.stack] for t in own if slab_of(t) == slab)
             rows.append(_rows(axes, [peaks.get(k, NOTHING) for k in ahead]))
-    return _Found(found.depths, found.totals, tuple(rows))
+    return _SizeIntervals(found.depths, found.totals, tuple(rows))
 
 
-def _over(axes: Iterable[Loop], make: object, span: Span) -> Span:
+def _over(axes: Iterable[LoopRange], make: object, span: SymbolicInterval) -> SymbolicInterval:
     """Return the sum or the largest value of a span over all axes of a task."""
     for axis in reversed(list(axes)):
         span = axis.over(make, span)  # type: ignore[arg-type]
     return span
 
 
-def _rows(axes: list[Loop], peaks: list[Span]) -> Span:
+def _rows(axes: list[LoopRange], peaks: list[SymbolicInterval]) -> SymbolicInterval:
     """Return the number of iterations in which one of the adstacks is not empty."""
     if not peaks:
         return NOTHING
-    needs = s.apply(tuple(peaks), lambda *p: a.when(a.either(*map(a.positive, p)), ONE, ZERO))
-    return _over(axes, ranges.total, Span(ZERO, ONE, needs.checks) if needs.exact is None else needs)
+    needs = s.apply_operation(tuple(peaks), lambda *p: a.select_value(a.any_of(*map(a.positive, p)), ONE, ZERO))
+    return _over(axes, ranges.range_sum, SymbolicInterval(ZERO, ONE, needs.checks) if needs.exact is None else needs)
 
 
-def _limits(checks: Iterable[Check]) -> tuple[tuple[Expr, int], ...]:
+def _limits(checks: Iterable[IntervalCheck]) -> tuple[tuple[SizeExpr, int], ...]:
     """Return the checks as expressions that must not exceed a number, outer checks first.
 
     Checks that always hold are left out.
     """
-    found: dict[Expr, int] = {}
+    found: dict[SizeExpr, int] = {}
     for check in sorted(checks, key=lambda c: (_depth(c.around), c.value.key)):
         if check.value.high > check.high:
             _limit(found, _everywhere(check.value, check.around), check.high)
@@ -152,18 +155,18 @@ def _limits(checks: Iterable[Check]) -> tuple[tuple[Expr, int], ...]:
     return tuple(found.items())
 
 
-def _limit(found: dict[Expr, int], value: Expr, most: int) -> None:
+def _limit(found: dict[SizeExpr, int], value: SizeExpr, most: int) -> None:
     """Note a limit, unless the value never exceeds it."""
     if value.high > most:
         found[value] = min(most, found.get(value, most))
 
 
-def _depth(around: Around | None) -> int:
+def _depth(around: PointContext | None) -> int:
     """Return the number of loops and conditions around."""
     return 0 if around is None else 1 + _depth(around.outer)
 
 
-def _everywhere(value: Expr, around: Around | None) -> Expr:
+def _everywhere(value: SizeExpr, around: PointContext | None) -> SizeExpr:
     """Return the largest value, at least 0, at all points that the loops and conditions around lead to."""
     bounds = {}
     step = around
@@ -173,9 +176,9 @@ def _everywhere(value: Expr, around: Around | None) -> Expr:
         step = step.outer
     while around is not None:
         if around.number < 0:
-            value = a.when(around.begin, value, ZERO)
+            value = a.select_value(around.begin, value, ZERO)
         else:
             bounds.pop(around.number)
-            value = ranges.largest(around.number, around.begin, around.end, value, bounds)
+            value = ranges.range_maximum(around.number, around.begin, around.end, value, bounds)
         around = around.outer
     return a.maximum(ZERO, value)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from ..ir.types import Scalar
 from . import algebra as a
-from .expressions import INT64, ONE, SAFE, WIDE, ZERO, Expr, bounds_of, const
+from .expressions import INT64, ONE, SAFE, WIDE, ZERO, SizeExpr, bounds_of, const
 
 
 @dataclass(frozen=True)
-class Around:
+class PointContext:
     """Represent a loop around a point, or a condition that holds there, and what is around that.
 
     Attributes:
@@ -26,14 +26,14 @@ class Around:
         number: Number of the index; -1 for a condition.
     """
 
-    outer: Around | None
-    begin: Expr
-    end: Expr = ZERO
+    outer: PointContext | None
+    begin: SizeExpr
+    end: SizeExpr = ZERO
     number: int = -1
 
 
 @dataclass(frozen=True)
-class Check:
+class IntervalCheck:
     """Represent the claim low <= value <= high, at all points that the loops and conditions around lead to.
 
     Attributes:
@@ -43,19 +43,19 @@ class Check:
         around: The loops and conditions around.
     """
 
-    value: Expr
+    value: SizeExpr
     low: int
     high: int
-    around: Around | None
+    around: PointContext | None
 
 
-Checks = frozenset[Check]
+Checks = frozenset[IntervalCheck]
 NONE: Checks = frozenset()
 """The empty set of checks."""
 
 
 @dataclass(frozen=True)
-class Span:
+class SymbolicInterval:
     """Represent what is known of a value: the interval low .. high of two size expressions.
 
     Attributes:
@@ -64,34 +64,36 @@ class Span:
         checks: The checks that must hold for the interval to be right.
     """
 
-    low: Expr | None = None
-    high: Expr | None = None
+    low: SizeExpr | None = None
+    high: SizeExpr | None = None
     checks: Checks = NONE
 
     @property
-    def exact(self) -> Expr | None:
+    def exact(self) -> SizeExpr | None:
         """Return the value itself if it is known, and else None."""
         return self.low if self.low is not None and self.low is self.high else None
 
-    def given(self, checks: Checks) -> Span:
+    def given(self, checks: Checks) -> SymbolicInterval:
         """Return the span under more checks."""
-        return self if checks <= self.checks else Span(self.low, self.high, self.checks | checks)
+        return self if checks <= self.checks else SymbolicInterval(self.low, self.high, self.checks | checks)
 
 
-UNKNOWN = Span()
+UNKNOWN = SymbolicInterval()
 """The span of a value of which nothing is known."""
 
 
-def exactly(value: Expr, checks: Checks = NONE) -> Span:
+def exact_interval(value: SizeExpr, checks: Checks = NONE) -> SymbolicInterval:
     """Return the span of a value that is known."""
-    return Span(value, value, checks)
+    return SymbolicInterval(value, value, checks)
 
 
-NOTHING = exactly(ZERO)
+NOTHING = exact_interval(ZERO)
 """The span of 0."""
 
 
-def apply(spans: tuple[Span, ...], make: Callable[..., Expr], *rest: bool) -> Span:
+def apply_operation(
+    spans: tuple[SymbolicInterval, ...], make: Callable[..., SizeExpr], *rest: bool
+) -> SymbolicInterval:
     """Return the span of the result of an operation on spans.
 
     Args:
@@ -104,78 +106,78 @@ def apply(spans: tuple[Span, ...], make: Callable[..., Expr], *rest: bool) -> Sp
     checks = NONE.union(*[s.checks for s in spans])
     values = [s.exact for s in spans]
     if None not in values:
-        return exactly(make(*values), checks)
+        return exact_interval(make(*values), checks)
     # The result is least where operands that it grows with are least and the others are greatest.
     lows = [s.low if up else s.high for s, up in zip(spans, rest)]
     highs = [s.high if up else s.low for s, up in zip(spans, rest)]
     low = None if None in lows or not rest else make(*lows)
-    return Span(low, None if None in highs or not rest else make(*highs), checks)
+    return SymbolicInterval(low, None if None in highs or not rest else make(*highs), checks)
 
 
-def add(x: Span, y: Span) -> Span:
+def add(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a sum."""
-    return apply((x, y), a.add, True, True)
+    return apply_operation((x, y), a.add, True, True)
 
 
-def sub(x: Span, y: Span) -> Span:
+def sub(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a difference."""
-    return apply((x, y), a.sub, True, False)
+    return apply_operation((x, y), a.sub, True, False)
 
 
-def mul(x: Span, y: Span) -> Span:
+def mul(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a product.
 
     It is known if both factors are known, if one factor is a constant, or if both factors are not negative.
     """
     signs = [s.low is not None and s.low.low >= 0 for s in (x, y)]
     if all(signs):
-        return apply((x, y), a.mul, True, True)
+        return apply_operation((x, y), a.mul, True, True)
     for known, other in ((x.exact, y), (y.exact, x)):
         factor = None if known is None else a.value_of(known)
         if factor is not None:
             checks = x.checks | y.checks
-            return apply((other,), lambda e: a.scale(e, factor), factor > 0).given(checks)  # noqa: B023
-    return apply((x, y), a.mul)
+            return apply_operation((other,), lambda e: a.scale(e, factor), factor > 0).given(checks)  # noqa: B023
+    return apply_operation((x, y), a.mul)
 
 
-def minimum(x: Span, y: Span) -> Span:
+def minimum(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of the lesser of two values, which is at most either of them, even if the other is unknown."""
-    found = apply((x, y), a.minimum, True, True)
-    return found if found.high is not None else Span(found.low, x.high or y.high, found.checks)
+    found = apply_operation((x, y), a.minimum, True, True)
+    return found if found.high is not None else SymbolicInterval(found.low, x.high or y.high, found.checks)
 
 
-def maximum(x: Span, y: Span) -> Span:
+def maximum(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of the larger of two values, which is at least either of them, even if the other is unknown."""
-    found = apply((x, y), a.maximum, True, True)
-    return found if found.low is not None else Span(x.low or y.low, found.high, found.checks)
+    found = apply_operation((x, y), a.maximum, True, True)
+    return found if found.low is not None else SymbolicInterval(x.low or y.low, found.high, found.checks)
 
 
-def floordiv(x: Span, y: Span) -> Span:
+def floordiv(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a quotient, which grows with x if the divisor is known to be positive."""
     divisor = y.exact
     if divisor is not None and divisor.low > 0:
-        return apply((x,), lambda e: a.floordiv(e, divisor), True).given(y.checks)
-    return apply((x, y), a.floordiv)
+        return apply_operation((x,), lambda e: a.floordiv(e, divisor), True).given(y.checks)
+    return apply_operation((x, y), a.floordiv)
 
 
-def mod(x: Span, y: Span) -> Span:
+def mod(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a remainder, which lies between 0 and a positive divisor."""
-    found = apply((x, y), a.mod)
+    found = apply_operation((x, y), a.mod)
     if found.exact is None and y.low is not None and y.low.low > 0 and y.high is not None:
-        return Span(ZERO, a.sub(y.high, ONE), found.checks)
+        return SymbolicInterval(ZERO, a.sub(y.high, ONE), found.checks)
     return found
 
 
-def union(x: Span, y: Span) -> Span:
+def union(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of a value that is either of two values."""
     if x.exact is not None and x.exact == y.exact:
         return x.given(y.checks)
     low = None if x.low is None or y.low is None else a.minimum(x.low, y.low)
     high = None if x.high is None or y.high is None else a.maximum(x.high, y.high)
-    return Span(low, high if high is not low else None, x.checks | y.checks)
+    return SymbolicInterval(low, high if high is not low else None, x.checks | y.checks)
 
 
-def choose(condition: Span, x: Span, y: Span) -> Span:
+def select_interval(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
     """Return the span of x where the condition holds, and of y elsewhere."""
     c = condition.exact
     if c is None:
@@ -186,17 +188,17 @@ def choose(condition: Span, x: Span, y: Span) -> Span:
     checks = condition.checks | x.checks | y.checks
     if values[0] is not None and values[1] is not None:
         if values[0] == values[1]:
-            return exactly(values[0], checks)
+            return exact_interval(values[0], checks)
         if values[0].is_real:
-            return Span(checks=checks)
-        make = a.choose if values[0].is_condition else a.when
-        return exactly(make(c, values[0], values[1]), checks)
-    low = None if x.low is None or y.low is None else a.when(c, x.low, y.low)
-    high = None if x.high is None or y.high is None else a.when(c, x.high, y.high)
-    return Span(low, high, checks)
+            return SymbolicInterval(checks=checks)
+        make = a.select_condition if values[0].is_condition else a.select_value
+        return exact_interval(make(c, values[0], values[1]), checks)
+    low = None if x.low is None or y.low is None else a.select_value(c, x.low, y.low)
+    high = None if x.high is None or y.high is None else a.select_value(c, x.high, y.high)
+    return SymbolicInterval(low, high, checks)
 
 
-def fitted(span: Span, dtype: Scalar, around: Around | None) -> Span:
+def checked_interval(span: SymbolicInterval, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
     """Return the span of a result of this type, under the check that the result did not wrap, unless this is certain.
 
     Args:
@@ -214,10 +216,16 @@ def fitted(span: Span, dtype: Scalar, around: Around | None) -> Span:
         made = _fit(end, dtype, around, lambda checks: made.given(checks), span.checks)  # noqa: B023
         if made.low is None and made.high is None:
             return made
-    return made if len(ends) == 2 else Span(checks=made.checks)
+    return made if len(ends) == 2 else SymbolicInterval(checks=made.checks)
 
 
-def _fit(value: Expr, dtype: Scalar, around: Around | None, make: Callable[[Checks], Span], checks: Checks) -> Span:
+def _fit(
+    value: SizeExpr,
+    dtype: Scalar,
+    around: PointContext | None,
+    make: Callable[[Checks], SymbolicInterval],
+    checks: Checks,
+) -> SymbolicInterval:
     """Return the span that `make` makes of the check that a value fits its type.
 
     There is no check if the value always fits.
@@ -230,17 +238,19 @@ def _fit(value: Expr, dtype: Scalar, around: Around | None, make: Callable[[Chec
     # An evaluation that leaves its own 64 bits is not exact, so the check needs no more than SAFE.
     if dtype.bits == 64:
         low, high = max(low, SAFE[0]), SAFE[1]
-    return make(frozenset((Check(value, low, high, around),)))
+    return make(frozenset((IntervalCheck(value, low, high, around),)))
 
 
-def leaf(value: Expr, dtype: Scalar, around: Around | None) -> Span:
+def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
     """Return the span of an element or argument, under the check that a number of 64 bits lies in WIDE."""
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
-        return exactly(value, frozenset((Check(wide, WIDE[0] if dtype.is_signed else 0, WIDE[1], around),)))
-    return exactly(value)
+        return exact_interval(
+            value, frozenset((IntervalCheck(wide, WIDE[0] if dtype.is_signed else 0, WIDE[1], around),))
+        )
+    return exact_interval(value)
 
 
-def number(value: int | float | bool) -> Span:
+def constant_interval(value: int | float | bool) -> SymbolicInterval:
     """Return the span of a constant."""
-    return exactly(const(value))
+    return exact_interval(const(value))

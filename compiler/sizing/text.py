@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ..ir.lexer import DIGITS, NAME, Lexer, language
 from ..ir.nodes import Kernel
 from . import algebra as a
-from .expressions import KINDS, OVER, Expr, argument, const, node, read, shape, variable, variable_of
+from .expressions import KINDS, OVER, SizeExpr, argument, const, node, read, shape, variable, variable_of
 from .expressions import TRUE as YES
 
 NAMES = "ijklmnopqrstuvwxyz"
@@ -25,7 +25,7 @@ UNNAMED = "<size expression>"
 """This name stands for the file in errors about a size expression."""
 
 
-def print_size(x: Expr, names: dict[int, str] | None = None) -> str:
+def print_size(x: SizeExpr, names: dict[int, str] | None = None) -> str:
     """Return the text of an expression.
 
     Args:
@@ -35,7 +35,7 @@ def print_size(x: Expr, names: dict[int, str] | None = None) -> str:
     return PRINT[x.kind](x, names or {})
 
 
-def _operand(x: Expr, names: dict[int, str]) -> str:
+def _operand(x: SizeExpr, names: dict[int, str]) -> str:
     """Return the text of an operand, in parentheses if the operand does not hold together by itself."""
     text = print_size(x, names)
     return f"({text})" if x.kind in _LOOSE else text
@@ -50,17 +50,17 @@ def _name(number: int) -> str:
     return f"${NAMES[number]}" if number < len(NAMES) else f"${NAMES[-1]}{number}"
 
 
-def _call(word: str) -> Callable[[Expr, dict[int, str]], str]:
+def _call(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
     """Return the printer of a kind that is written as a call."""
     return lambda x, names: f"{word}({', '.join(print_size(arg, names) for arg in x.args)})"
 
 
-def _between(word: str) -> Callable[[Expr, dict[int, str]], str]:
+def _between(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
     """Return the printer of a kind that is written with a word between its arguments."""
     return lambda x, names: f" {word} ".join(_operand(arg, names) for arg in x.args)
 
 
-def _over(x: Expr, names: dict[int, str]) -> str:
+def _over(x: SizeExpr, names: dict[int, str]) -> str:
     """Return the text of a node over a range."""
     own = _name(len(names))
     begin, end = (print_size(arg, names) for arg in x.args[:2])
@@ -80,7 +80,7 @@ def _signed(constant: int, terms: a.Terms, names: dict[int, str]) -> str:
     return text + (f" {'-' if constant < 0 else '+'} {abs(constant)}" if constant else "")
 
 
-def _compared(x: Expr, names: dict[int, str]) -> str:
+def _compared(x: SizeExpr, names: dict[int, str]) -> str:
     """Return the text of a comparison with 0: 0 < a - b is written as b < a."""
     constant, terms = a.linear(x.args[0])
     added = {t: f for t, f in terms.items() if f > 0}
@@ -89,7 +89,7 @@ def _compared(x: Expr, names: dict[int, str]) -> str:
     return f"{sides[0]} {'<' if x.kind == 'positive' else '=='} {sides[1]}"
 
 
-PRINT: dict[str, Callable[[Expr, dict[int, str]], str]] = {
+PRINT: dict[str, Callable[[SizeExpr, dict[int, str]], str]] = {
     "const": lambda x, _: str(x.data[0]).lower() if isinstance(x.data[0], bool) else repr(x.data[0]),
     "arg": lambda x, _: str(x.data[0]),
     "shape": lambda x, _: f"shape({x.data[0]}, {x.data[1]})",
@@ -119,7 +119,7 @@ assert PRINT.keys() == KINDS.keys()
 # ---- reading ------------------------------------------------------------------------------------------------
 
 
-def parse_size(text: str, kernel: Kernel) -> Expr:
+def parse_size(text: str, kernel: Kernel) -> SizeExpr:
     """Return the expression that a text stands for.
 
     Args:
@@ -129,24 +129,24 @@ def parse_size(text: str, kernel: Kernel) -> Expr:
     Raises:
         ParseError: The text is not a size expression.
     """
-    parser = _Parser(text, kernel)
+    parser = _SizeExprParser(text, kernel)
     found = parser.condition()
     parser.expect_end()
     return found
 
 
-class _Parser(Lexer):
+class _SizeExprParser(Lexer):
     """Parse one text by recursive descent."""
 
     def __init__(self, text: str, kernel: Kernel) -> None:
         super().__init__(text, UNNAMED, _LANGUAGE)
         self.scalars = kernel.scalar_types()
         self.arrays = kernel.array_types()
-        self.names: dict[str, Expr] = {}
+        self.names: dict[str, SizeExpr] = {}
 
     # -- levels ---------------------------------------------------------------------------------------------
 
-    def condition(self) -> Expr:
+    def condition(self) -> SizeExpr:
         """Parse not, comparisons, and, or. Parentheses are needed wherever these are mixed."""
         if self.accept("not"):
             return self.node("not", self.primary())
@@ -159,7 +159,7 @@ class _Parser(Lexer):
                 return self.node(word, *parts)
         return found
 
-    def compared(self) -> Expr:
+    def compared(self) -> SizeExpr:
         """Parse a sum, or a comparison of two sums."""
         left = self.sum()
         for operation, word in _COMPARED.items():
@@ -170,7 +170,7 @@ class _Parser(Lexer):
                 return a.positive(a.sub(right, left)) if operation == "cmp_lt" else a.zero(a.sub(left, right))
         return left
 
-    def sum(self) -> Expr:
+    def sum(self) -> SizeExpr:
         """Parse terms with + and - between them."""
         found = a.scale(self.term(), -1) if self.accept("-") else self.term()
         while self.peek().text in ("+", "-"):
@@ -178,7 +178,7 @@ class _Parser(Lexer):
             found = a.add(found, a.scale(self.term(), sign))
         return found
 
-    def term(self) -> Expr:
+    def term(self) -> SizeExpr:
         """Parse operands with *, // and % between them."""
         found = self.primary()
         while self.peek().text in ("*", "//", "%"):
@@ -186,7 +186,7 @@ class _Parser(Lexer):
             found = make(found, self.primary())
         return found
 
-    def primary(self) -> Expr:
+    def primary(self) -> SizeExpr:
         """Parse a number, a name, or a condition in parentheses."""
         kind = self.peek().kind
         if kind == "number":
@@ -199,7 +199,7 @@ class _Parser(Lexer):
             return found
         return self.named(self.next("name", "an operand"))
 
-    def named(self, word: str) -> Expr:
+    def named(self, word: str) -> SizeExpr:
         """Parse what begins with a name: an index, an element, a call, a constant or an argument."""
         if word in self.names:
             return self.names[word]
@@ -213,11 +213,11 @@ class _Parser(Lexer):
             raise self.fail("expected a name of an argument", back=1)
         return argument(word, self.scalars[word])
 
-    def read(self, array: str) -> Expr:
+    def read(self, array: str) -> SizeExpr:
         """Parse the indices of an element."""
         if array not in self.arrays:
             raise self.fail(f"the kernel has no array {array!r}", back=2)
-        indices: list[Expr] = []
+        indices: list[SizeExpr] = []
         while not self.accept("]"):
             indices.append(self.condition())
             if not self.accept(","):
@@ -225,7 +225,7 @@ class _Parser(Lexer):
                 break
         return read(array, self.arrays[array].dtype, indices)
 
-    def call(self, word: str) -> Expr:
+    def call(self, word: str) -> SizeExpr:
         """Parse the arguments of a call."""
         if word == "shape":
             array = self.next("name", "an array")
@@ -241,7 +241,7 @@ class _Parser(Lexer):
         self.expect(")")
         return _CALLED[word](*args)
 
-    def over(self, kind: str) -> Expr:
+    def over(self, kind: str) -> SizeExpr:
         """Parse a sum or a largest value over a range."""
         name = self.next("name", "an index")
         self.expect("in")
@@ -254,18 +254,18 @@ class _Parser(Lexer):
         body = self.condition()
         self.names = outer
         self.expect(")")
-        return a.over(kind, number, begin, end, body)
+        return a.range_node(kind, number, begin, end, body)
 
-    def node(self, kind: str, *args: Expr) -> Expr:
+    def node(self, kind: str, *args: SizeExpr) -> SizeExpr:
         """Return the node of a connective."""
         return _JOINED[kind](*args)
 
 
-_CALLED: dict[str, Callable[..., Expr]] = {"max": a.maximum, "min": a.minimum, "if": a.when}
-_JOINED: dict[str, Callable[..., Expr]] = {"not": a.negate, "and": a.both, "or": a.either}
+_CALLED: dict[str, Callable[..., SizeExpr]] = {"max": a.maximum, "min": a.minimum, "if": a.select_value}
+_JOINED: dict[str, Callable[..., SizeExpr]] = {"not": a.negate, "and": a.all_of, "or": a.any_of}
 
 
-def numbered(x: Expr, names: dict[int, int] | None = None) -> Expr:
+def numbered(x: SizeExpr, names: dict[int, int] | None = None) -> SizeExpr:
     """Return the expression with indices numbered in order of nesting, as the parser numbers them."""
     names = names or {}
     if x.kind == "var":

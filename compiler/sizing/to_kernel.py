@@ -18,19 +18,19 @@ from ..ir.build import Builder
 from ..ir.nodes import Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, Scalar, f64, i64, u1
 from .count import OUTPUTS
-from .expressions import INT64, KINDS, OVER, SAFE_PRODUCT, Expr, variable, variable_of, walk
-from .sizes import Sized
+from .expressions import INT64, KINDS, OVER, SAFE_PRODUCT, SizeExpr, variable, variable_of, walk
+from .sizes import KernelSizes
 
 INEXACT = "$inexact"
 """The array whose only element is 1 if the expressions do not describe the state."""
 
 
-def size_kernel(kernel: Kernel, sized: Sized) -> Kernel:
+def size_kernel(kernel: Kernel, sized: KernelSizes) -> Kernel:
     """Return the kernel that evaluates the sizes of another kernel.
 
     It takes the arguments that the expressions need, and the arrays OUTPUTS and INEXACT.
     """
-    maker = _Maker(kernel)
+    maker = _SizeExprEmitter(kernel)
     maker.run(sized)
     used = {str(e.data[0]) for x in sized.expressions for e in walk(x) if e.kind in ("arg", "shape", "read")}
     outputs = tuple(Param(name, ArrayType(i64, 1)) for name in (*OUTPUTS, INEXACT))
@@ -46,10 +46,10 @@ class _Scope:
         made: The value of each expression.
     """
 
-    made: dict[Expr, Value] = field(default_factory=dict)
+    made: dict[SizeExpr, Value] = field(default_factory=dict)
 
 
-class _Maker:
+class _SizeExprEmitter:
     """Emit the statements that evaluate expressions."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -58,7 +58,7 @@ class _Maker:
         self.scopes = [_Scope()]
         self.names = 0
 
-    def run(self, sized: Sized) -> None:
+    def run(self, sized: KernelSizes) -> None:
         """Emit the whole body. Limits that need no loop decide if anything else is evaluated."""
         b = self.b
         b.local("inexact", u1)
@@ -68,12 +68,12 @@ class _Maker:
         b.if_(b.op("logic_not", b.get("inexact", u1)), inner)
         b.store(INEXACT, (b.const(0, i64),), b.cast(b.get("inexact", u1), i64))
 
-    def _limits(self, limits: list[tuple[Expr, int]]) -> None:
+    def _limits(self, limits: list[tuple[SizeExpr, int]]) -> None:
         """Emit the comparisons of limits."""
         for x, most in limits:
             self.flag(self.b.op("cmp_gt", self.value(x), self.b.const(most, i64)))
 
-    def _sizes(self, sized: Sized, limits: list[tuple[Expr, int]]) -> None:
+    def _sizes(self, sized: KernelSizes, limits: list[tuple[SizeExpr, int]]) -> None:
         """Emit the limits that need loops, and the stores of all sizes."""
         found = (sized.depths, sized.totals, sized.rows)
         self.prepare([*(x for x, _ in limits), *(x for xs in found for x in xs)])
@@ -110,7 +110,7 @@ class _Maker:
 
     # -- values ---------------------------------------------------------------------------------------------
 
-    def value(self, x: Expr) -> Value:
+    def value(self, x: SizeExpr) -> Value:
         """Return the value of an expression, emitted here unless a block around has it."""
         for scope in self.scopes:
             if x in scope.made:
@@ -121,9 +121,9 @@ class _Maker:
         made = self.scopes[-1].made[x] = MAKE[x.kind](self, x)
         return made
 
-    def prepare(self, expressions: Iterable[Expr]) -> None:
+    def prepare(self, expressions: Iterable[SizeExpr]) -> None:
         """Emit the ranges that these expressions need in any case, with one loop for all that are alike."""
-        alike: dict[tuple[int, Expr, Expr], list[Expr]] = {}
+        alike: dict[tuple[int, SizeExpr, SizeExpr], list[SizeExpr]] = {}
         for x in expressions:
             for over in _needed(x):
                 known = any(over in scope.made for scope in self.scopes)
@@ -134,7 +134,7 @@ class _Maker:
             if group:
                 self.loop(group)
 
-    def loop(self, overs: list[Expr]) -> None:
+    def loop(self, overs: list[SizeExpr]) -> None:
         """Emit one loop for ranges with the same ends."""
         first = overs[0]
         begin, end = self.value(first.args[0]), self.value(first.args[1])
@@ -153,7 +153,7 @@ class _Maker:
         for name, x in zip(names, overs):
             self.scopes[-1].made[x] = self.b.get(name, i64)
 
-    def _joined(self, over: Expr, known: Value, made: Value) -> Value:
+    def _joined(self, over: SizeExpr, known: Value, made: Value) -> Value:
         """Return the value of a range with one more point; a sum of numbers that are not negative saturates."""
         b = self.b
         if over.kind == "largest":
@@ -201,7 +201,7 @@ class _Maker:
         return b.op("cmp_lt", changed, b.const(0, i64))
 
 
-def _needed(x: Expr) -> Iterable[Expr]:
+def _needed(x: SizeExpr) -> Iterable[SizeExpr]:
     """Yield the ranges that are evaluated whatever conditions say, and that need no index of another range."""
     if x.kind in OVER:
         for arg in x.args[:2]:
@@ -212,7 +212,7 @@ def _needed(x: Expr) -> Iterable[Expr]:
         yield from _needed(arg)
 
 
-def _is_plain(x: Expr) -> bool:
+def _is_plain(x: SizeExpr) -> bool:
     """Return True if evaluating the expression has no effect: no element, no range, no divisor that may be 0."""
     divides = x.kind in ("floordiv", "mod") and x.args[1].low <= 0 <= x.args[1].high
     return x.kind not in OVER and x.kind != "read" and not divides and all(map(_is_plain, x.args))
@@ -221,26 +221,26 @@ def _is_plain(x: Expr) -> bool:
 # ---- kinds --------------------------------------------------------------------------------------------------
 
 
-def _const(m: _Maker, x: Expr) -> Value:
+def _const(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit a constant."""
     value = x.data[0]
     assert isinstance(value, (int, float))
     return m.b.const(value, u1 if isinstance(value, bool) else f64 if isinstance(value, float) else i64)
 
 
-def _typed(m: _Maker, value: Value) -> Value:
+def _typed(m: _SizeExprEmitter, value: Value) -> Value:
     """Return a value as i64, f64 or u1."""
     return value if value.type.is_bool else m.b.cast(value, f64 if value.type.is_real else i64)
 
 
-def _arg(m: _Maker, x: Expr) -> Value:
+def _arg(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit the read of a scalar argument."""
     name, dtype = x.data
     assert isinstance(dtype, Scalar)
     return _typed(m, m.b.arg(str(name), dtype))
 
 
-def _shape(m: _Maker, x: Expr) -> Value:
+def _shape(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit the read of an extent, with the note that it is larger than expressions assume."""
     array, axis = x.data
     assert isinstance(axis, int)
@@ -249,7 +249,7 @@ def _shape(m: _Maker, x: Expr) -> Value:
     return extent
 
 
-def _read(m: _Maker, x: Expr) -> Value:
+def _read(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit the load of an element, which runs only if the indices are inside the array."""
     array = str(x.data[0])
     indices = tuple(m.value(i) for i in x.args)
@@ -266,7 +266,7 @@ def _read(m: _Maker, x: Expr) -> Value:
     return m.branch(inside, target, lambda: _typed(m, m.b.load(array, indices, dtype)), lambda: m.b.const(0, target))
 
 
-def _sum(m: _Maker, x: Expr) -> Value:
+def _sum(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit a sum, term by term."""
     constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
     low, high = constant, constant
@@ -284,7 +284,7 @@ def _times(a: float, b: int) -> float:
     return 0 if a == 0 or b == 0 else a * b
 
 
-def _product(m: _Maker, x: Expr) -> Value:
+def _product(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit a product, factor by factor."""
     made, low, high = m.value(x.args[0]), x.args[0].low, x.args[0].high
     for arg in x.args[1:]:
@@ -294,7 +294,7 @@ def _product(m: _Maker, x: Expr) -> Value:
     return made
 
 
-def _divided(m: _Maker, x: Expr) -> Value:
+def _divided(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit a division or remainder; a divisor of 0 is replaced by 1, with the note that the state is not described."""
     dividend, divisor = m.value(x.args[0]), m.value(x.args[1])
     if x.args[1].low <= 0 <= x.args[1].high:
@@ -304,10 +304,10 @@ def _divided(m: _Maker, x: Expr) -> Value:
     return m.b.op(x.kind, dividend, divisor)
 
 
-def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
+def _folded(operation: str) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
     """Return the maker of an extreme."""
 
-    def fold(m: _Maker, x: Expr) -> Value:
+    def fold(m: _SizeExprEmitter, x: SizeExpr) -> Value:
         made = m.value(x.args[0])
         for arg in x.args[1:]:
             made = m.b.op(operation, made, m.value(arg))
@@ -316,7 +316,7 @@ def _folded(operation: str) -> Callable[[_Maker, Expr], Value]:
     return fold
 
 
-def _when(m: _Maker, x: Expr) -> Value:
+def _when(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit a choice: a `select` where both sides are plain, and else a branch."""
     condition, a, b = x.args
     if _is_plain(a) and _is_plain(b):
@@ -324,10 +324,10 @@ def _when(m: _Maker, x: Expr) -> Value:
     return m.branch(m.value(condition), i64, lambda: m.value(a), lambda: m.value(b))
 
 
-def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]:
+def _junction(operation: str, decisive: bool) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
     """Return the maker of a conjunction or disjunction, which evaluates a part with effects only if it decides."""
 
-    def junction(m: _Maker, x: Expr) -> Value:
+    def junction(m: _SizeExprEmitter, x: SizeExpr) -> Value:
         made = m.value(x.args[0])
         for arg in x.args[1:]:
             if _is_plain(arg):
@@ -340,7 +340,7 @@ def _junction(operation: str, decisive: bool) -> Callable[[_Maker, Expr], Value]
     return junction
 
 
-MAKE: dict[str, Callable[[_Maker, Expr], Value]] = {
+MAKE: dict[str, Callable[[_SizeExprEmitter, SizeExpr], Value]] = {
     "const": _const,
     "arg": _arg,
     "shape": _shape,

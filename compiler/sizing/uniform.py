@@ -17,7 +17,7 @@ from ..ir.build import Builder
 from ..ir.nodes import Block, Kernel, Stmt, Task, Value
 from ..ir.roles import ARRAY_WRITES
 from ..ir.types import i64
-from ..ir.walk import changed, next_id, operands, rename_operands, results, walk
+from ..ir.walk import next_id, operands, rename_operands, replace_fields, results, walk
 
 PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast, n.Within)
 """Statements of which a block of bounds may consist to be repeated."""
@@ -36,7 +36,7 @@ def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, 
     tasks, first_id = [], next_id(kernel)
     for task in kernel.tasks:
         if _is_uniform(task, outputs):
-            collapse = _Collapse(task, sums, first_id)
+            collapse = _TaskCollapse(task, sums, first_id)
             task, first_id = collapse.task(), collapse.b.next_id
         tasks.append(task)
     return kernel if all(a is b for a, b in zip(tasks, kernel.tasks)) else replace(kernel, tasks=tuple(tasks))
@@ -54,7 +54,7 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
     return bool(task.body)
 
 
-class _Collapse:
+class _TaskCollapse:
     """Reduce one task to one iteration."""
 
     def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
@@ -84,7 +84,7 @@ class _Collapse:
         for stmt in self.whole.bounds:
             (old,) = results(stmt)
             names[old] = self.b.fresh(old.type)
-            self.b.emit(changed(rename_operands(stmt, names), result=names[old]))
+            self.b.emit(replace_fields(rename_operands(stmt, names), result=names[old]))
         count = self.b.const(1, i64)
         for begin, end in zip(self.whole.begin, self.whole.end):
             extent = self.b.op("sub", self.b.cast(names[end], i64), self.b.cast(names[begin], i64))
@@ -97,7 +97,7 @@ class _Collapse:
         for stmt in block:
             if isinstance(stmt, n.Atomic) and stmt.array in self.sums:
                 product = self.b.op("mul", stmt.value, count)
-                out += (*self.b.take(), changed(stmt, value=product))
+                out += (*self.b.take(), replace_fields(stmt, value=product))
             else:
                 out.append(stmt)
         return tuple(out)

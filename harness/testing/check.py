@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import print_kernel
 from ...compiler.ir.walk import renumber
-from .launch import Captured
-from .replay import Case, Direction, Panel, replay
-from .report import REFERENCE, Finding, Report, Row, make_row
+from .launch import CapturedLike
+from .replay import Direction, ExecutorPanel, ReplayCase, replay
+from .report import REFERENCE, CheckReport, ReportedFault, ReportRow, make_row
 
 Progress = Callable[[int, int, str], None]
 """A function that is called with the number of launches done, the number of all launches, and the current one."""
 
 
-def specialisations(launches: Iterable[Captured]) -> dict[str, list[Captured]]:
+def group_by_kernel(launches: Iterable[CapturedLike]) -> dict[str, list[CapturedLike]]:
     """Group launches by kernel; a number tells kernels apart that have the same name and different text."""
     texts: dict[str, str] = {}
-    found: dict[str, list[Captured]] = {}
+    found: dict[str, list[CapturedLike]] = {}
     for launch in launches:
         text = print_kernel(renumber(launch.kernel))
         if text not in texts:
@@ -34,14 +34,14 @@ def specialisations(launches: Iterable[Captured]) -> dict[str, list[Captured]]:
 
 def check_launches(
     program: str,
-    launches: Sequence[Captured],
-    panel: Panel,
+    launches: Sequence[CapturedLike],
+    panel: ExecutorPanel,
     totals: Mapping[tuple[str, str], int] | None = None,
-    findings: Sequence[Finding] = (),
+    findings: Sequence[ReportedFault] = (),
     error: str | None = None,
     absent: Mapping[str, str] | None = None,
     progress: Progress = lambda done, total, text: None,
-) -> Report:
+) -> CheckReport:
     """Replay launches, judge them, and return the report.
 
     Everything that goes wrong stands in the report, so this function raises nothing.
@@ -56,10 +56,10 @@ def check_launches(
         absent: backends that cannot run on this machine, with the reason.
         progress: is called before each launch and at the end.
     """
-    report = Report(program, findings=list(findings), error=error, absent=absent or {})
+    report = CheckReport(program, findings=list(findings), error=error, absent=absent or {})
     done = 0
-    for name, recorded in specialisations(launches).items():
-        cases: list[Case] = []
+    for name, recorded in group_by_kernel(launches).items():
+        cases: list[ReplayCase] = []
         for launch in recorded:
             progress(done, len(launches), f"{name} ({launch.kind})")
             cases += replay(_shared(launch, recorded[0].kernel), panel)
@@ -76,25 +76,25 @@ def check_launches(
 class _Shared:
     """Represent a launch under an equal kernel object, so that all launches of a specialization are compiled once."""
 
-    def __init__(self, launch: Captured, kernel: Kernel) -> None:
+    def __init__(self, launch: CapturedLike, kernel: Kernel) -> None:
         self.kernel = kernel
         self.kind, self.scalars, self.draws = launch.kind, launch.scalars, launch.draws
         self.before, self.after, self.error = launch.before, launch.after, launch.error
 
 
-def _shared(launch: Captured, kernel: Kernel) -> Captured:
+def _shared(launch: CapturedLike, kernel: Kernel) -> CapturedLike:
     return launch if launch.kernel is kernel or launch.kernel != kernel else _Shared(launch, kernel)
 
 
-def _trapped(launch: Captured) -> list[Finding]:
+def _trapped(launch: CapturedLike) -> list[ReportedFault]:
     if launch.error is None:
         return []
-    return [Finding(f"{launch.kernel.name} ({launch.kind}) raised: {launch.error}", launch.kernel.name)]
+    return [ReportedFault(f"{launch.kernel.name} ({launch.kind}) raised: {launch.error}", launch.kernel.name)]
 
 
 def _rows(
-    name: str, recorded: Sequence[Captured], cases: Sequence[Case], totals: Mapping[tuple[str, str], int]
-) -> list[Row]:
+    name: str, recorded: Sequence[CapturedLike], cases: Sequence[ReplayCase], totals: Mapping[tuple[str, str], int]
+) -> list[ReportRow]:
     rows = []
     kinds = Counter(launch.kind for launch in recorded)
     directions: tuple[Direction, ...] = ("forward", "reverse")

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from .outcome import Arrays, Ok, Outcome, Poisoned, Trap, Undecided
+from .outcome import Arrays, OkOutcome, Outcome, PoisonedOutcome, TrapOutcome, UndecidedOutcome
 from .rounding import Precision, Sensitivity, difference
 
 Verdict = Literal["ok", "unsupported", "refused", "poisoned", "undecided", "trap", "disagree"]
@@ -62,13 +62,13 @@ class Standard:
 
     def judge(self, executor: str, outcome: Outcome, seconds: float | None = None) -> Comparison:
         """Compare one outcome of an executor with the results of the reference."""
-        if isinstance(outcome, Ok):
+        if isinstance(outcome, OkOutcome):
             return self._arrays(executor, outcome.arrays, seconds)
-        if isinstance(outcome, Trap):
+        if isinstance(outcome, TrapOutcome):
             return Comparison(executor, "disagree", f"ended with {outcome}, the reference ran to its end", np.inf)
-        if isinstance(outcome, Undecided):
+        if isinstance(outcome, UndecidedOutcome):
             return Comparison(executor, "undecided", outcome.reason)
-        if isinstance(outcome, Poisoned):
+        if isinstance(outcome, PoisonedOutcome):
             return Comparison(executor, "poisoned", outcome.reason)
         return Comparison(executor, "unsupported", outcome.reason)
 

@@ -30,7 +30,7 @@ Each limit amounts to a few seconds. JAX keeps 8 bytes for each unit of work.
 
 
 @dataclass(frozen=True)
-class Cost:
+class LaunchCost:
     """Represent the work that a launch causes.
 
     Attributes:
@@ -65,7 +65,7 @@ class Cost:
         return f"{work} steps, dual numbers are asked up to {DUAL_WORK}" if work > DUAL_WORK else None
 
 
-def measure(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Cost:
+def measure_cost(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> LaunchCost:
     """Run a kernel of stage `tasks` on copies of the arrays and count its statements and lanes.
 
     Raises:
@@ -81,10 +81,10 @@ def measure(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> C
 
     copies = {name: array.copy() for name, array in arrays.items()}
     report = run(kernel, copies, scalars, draws=draws, order=Order("measured", chunks))
-    return Cost(report.executed, max(lanes), any(map(may_serialise, kernel.tasks)))
+    return LaunchCost(report.executed, max(lanes), any(map(may_serialize, kernel.tasks)))
 
 
-def may_serialise(task: Task) -> bool:
+def may_serialize(task: Task) -> bool:
     """Return True if a lane of the task may see effects of another lane.
 
     This can happen through the old value of an atomic, or through accesses of different kinds to one element.

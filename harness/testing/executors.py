@@ -20,7 +20,7 @@ from ...backends.base import Backend, Draws, Options, Scalars
 from ...backends.launching.launcher import Launcher
 from ...backends.launching.usage import SlabUse
 from ...backends.limits import check
-from ...compiler.driver import Lowered, prepare_forward, prepare_reverse, run_passes
+from ...compiler.driver import Lowering, prepare_forward, prepare_reverse, run_passes
 from ...compiler.errors import NotDifferentiable, Unsupported
 from ...compiler.ir.nodes import Kernel
 from ...compiler.passes.split_tasks import split_tasks
@@ -28,7 +28,7 @@ from ...reference.backend import ReferenceBackend
 from ...reference.order import Order
 from .launch import GRAD, is_forward, used_arrays, with_gradient
 from .outcome import Arrays, one_line
-from .settled import settled
+from .settled import synchronous_backend
 
 PRECISE = Options(debug=False, precise=True)
 CHECKED = Options(debug=True, precise=True)
@@ -72,9 +72,9 @@ class Executor(Protocol):
         """
 
 
-def lower_plainly(kernel: Kernel) -> Lowered:
+def lower_plainly(kernel: Kernel) -> Lowering:
     """Return a forward kernel as it was written, split into tasks and not optimized."""
-    return Lowered(run_passes(kernel, [("split_tasks", split_tasks)]))
+    return Lowering(run_passes(kernel, [("split_tasks", split_tasks)]))
 
 
 @dataclass
@@ -93,7 +93,7 @@ class LaunchExecutor:
     name: str
     backend: Backend
     lowering: str = ""
-    lower: Callable[[Kernel], Lowered] = prepare_forward
+    lower: Callable[[Kernel], Lowering] = prepare_forward
     options: Options = PRECISE
     seconds: float | None = None
     _launchers: dict[tuple[int, str], tuple[Kernel, Launcher]] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class LaunchExecutor:
             known = self._launchers[id(kernel), direction] = kernel, Launcher(lowered, self.backend, self.options)
         return known[1]
 
-    def _reverse(self, kernel: Kernel) -> Lowered:
+    def _reverse(self, kernel: Kernel) -> Lowering:
         if not is_forward(kernel):
             reason = f"kernel {kernel.name} uses adjoints itself: its gradient would be a second derivative"
             raise NotDifferentiable(reason, "differentiate the kernel that the adjoints belong to")
@@ -173,7 +173,7 @@ def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
 
-def reference(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
+def reference_executor(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
     """Return an executor for the interpreter with a heap of its own.
 
     Args:
@@ -185,14 +185,14 @@ def reference(name: str = "reference", order: Order | None = None, lowering: str
     return LaunchExecutor(name, backend, lowering)
 
 
-def twin() -> LaunchExecutor:
+def plain_interpreter() -> LaunchExecutor:
     """Return an interpreter that runs other code for the same kernel: not optimized, with the classic gradient."""
     return LaunchExecutor("classic", ReferenceBackend(), "classic", lower_plainly)
 
 
-def reordered() -> LaunchExecutor:
+def reordered_interpreter() -> LaunchExecutor:
     """Return an interpreter that runs the iterations of parallel tasks in another order."""
-    return reference("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
+    return reference_executor("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
 
 
 VARIANTS = {"cpu-masked": "cpu"}
@@ -213,7 +213,7 @@ JUDGED = "vulkan-judged"
 def _judged() -> Backend:
     from .judged_vulkan import JudgedVulkan
 
-    return settled(JudgedVulkan())
+    return synchronous_backend(JudgedVulkan())
 
 
 @cache
@@ -225,15 +225,15 @@ def _masked() -> Backend:
 
 def _emulated(name: str) -> Backend:
     if name == "metal-emulated":
-        from .emulated_metal.backend import emulated as metal
+        from .emulated_metal.backend import emulated_metal as metal
 
         return metal()
-    from .emulated_cuda.backend import emulated
+    from .emulated_cuda.backend import emulated_cuda
 
-    return settled(emulated(name))
+    return synchronous_backend(emulated_cuda(name))
 
 
-def backend_named(name: str) -> Backend:
+def backend_by_name(name: str) -> Backend:
     """Return the backend of an executor; a launch of this backend is complete when it returns.
 
     Raises:
@@ -243,7 +243,7 @@ def backend_named(name: str) -> Backend:
         return _emulated(name)
     if name == JUDGED:
         return _judged()
-    return _masked() if name in VARIANTS else settled(registry.get(name))
+    return _masked() if name in VARIANTS else synchronous_backend(registry.get(name))
 
 
 def present_backends(
@@ -267,10 +267,10 @@ def present_backends(
     needed = {name: backend for name, backend in (VARIANTS | EMULATED | {JUDGED: "vulkan"}).items() if backend}
     # An executor that stands for a backend can run where that backend can run.
     probes |= {name: probes[backend] for name, backend in needed.items()}
-    probes |= {name: backend_named(name).probe() for name in EMULATED.keys() - needed.keys()}
+    probes |= {name: backend_by_name(name).probe() for name in EMULATED.keys() - needed.keys()}
     found, absent = [], {}
     for name in wanted:
-        backend = None if name in probes and not probes[name].available else backend_named(name)
+        backend = None if name in probes and not probes[name].available else backend_by_name(name)
         if backend is None:
             absent[name] = f"{probes[name].reason}; cure: {probes[name].cure}"
         elif name != "reference":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .report import Finding
+from .report import ReportedFault
 
 
 def is_finite(array: np.ndarray) -> bool:
@@ -12,7 +12,9 @@ def is_finite(array: np.ndarray) -> bool:
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
-def nonfinite(kernel: str, direction: str, array: str, content: np.ndarray, launch: int, before: bool) -> Finding:
+def nonfinite_fault(
+    kernel: str, direction: str, array: str, content: np.ndarray, launch: int, before: bool
+) -> ReportedFault:
     """Return the finding for an array in which a launch left NaN or infinity.
 
     Args:
@@ -27,4 +29,4 @@ def nonfinite(kernel: str, direction: str, array: str, content: np.ndarray, laun
     what = "loss" if content.size == 1 else "gradient" if array.endswith(".grad") else "value"
     when = "already before" if before else "after"
     text = f"{kind} {what}: {array} holds {kind} {when} launch {launch} of {kernel} ({direction})"
-    return Finding(text, kernel, array)
+    return ReportedFault(text, kernel, array)

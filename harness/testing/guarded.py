@@ -24,7 +24,7 @@ PATTERN = 0xA5
 
 
 @dataclass
-class Guarded:
+class GuardedArrays:
     """Represent copies of arrays between closed pages, by name.
 
     The copies stay readable as long as this object lives.
@@ -34,7 +34,7 @@ class Guarded:
     _memory: list[tuple[mmap.mmap, int, int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, arrays: Mapping[str, np.ndarray]) -> Guarded:
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> GuardedArrays:
         """Return copies of the arrays, each between closed pages of its own."""
         made = cls()
         for name, array in arrays.items():

@@ -48,7 +48,7 @@ def validate(code: bytes) -> str:
     return "" if done.returncode == 0 else said or f"{VALIDATOR} ended with status {done.returncode}"
 
 
-class Reordered:
+class ReorderedVulkan:
     """Represent the functions of Vulkan, but record dispatches as late as possible and last to first.
 
     Every other command is recorded behind the dispatches that came before it.
@@ -110,8 +110,8 @@ class JudgedVulkan(VulkanBackend):
             InvalidModule: `spirv-val` refuses the module.
         """
         device = self.device
-        if not isinstance(device.vk, Reordered):
-            device.vk = Reordered(device.vk)
+        if not isinstance(device.vk, ReorderedVulkan):
+            device.vk = ReorderedVulkan(device.vk)
         made = super().compile(kernel, options)
         wrong = validate(made.shaders.code)
         if wrong:

@@ -22,7 +22,7 @@ from .outcome import Arrays
 GRAD = ".grad"
 
 
-class Captured(Protocol):
+class CapturedLike(Protocol):
     """Represent one launch as it was recorded; see `stackgrad.capture.CapturedLaunch`."""
 
     @property
@@ -55,7 +55,7 @@ class Captured(Protocol):
 
 
 @dataclass(frozen=True)
-class Setting:
+class LaunchSetting:
     """Represent everything that a kernel is launched with.
 
     Attributes:
@@ -71,19 +71,19 @@ class Setting:
     draws: Draws
 
     @classmethod
-    def of(cls, launch: Captured) -> Setting:
+    def of(cls, launch: CapturedLike) -> LaunchSetting:
         """Return the setting of a recorded launch."""
         return cls(launch.kernel, launch.before, launch.scalars, launch.draws)
 
 
-def widened(setting: Setting) -> Setting:
+def widen_launch(setting: LaunchSetting) -> LaunchSetting:
     """Return the same launch in double precision.
 
     Raises:
         Unsupported: the kernel reads the bits of reals.
     """
     arrays = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in setting.arrays.items()}
-    return Setting(widen(setting.kernel), arrays, setting.scalars, setting.draws)
+    return LaunchSetting(widen(setting.kernel), arrays, setting.scalars, setting.draws)
 
 
 def with_gradient(kernel: Kernel) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def with_gradient(kernel: Kernel) -> tuple[str, ...]:
     return tuple(p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
 
-def primals(kernel: Kernel) -> tuple[str, ...]:
+def array_parameters(kernel: Kernel) -> tuple[str, ...]:
     """Return the names of all array parameters."""
     return tuple(p.name for p in kernel.params if isinstance(p.type, ArrayType))
 
@@ -101,13 +101,13 @@ def used_arrays(kernel: Kernel) -> tuple[str, ...]:
     temps = {t.name for t in kernel.temps}
     kinds = ARRAY_USES
     mentioned = {s.array for s in walk_kernel(kernel) if isinstance(s, kinds)} - temps
-    return tuple(dict.fromkeys((*primals(kernel), *sorted(mentioned))))
+    return tuple(dict.fromkeys((*array_parameters(kernel), *sorted(mentioned))))
 
 
 def is_plain(kernel: Kernel) -> bool:
     """Return True if an oracle can run the kernel: it has no adstacks, and every array that it uses is a parameter."""
     stacks = any(isinstance(s, StackAlloca) for s in walk_kernel(kernel))
-    return not stacks and set(used_arrays(kernel)) <= set(primals(kernel))
+    return not stacks and set(used_arrays(kernel)) <= set(array_parameters(kernel))
 
 
 def is_forward(kernel: Kernel) -> bool:

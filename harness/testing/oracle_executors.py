@@ -16,7 +16,7 @@ import numpy as np
 from ...backends.base import Draws, Scalars
 from ...compiler.ir.nodes import Kernel
 from .executors import lower_plainly
-from .launch import is_plain, primals
+from .launch import array_parameters, is_plain
 from .outcome import Arrays
 
 
@@ -55,11 +55,11 @@ class JaxExecutor:
 
 
 def _chosen(kernel: Kernel, arrays: Arrays) -> dict[str, np.ndarray]:
-    return {name: arrays[name] for name in primals(kernel)}
+    return {name: arrays[name] for name in array_parameters(kernel)}
 
 
 @dataclass(frozen=True)
-class Direction:
+class DirectionalCheck:
     """Represent both sides of the identity <seeds, J v> = <gradient, v>.
 
     Attributes:
@@ -73,7 +73,7 @@ class Direction:
     size: float
 
 
-def along(
+def check_direction(
     kernel: Kernel,
     before: Arrays,
     scalars: Scalars,
@@ -81,7 +81,7 @@ def along(
     seeds: Arrays,
     gradient: Arrays,
     tangents: Mapping[str, np.ndarray],
-) -> Direction:
+) -> DirectionalCheck:
     """Return <seeds, J tangents> by dual numbers and <gradient, tangents>.
 
     Args:
@@ -102,4 +102,4 @@ def along(
     left = [np.asarray(seeds[name] * moved[name], np.float64).ravel() for name in seeds]
     right = [np.asarray(gradient[name] * tangents[name], np.float64).ravel() for name in tangents]
     size = sum(float(np.abs(terms).sum()) for terms in (*left, *right))
-    return Direction(sum(float(t.sum()) for t in left), sum(float(t.sum()) for t in right), size)
+    return DirectionalCheck(sum(float(t.sum()) for t in left), sum(float(t.sum()) for t in right), size)

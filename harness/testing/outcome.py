@@ -1,7 +1,7 @@
 """This module represents the outcome of one execution: a result, a trap, a refusal, or that nothing can be said.
 
-Only `Ok` carries values, so no other outcome can be compared by mistake. Invariant: an outcome that decides nothing
-(`Unsupported`, `Poisoned`, `Undecided`) says why, is counted, and is never reported as ok.
+Only `OkOutcome` carries values, so no other outcome can be compared by mistake. Invariant: an outcome that decides
+nothing (`UnsupportedOutcome`, `PoisonedOutcome`, `UndecidedOutcome`) says why, is counted, and is never reported as ok.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Ok:
+class OkOutcome:
     """The execution ran to its end; `arrays` holds its results by name."""
 
     arrays: Arrays = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Trap:
+class TrapOutcome:
     """The execution ended with an exception.
 
     Two executions that trap agree if their kinds are equal.
@@ -43,46 +43,46 @@ class Trap:
 
 
 @dataclass(frozen=True)
-class Unsupported:
+class UnsupportedOutcome:
     """The executor declares that it cannot run the kernel."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedOutcome:
     """The compiler gives the kernel no gradient, for a stated reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Poisoned:
+class PoisonedOutcome:
     """The result depends on a discontinuity that lies within rounding, or at which conventions differ."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Undecided:
+class UndecidedOutcome:
     """The execution was not run, or its result says nothing at this precision."""
 
     reason: str
 
 
-Outcome = Ok | Trap | Unsupported | Refused | Poisoned | Undecided
+Outcome = OkOutcome | TrapOutcome | UnsupportedOutcome | RefusedOutcome | PoisonedOutcome | UndecidedOutcome
 
 
 def attempt(run: Callable[[], Arrays]) -> Outcome:
     """Run a function and turn every exception into an outcome; an unexpected exception becomes a trap of its class."""
     try:
-        return Ok(run())
+        return OkOutcome(run())
     except NotDifferentiable as error:
-        return Refused(one_line(error))
+        return RefusedOutcome(one_line(error))
     except UnsupportedError as error:
-        return Unsupported(one_line(error))
+        return UnsupportedOutcome(one_line(error))
     except Exception as error:
-        return Trap(type(error).__name__, str(error))
+        return TrapOutcome(type(error).__name__, str(error))
 
 
 def one_line(error: BaseException) -> str:

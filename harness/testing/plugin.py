@@ -25,9 +25,9 @@ import pytest
 if TYPE_CHECKING:
     from ...backends.base import Probe
     from .executors import Executor
-    from .launch import Captured
+    from .launch import CapturedLike
     from .plugin_checks import OpenPanel
-    from .replay import Case
+    from .replay import ReplayCase
 
 REQUIRED = "STACKGRAD_REQUIRED_BACKENDS"
 MARKER = (
@@ -37,7 +37,7 @@ MARKER = (
 RECORDED = 2
 """Number of launches of each kernel that a check judges, if the called function launches more."""
 
-Check = Callable[..., "list[Case]"]
+Check = Callable[..., "list[ReplayCase]"]
 """A function from a callable that launches kernels, and its arguments, to the cases that were compared.
 
 It raises AssertionError if executors disagree.
@@ -167,12 +167,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the matrix if any test ran on a backend."""
-    from .plugin_matrix import count, lines
+    from .plugin_matrix import count_outcomes, table_lines
 
-    counts = count(terminalreporter.stats)
+    counts = count_outcomes(terminalreporter.stats)
     if counts:
         terminalreporter.section("backends", sep="-")
-        for line in lines(counts, probes()):
+        for line in table_lines(counts, probes()):
             terminalreporter.write_line(line)
 
 
@@ -180,7 +180,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Runtime:
+class BackendUnderTest:
     """Represent the backend that a test runs on."""
 
     name: str
@@ -196,7 +196,7 @@ class Runtime:
 
 
 @pytest.fixture
-def backend(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+def backend(request: pytest.FixtureRequest) -> Iterator[BackendUnderTest]:
     """Start the runtime on one backend of the marker `backends`, and reset it after the test."""
     marker = request.node.get_closest_marker("backends")
     if marker is None:
@@ -208,7 +208,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Runtime]:
         pytest.fail(absence, pytrace=False)
     from ...runtime.session import reset
 
-    runtime = Runtime(request.param)
+    runtime = BackendUnderTest(request.param)
     runtime.init()
     yield runtime
     reset()
@@ -240,7 +240,7 @@ def differential(executor_panel: OpenPanel) -> Check:
     """
     from .plugin_checks import value_cases
 
-    def check(run: Callable[..., Any], *args: Any, **named: Any) -> list[Case]:
+    def check(run: Callable[..., Any], *args: Any, **named: Any) -> list[ReplayCase]:
         __tracebackhide__ = True
         launches = _recorded(run, args, named)
         return _judged(launches, lambda launch: value_cases(launch, executor_panel), gradient=False)
@@ -257,7 +257,7 @@ def gradcheck(executor_panel: OpenPanel) -> Check:
     """
     from .plugin_checks import gradient_cases
 
-    def check(run: Callable[..., Any], *args: Any, **named: Any) -> list[Case]:
+    def check(run: Callable[..., Any], *args: Any, **named: Any) -> list[ReplayCase]:
         __tracebackhide__ = True
         launches = _recorded(run, args, named)
         return _judged(launches, lambda launch: gradient_cases(launch, executor_panel), gradient=True)
@@ -265,24 +265,26 @@ def gradcheck(executor_panel: OpenPanel) -> Check:
     return check
 
 
-def _recorded(run: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> list[Captured]:
+def _recorded(run: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> list[CapturedLike]:
     """Return the forward launches that a call makes."""
     from ...capture import capture
 
     __tracebackhide__ = True
     with capture(limit=RECORDED) as made:
         run(*args, **named)
-    found: list[Captured] = [launch for launch in made.launches if launch.kind == "forward"]
+    found: list[CapturedLike] = [launch for launch in made.launches if launch.kind == "forward"]
     if not found:
         raise AssertionError(f"{getattr(run, '__name__', run)} launched no kernel")
     return found
 
 
-def _judged(launches: Sequence[Captured], judge: Callable[[Captured], list[Case]], gradient: bool) -> list[Case]:
+def _judged(
+    launches: Sequence[CapturedLike], judge: Callable[[CapturedLike], list[ReplayCase]], gradient: bool
+) -> list[ReplayCase]:
     from .plugin_checks import explain, failures
 
     __tracebackhide__ = True
-    found: list[Case] = []
+    found: list[ReplayCase] = []
     for launch in launches:
         cases = judge(launch)
         wrong = failures(cases, gradient)

@@ -14,13 +14,13 @@ import numpy as np
 
 from ...compiler.errors import Unsupported
 from .compare import FAILURES, Comparison, Standard, worst
-from .cost import Cost
+from .cost import LaunchCost
 from .executors import Executor
-from .launch import Captured, Setting, is_forward, widened
+from .launch import CapturedLike, LaunchSetting, is_forward, widen_launch
 from .oracles.taylor import taylor_order
-from .outcome import Arrays, Ok, Outcome, attempt, one_line
-from .replay import Case, Panel, Replay
-from .rounding import generator, narrowest, signs
+from .outcome import Arrays, OkOutcome, Outcome, attempt, one_line
+from .replay import ExecutorPanel, Replay, ReplayCase
+from .rounding import narrowest_type, random_signs, seeded_generator
 
 LEAST_ORDER = 1.5
 """Least accepted order of the Taylor remainder, which is 2 for a right gradient and 1 for a wrong one."""
@@ -29,7 +29,7 @@ ORACLES = ("jax", "dual", "taylor")
 
 
 @dataclass
-class OpenPanel(Panel):
+class OpenPanel(ExecutorPanel):
     """Represent a panel with executors of the user, which run as the backends do."""
 
     extra: Sequence[Executor] = ()
@@ -44,7 +44,7 @@ class ThoroughReplay(Replay):
     """Represent a replay whose gradient is judged by all oracles, not only by the first that can be asked."""
 
     def _settle(
-        self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: Cost | None
+        self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None
     ) -> list[Comparison]:
         found = super()._settle(jax, standard, seeds, reruns, cost)
         if not is_forward(self.kernel) or cost is None or cost.dual_refusal():
@@ -60,7 +60,7 @@ class ThoroughReplay(Replay):
         """
         arrays, direction = (
             self.setting.arrays,
-            {n: signs(generator("taylor", n), self.setting.arrays[n].shape) for n in self.names},
+            {n: random_signs(seeded_generator("taylor", n), self.setting.arrays[n].shape) for n in self.names},
         )
 
         def f(t: np.ndarray) -> float:
@@ -68,7 +68,7 @@ class ThoroughReplay(Replay):
             outcome = attempt(
                 lambda: self._forward(self.panel.reference, replace(self.setting, arrays={**arrays, **there}))
             )
-            return _dot(seeds, outcome.arrays) if isinstance(outcome, Ok) else math.nan
+            return _dot(seeds, outcome.arrays) if isinstance(outcome, OkOutcome) else math.nan
 
         slope = _dot(standard.arrays, direction)
         order = taylor_order(f, np.zeros(()), np.ones(()), slope)
@@ -88,36 +88,36 @@ def _dot(a: Arrays, b: Arrays) -> float:
 # ---- cases --------------------------------------------------------------------------------------------------
 
 
-def _replays(launch: Captured, panel: Panel) -> Iterator[ThoroughReplay | Case]:
+def _replays(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ThoroughReplay | ReplayCase]:
     """Yield a replay in double precision and a replay in the precision of the kernel.
 
     If the kernel cannot be widened, a case that says so stands in place of the first replay.
     """
-    own = Setting.of(launch)
+    own = LaunchSetting.of(launch)
     try:
-        wide = replace(widened(own), kernel=panel.widen(own.kernel))
+        wide = replace(widen_launch(own), kernel=panel.widen(own.kernel))
     except Unsupported as error:
-        yield Case(own.kernel, "forward", "f64", "unsupported", one_line(error))
+        yield ReplayCase(own.kernel, "forward", "f64", "unsupported", one_line(error))
     else:
         if wide.kernel is not own.kernel:
             yield ThoroughReplay(panel, wide, "f64", None, own.kernel)
-    yield ThoroughReplay(panel, own, str(narrowest(own.kernel) or "exact"), launch.after)
+    yield ThoroughReplay(panel, own, str(narrowest_type(own.kernel) or "exact"), launch.after)
 
 
-def value_cases(launch: Captured, panel: Panel) -> list[Case]:
+def value_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
     """Return the forward cases of a forward launch."""
-    return [r if isinstance(r, Case) else next(r.cases()) for r in _replays(launch, panel)]
+    return [r if isinstance(r, ReplayCase) else next(r.cases()) for r in _replays(launch, panel)]
 
 
-def gradient_cases(launch: Captured, panel: Panel) -> list[Case]:
+def gradient_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
     """Return the forward cases of a forward launch, and the reverse cases if the forward kernel ran."""
-    return [c for r in _replays(launch, panel) for c in ([r] if isinstance(r, Case) else r.cases())]
+    return [c for r in _replays(launch, panel) for c in ([r] if isinstance(r, ReplayCase) else r.cases())]
 
 
 # ---- the verdict --------------------------------------------------------------------------------------------
 
 
-def failures(cases: Sequence[Case], gradient: bool) -> list[str]:
+def failures(cases: Sequence[ReplayCase], gradient: bool) -> list[str]:
     """Return every reason why the cases of one launch do not pass; empty if they pass.
 
     Args:
@@ -134,13 +134,13 @@ def failures(cases: Sequence[Case], gradient: bool) -> list[str]:
     return found
 
 
-def _decides(case: Case, gradient: bool) -> bool:
+def _decides(case: ReplayCase, gradient: bool) -> bool:
     if not gradient:
         return any(c.verdict == "ok" and c.executor != "program" for c in case.comparisons)
     return case.direction == "reverse" and any(c.verdict == "ok" and c.executor in ORACLES for c in case.comparisons)
 
 
-def remarks(cases: Sequence[Case]) -> list[str]:
+def remarks(cases: Sequence[ReplayCase]) -> list[str]:
     """Return the remarks that are neither right nor wrong: declared limits, and results that depend on rounding."""
     found = [f"{column(c)}: {c.reason}" for c in cases if c.reference == "unsupported"]
     for case in cases:
@@ -149,12 +149,12 @@ def remarks(cases: Sequence[Case]) -> list[str]:
     return found
 
 
-def column(case: Case) -> str:
+def column(case: ReplayCase) -> str:
     """Return the heading of a case: values or gradient, with the precision."""
     return f"{'values' if case.direction == 'forward' else 'gradient'} {case.precision}"
 
 
-def table(cases: Sequence[Case]) -> str:
+def table(cases: Sequence[ReplayCase]) -> str:
     """Return a table of executors against precisions and directions.
 
     An error is the largest difference divided by its bound, so it is at most 1 if the executors agree.
@@ -166,7 +166,7 @@ def table(cases: Sequence[Case]) -> str:
     return "\n".join("".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows)
 
 
-def _cell(cases: Sequence[Case], name: str, col: str) -> str:
+def _cell(cases: Sequence[ReplayCase], name: str, col: str) -> str:
     mine = [case for case in cases if column(case) == col]
     if name == "reference":
         return worst([case.reference for case in mine])
@@ -177,7 +177,7 @@ def _cell(cases: Sequence[Case], name: str, col: str) -> str:
     return f"{verdict} {error:.1e}" if error and verdict == "ok" else verdict
 
 
-def explain(cases: Sequence[Case], wrong: Sequence[str]) -> str:
+def explain(cases: Sequence[ReplayCase], wrong: Sequence[str]) -> str:
     """Return the message of a failed check."""
     kernels = dict.fromkeys(case.kernel.name for case in cases)
     return "\n".join([f"kernel {', '.join(kernels)}:", *wrong, "", table(cases)])

@@ -18,7 +18,7 @@ OUTCOMES = ("passed", "failed", "skipped")
 _COUNTED = {"passed": "passed", "failed": "failed", "error": "failed", "skipped": "skipped"}
 
 
-def count(stats: Mapping[str, Iterable[Any]]) -> dict[str, Counter[str]]:
+def count_outcomes(stats: Mapping[str, Iterable[Any]]) -> dict[str, Counter[str]]:
     """Return the number of each outcome by backend; an error in a fixture counts as a failure."""
     found: dict[str, Counter[str]] = {}
     for kind, outcome in _COUNTED.items():
@@ -29,7 +29,7 @@ def count(stats: Mapping[str, Iterable[Any]]) -> dict[str, Counter[str]]:
     return found
 
 
-def lines(counts: Mapping[str, Counter[str]], probes: Mapping[str, Probe]) -> list[str]:
+def table_lines(counts: Mapping[str, Counter[str]], probes: Mapping[str, Probe]) -> list[str]:
     """Return the table, one line for each backend, with the reason why a backend is absent."""
     out = [f"{'':12}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)]
     for name, probe in probes.items():

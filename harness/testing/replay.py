@@ -23,12 +23,39 @@ from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.types import adjoint_type, from_dtype
 from ...compiler.passes.widen import widen
 from .compare import Comparison, Standard, Verdict, worst
-from .cost import Cost, measure
-from .executors import Executor, LaunchExecutor, lower_plainly, reference, reordered, twin
-from .launch import GRAD, Captured, Setting, is_plain, with_gradient
-from .oracle_executors import JaxExecutor, along
-from .outcome import Arrays, Ok, Outcome, Poisoned, Refused, Trap, Undecided, Unsupported, attempt, one_line
-from .rounding import Precision, generator, moved, moved_scalars, narrowest, nudged, sensitivity, signs
+from .cost import LaunchCost, measure_cost
+from .executors import (
+    Executor,
+    LaunchExecutor,
+    lower_plainly,
+    plain_interpreter,
+    reference_executor,
+    reordered_interpreter,
+)
+from .launch import GRAD, CapturedLike, LaunchSetting, is_plain, with_gradient
+from .oracle_executors import JaxExecutor, check_direction
+from .outcome import (
+    Arrays,
+    OkOutcome,
+    Outcome,
+    PoisonedOutcome,
+    RefusedOutcome,
+    TrapOutcome,
+    UndecidedOutcome,
+    UnsupportedOutcome,
+    attempt,
+    one_line,
+)
+from .rounding import (
+    Precision,
+    moved_scalars,
+    narrowest_type,
+    perturb_by_largest,
+    perturb_by_rounding,
+    random_signs,
+    seeded_generator,
+    sensitivity,
+)
 
 FAST = 0.05
 """Launches that take fewer seconds than this limit are timed three times."""
@@ -37,7 +64,7 @@ Direction = Literal["forward", "reverse"]
 
 
 @dataclass(frozen=True)
-class Case:
+class ReplayCase:
     """Represent one launch in one direction and precision.
 
     Attributes:
@@ -69,13 +96,13 @@ class Case:
 
 
 @dataclass
-class Panel:
+class ExecutorPanel:
     """Represent the executors of a check. Kernels are lowered and compiled once per panel."""
 
     backends: Sequence[LaunchExecutor]
-    reference: LaunchExecutor = field(default_factory=reference)
-    twin: LaunchExecutor = field(default_factory=twin)
-    reordered: LaunchExecutor = field(default_factory=reordered)
+    reference: LaunchExecutor = field(default_factory=reference_executor)
+    twin: LaunchExecutor = field(default_factory=plain_interpreter)
+    reordered: LaunchExecutor = field(default_factory=reordered_interpreter)
     oracle: Executor = field(default_factory=JaxExecutor)
     _wide: dict[int, tuple[Kernel, Kernel]] = field(default_factory=dict)
 
@@ -88,7 +115,7 @@ class Panel:
         """Return the kernel in double precision, as the same object for the same kernel.
 
         Raises:
-            Unsupported: the kernel reads the bits of reals.
+            UnsupportedOutcome: the kernel reads the bits of reals.
         """
         if id(kernel) not in self._wide:
             wide = widen(kernel)
@@ -97,17 +124,17 @@ class Panel:
         return self._wide[id(kernel)][1]
 
 
-def replay(launch: Captured, panel: Panel) -> Iterator[Case]:
+def replay(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ReplayCase]:
     """Yield all cases of one recorded launch."""
-    own = Setting.of(launch)
-    label = str(narrowest(own.kernel) or "exact")
+    own = LaunchSetting.of(launch)
+    label = str(narrowest_type(own.kernel) or "exact")
     if launch.kind == "reverse":
         yield Replay(panel, own, label, launch.after).reverse_as_run()
         return
     try:
         wide = panel.widen(own.kernel)
     except UnsupportedError as error:
-        yield Case(own.kernel, "forward", "f64", "unsupported", one_line(error))
+        yield ReplayCase(own.kernel, "forward", "f64", "unsupported", one_line(error))
     else:
         if wide is not own.kernel:
             arrays = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in own.arrays.items()}
@@ -126,7 +153,12 @@ class Replay:
     """
 
     def __init__(
-        self, panel: Panel, setting: Setting, precision: str, after: Arrays | None, source: Kernel | None = None
+        self,
+        panel: ExecutorPanel,
+        setting: LaunchSetting,
+        precision: str,
+        after: Arrays | None,
+        source: Kernel | None = None,
     ) -> None:
         self.panel = panel
         self.kernel = setting.kernel
@@ -142,10 +174,10 @@ class Replay:
     def _is_double(self) -> bool:
         return self.label in ("f64", "exact")
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> Iterator[ReplayCase]:
         """Yield the forward case, and the gradient test if the forward kernel ran."""
         outcome, seconds = timed(self.panel.reference, lambda: self._forward(self.panel.reference, self.setting))
-        if not isinstance(outcome, Ok):
+        if not isinstance(outcome, OkOutcome):
             yield self._stopped("forward", outcome, self._traps(outcome))
             return
         cost = self._cost()
@@ -154,45 +186,45 @@ class Replay:
 
     # -- forward --------------------------------------------------------------------------------------------
 
-    def _forward(self, executor: Executor, at: Setting) -> Arrays:
+    def _forward(self, executor: Executor, at: LaunchSetting) -> Arrays:
         return executor.forward(at.kernel, at.arrays, at.scalars, at.draws)
 
-    def _forward_case(self, base: Ok, seconds: float | None, cost: Cost | None) -> Case:
+    def _forward_case(self, base: OkOutcome, seconds: float | None, cost: LaunchCost | None) -> ReplayCase:
         reruns = [attempt(partial(self._forward, self.panel.reference, s)) for s in self._moved()]
         reruns.append(attempt(lambda: self._forward(self.panel.reordered, self.setting)))
         standard = self._standard(base.arrays, reruns)
         found = [self._judge(standard, e, cost, partial(self._forward, e, self.setting)) for e in self.judges]
         if self.after is not None:
-            found.append(standard.judge("program", Ok(self.after)))
-        return Case(self.source, "forward", self.label, "ok", "", tuple(found), seconds)
+            found.append(standard.judge("program", OkOutcome(self.after)))
+        return ReplayCase(self.source, "forward", self.label, "ok", "", tuple(found), seconds)
 
     def _traps(self, expected: Outcome) -> list[Comparison]:
         """Compare the traps of backends with checks on with the trap of the reference; their kinds must be equal."""
         found = []
-        for executor in self.panel.backends if isinstance(expected, Trap) else ():
+        for executor in self.panel.backends if isinstance(expected, TrapOutcome) else ():
             outcome = attempt(partial(self._forward, executor.checked(), self.setting))
-            kind = outcome.kind if isinstance(outcome, Trap) else "no trap"
-            same = isinstance(expected, Trap) and kind == expected.kind
+            kind = outcome.kind if isinstance(outcome, TrapOutcome) else "no trap"
+            same = isinstance(expected, TrapOutcome) and kind == expected.kind
             found.append(Comparison(executor.name, "ok" if same else "disagree", "" if same else f"{kind} here"))
         return found
 
     # -- reverse --------------------------------------------------------------------------------------------
 
-    def _gradient(self, executor: Executor, at: Setting, after: Arrays, seeds: Arrays) -> Arrays:
+    def _gradient(self, executor: Executor, at: LaunchSetting, after: Arrays, seeds: Arrays) -> Arrays:
         return executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, seeds)
 
-    def _gradient_from(self, executor: LaunchExecutor, at: Setting, seeds: Arrays) -> Arrays:
+    def _gradient_from(self, executor: LaunchExecutor, at: LaunchSetting, seeds: Arrays) -> Arrays:
         """Run a kernel forward and its gradient, both on one executor."""
         return self._gradient(executor, at, self._forward(executor, at), seeds)
 
-    def _gradient_case(self, final: Ok, cost: Cost | None) -> Case:
+    def _gradient_case(self, final: OkOutcome, cost: LaunchCost | None) -> ReplayCase:
         seeds = self._seeds()
         ours, u = self.panel.reference, self.precision.u
         outcome, seconds = timed(ours, lambda: self._gradient(ours, self.setting, final.arrays, seeds))
-        if not isinstance(outcome, Ok):
+        if not isinstance(outcome, OkOutcome):
             return self._stopped("reverse", outcome)
         reruns = [
-            attempt(partial(self._gradient_from, ours, s, moved(seeds, u, ("seed", k))))
+            attempt(partial(self._gradient_from, ours, s, perturb_by_rounding(seeds, u, ("seed", k))))
             for k, s in enumerate(self._moved())
         ]
         reruns.append(attempt(lambda: self._gradient_from(self.panel.reordered, self.setting, seeds)))
@@ -204,11 +236,11 @@ class Replay:
             found += self._settle(found.pop(), standard, seeds, reruns, cost)
         return self._reverse_case(found, seconds)
 
-    def _reverse_case(self, found: list[Comparison], seconds: float | None) -> Case:
+    def _reverse_case(self, found: list[Comparison], seconds: float | None) -> ReplayCase:
         stacks = tuple(self.panel.reference.adstacks(self.kernel))
-        return Case(self.source, "reverse", self.label, "ok", "", tuple(found), seconds, stacks)
+        return ReplayCase(self.source, "reverse", self.label, "ok", "", tuple(found), seconds, stacks)
 
-    def reverse_as_run(self) -> Case:
+    def reverse_as_run(self) -> ReplayCase:
         """Return the case of a recorded reverse launch, from the adjoints that the program had."""
         assert self.after is not None
         arrays, ours, u = self.setting.arrays, self.panel.reference, self.precision.u
@@ -219,18 +251,21 @@ class Replay:
             return partial(self._gradient, e, self.setting, s, c)
 
         outcome, seconds = timed(ours, run(ours))
-        if not isinstance(outcome, Ok):
+        if not isinstance(outcome, OkOutcome):
             return self._stopped("reverse", outcome)
-        reruns = [attempt(run(ours, moved(state, u, k), moved(seeds, u, ("seed", k)))) for k in range(2)]
+        reruns = [
+            attempt(run(ours, perturb_by_rounding(state, u, k), perturb_by_rounding(seeds, u, ("seed", k))))
+            for k in range(2)
+        ]
         standard = self._standard(outcome.arrays, [*reruns, attempt(run(self.panel.reordered))], seeds)
         found = [self._judge(standard, e, None, run(e)) for e in self.panel.judged]
         program = {name: self.after[name + GRAD] for name in seeds}
-        return self._reverse_case([*found, standard.judge("program", Ok(program))], seconds)
+        return self._reverse_case([*found, standard.judge("program", OkOutcome(program))], seconds)
 
     # -- the independent judge ------------------------------------------------------------------------------
 
     def _settle(
-        self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: Cost | None
+        self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None
     ) -> list[Comparison]:
         """Return the comparison of JAX, and that of dual numbers if JAX cannot decide.
 
@@ -249,9 +284,11 @@ class Replay:
     def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
         """Return True if the gradient jumps within rounding of this state, also at values that are zero or equal."""
         for side in (1.0, -1.0):
-            there = replace(self.setting, arrays=nudged(self.setting.arrays, self.precision.u, "kink", side))
+            there = replace(
+                self.setting, arrays=perturb_by_largest(self.setting.arrays, self.precision.u, "kink", side)
+            )
             outcome = attempt(partial(self._gradient_from, self.panel.reference, there, seeds))
-            if not isinstance(outcome, Ok):
+            if not isinstance(outcome, OkOutcome):
                 return True
             jumps = sensitivity(standard.arrays, [outcome.arrays], seeds)
             if not all(s.decides(self.precision) for s in jumps.values()):
@@ -261,24 +298,26 @@ class Replay:
     def _directional(self, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome]) -> Comparison:
         """Compare <seeds, J v> with <gradient, v> along one random direction v."""
         at = self.setting
-        tangents = {n: signs(generator("tangent", n), at.arrays[n].shape) for n in self.names}
+        tangents = {n: random_signs(seeded_generator("tangent", n), at.arrays[n].shape) for n in self.names}
         try:
-            sides = along(at.kernel, at.arrays, at.scalars, at.draws, seeds, standard.arrays, tangents)
+            sides = check_direction(at.kernel, at.arrays, at.scalars, at.draws, seeds, standard.arrays, tangents)
         except StackgradError as error:
             return Comparison("dual", "disagree", f"ended with {one_line(error)}, the reference ran to its end", np.inf)
-        others = [r.arrays for r in reruns if isinstance(r, Ok)]
+        others = [r.arrays for r in reruns if isinstance(r, OkOutcome)]
         values = [sum(float(np.sum(arrays[n] * tangents[n])) for n in self.names) for arrays in others]
         both = {"derivative": np.array(sides.reverse)}
         runs = [{"derivative": np.array(v)} for v in values]
         known = sensitivity(both, runs, {"derivative": np.array(sides.size)})
-        return Standard(both, known, self.precision).judge("dual", Ok({"derivative": np.array(sides.forward)}))
+        return Standard(both, known, self.precision).judge("dual", OkOutcome({"derivative": np.array(sides.forward)}))
 
     # -- parts ----------------------------------------------------------------------------------------------
 
-    def _moved(self) -> list[Setting]:
+    def _moved(self) -> list[LaunchSetting]:
         at, u = self.setting, self.precision.u
         return [
-            replace(at, arrays=moved(at.arrays, u, k), scalars=moved_scalars(at.scalars, self.kernel, u, k))
+            replace(
+                at, arrays=perturb_by_rounding(at.arrays, u, k), scalars=moved_scalars(at.scalars, self.kernel, u, k)
+            )
             for k in range(2)
         ]
 
@@ -286,21 +325,21 @@ class Replay:
         """Return cotangents of magnitude 0.5 to 1.5 and random sign for every array with a gradient."""
         found = {}
         for name in self.names:
-            random = generator("cotangent", self.kernel.name, name)
+            random = seeded_generator("cotangent", self.kernel.name, name)
             like = self.setting.arrays[name]
-            content = signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
+            content = random_signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
             found[name] = np.asarray(content, adjoint_type(from_dtype(like.dtype)).dtype, order="C")
         return found
 
     def _standard(self, base: Arrays, reruns: Sequence[Outcome], floors: Arrays | None = None) -> Standard:
         """Return the standard for comparisons; a rerun that ended differently from the reference poisons all arrays."""
-        known = sensitivity(base, [r.arrays for r in reruns if isinstance(r, Ok)], floors)
-        if not all(isinstance(r, Ok) for r in reruns):
+        known = sensitivity(base, [r.arrays for r in reruns if isinstance(r, OkOutcome)], floors)
+        if not all(isinstance(r, OkOutcome) for r in reruns):
             known = {name: replace(s, poisoned=True) for name, s in known.items()}
         return Standard(base, known, self.precision)
 
     def _judge(
-        self, standard: Standard, executor: Executor, cost: Cost | None, run: Callable[[], Arrays]
+        self, standard: Standard, executor: Executor, cost: LaunchCost | None, run: Callable[[], Arrays]
     ) -> Comparison:
         refusal = executor.supports(self.kernel)
         if refusal is None and executor is self.panel.oracle:
@@ -310,32 +349,32 @@ class Replay:
         outcome, seconds = timed(executor, run)
         return standard.judge(executor.name, outcome, seconds)
 
-    def _cost(self) -> Cost | None:
+    def _cost(self) -> LaunchCost | None:
         """Return the cost of the forward kernel for an oracle; None if no oracle can run it."""
         at = self.setting
         if not self._is_double or not is_plain(self.kernel):
             return None
         try:
-            return measure(lower_plainly(at.kernel).kernel, at.arrays, at.scalars, at.draws)
+            return measure_cost(lower_plainly(at.kernel).kernel, at.arrays, at.scalars, at.draws)
         except StackgradError:
             return None
 
-    def _stopped(self, direction: Direction, outcome: Outcome, found: Sequence[Comparison] = ()) -> Case:
+    def _stopped(self, direction: Direction, outcome: Outcome, found: Sequence[Comparison] = ()) -> ReplayCase:
         """Return the case of a launch that the reference did not finish."""
-        if isinstance(outcome, Trap):
-            return Case(self.source, direction, self.label, "trap", str(outcome), tuple(found))
-        assert isinstance(outcome, Unsupported | Refused | Poisoned | Undecided)
-        refused = direction == "reverse" or isinstance(outcome, Refused)
-        return Case(self.source, direction, self.label, "refused" if refused else "unsupported", outcome.reason)
+        if isinstance(outcome, TrapOutcome):
+            return ReplayCase(self.source, direction, self.label, "trap", str(outcome), tuple(found))
+        assert isinstance(outcome, UnsupportedOutcome | RefusedOutcome | PoisonedOutcome | UndecidedOutcome)
+        refused = direction == "reverse" or isinstance(outcome, RefusedOutcome)
+        return ReplayCase(self.source, direction, self.label, "refused" if refused else "unsupported", outcome.reason)
 
 
 def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float | None]:
     """Return the outcome of a launch and its seconds; a fast launch of a backend is timed as the median of three."""
     outcome = attempt(run)
     measured = [executor.seconds]
-    if isinstance(outcome, Ok) and isinstance(executor, LaunchExecutor) and (executor.seconds or 0.0) < FAST:
+    if isinstance(outcome, OkOutcome) and isinstance(executor, LaunchExecutor) and (executor.seconds or 0.0) < FAST:
         for _ in range(2):
             attempt(run)
             measured.append(executor.seconds)
     known = [s for s in measured if s is not None]
-    return outcome, statistics.median(known) if known and isinstance(outcome, Ok) else None
+    return outcome, statistics.median(known) if known and isinstance(outcome, OkOutcome) else None

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...backends.launching.usage import SlabUse
 from .compare import DECIDED, FAILURES, OPEN, Comparison, Verdict, worst
-from .replay import Case, Direction
+from .replay import Direction, ReplayCase
 
 MOST_OPEN = 0.2
 """Largest share of comparisons that may decide nothing."""
@@ -24,7 +24,7 @@ _DECISIVE = DECIDED | OPEN
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReportedFault:
     """Represent a fault that no comparison shows.
 
     Attributes:
@@ -39,7 +39,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReportCell:
     """Represent the verdict on one executor in one row.
 
     Attributes:
@@ -56,7 +56,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """Represent one kernel in one direction.
 
     Attributes:
@@ -75,7 +75,7 @@ class Row:
     kernel: str
     direction: Direction
     verdict: Verdict
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, ReportCell]
     precisions: tuple[str, ...]
     launches: int
     cases: int
@@ -90,7 +90,7 @@ class Row:
 
 
 @dataclass
-class Report:
+class CheckReport:
     """Represent the check of one program.
 
     Attributes:
@@ -104,8 +104,8 @@ class Report:
     """
 
     program: str
-    rows: list[Row] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    rows: list[ReportRow] = field(default_factory=list)
+    findings: list[ReportedFault] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     executors: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Report:
         }
 
 
-def _row_json(row: Row) -> dict[str, Any]:
+def _row_json(row: ReportRow) -> dict[str, Any]:
     cells = {
         name: {"verdict": c.verdict, "error": _number(c.error), "seconds": c.seconds, "reasons": list(c.reasons)}
         for name, c in row.cells.items()
@@ -167,7 +167,7 @@ def _number(value: float) -> float | None:
 # ---- from cases to rows -------------------------------------------------------------------------------------
 
 
-def make_row(name: str, cases: Sequence[Case], launches: int) -> Row:
+def make_row(name: str, cases: Sequence[ReplayCase], launches: int) -> ReportRow:
     """Return the row for all cases of one kernel and direction.
 
     Args:
@@ -178,7 +178,7 @@ def make_row(name: str, cases: Sequence[Case], launches: int) -> Row:
     decisive = [c for c in cases if c.verdict != "unsupported"] or list(cases)
     verdict = worst([c.verdict for c in decisive])
     stacks = next((c.adstacks for c in reversed(cases) if c.adstacks), ())
-    return Row(
+    return ReportRow(
         kernel=name,
         direction=cases[0].direction,
         verdict=verdict,
@@ -198,13 +198,13 @@ def _stack_text(use: SlabUse) -> str:
     return f"task {use.task}, {use.slab}: {slots}; {rows}"
 
 
-def _reasons(case: Case) -> list[str]:
+def _reasons(case: ReplayCase) -> list[str]:
     """Return the reasons why a case has its verdict."""
     found = [case.reason] if case.reason and case.verdict == case.reference else []
     return found + [f"{case.precision}: {c.reason}" for c in case.comparisons if c.verdict == case.verdict and c.reason]
 
 
-def _cells(cases: Sequence[Case]) -> dict[str, Cell]:
+def _cells(cases: Sequence[ReplayCase]) -> dict[str, ReportCell]:
     found = {REFERENCE: _reference_cell(cases)}
     for name in dict.fromkeys(c.executor for case in cases for c in case.comparisons):
         pairs = [(case.precision, c) for case in cases for c in case.comparisons if c.executor == name]
@@ -212,14 +212,14 @@ def _cells(cases: Sequence[Case]) -> dict[str, Cell]:
     return found
 
 
-def _reference_cell(cases: Sequence[Case]) -> Cell:
+def _reference_cell(cases: Sequence[ReplayCase]) -> ReportCell:
     decisive = [c for c in cases if c.reference != "unsupported"] or cases
     reasons = tuple(dict.fromkeys(c.reason for c in decisive if c.reason))
     # The last case is in the kernel's own precision, in which times count.
-    return Cell(worst([c.reference for c in decisive]), 0.0, _median(c.seconds for c in cases[-1:]), reasons)
+    return ReportCell(worst([c.reference for c in decisive]), 0.0, _median(c.seconds for c in cases[-1:]), reasons)
 
 
-def _cell(pairs: Sequence[tuple[str, Comparison]]) -> Cell:
+def _cell(pairs: Sequence[tuple[str, Comparison]]) -> ReportCell:
     """Return the cell of one executor, from pairs of precision and comparison.
 
     Declared limits count only if no comparison was possible. Times are those of the last precision.
@@ -229,7 +229,7 @@ def _cell(pairs: Sequence[tuple[str, Comparison]]) -> Cell:
     reasons = [f"{p}: {c.reason}" for p, c in pairs if c.verdict == verdict and c.reason]
     errors = [c.error for _, c in pairs if c.verdict in DECIDED]
     seconds = _median(c.seconds for p, c in pairs if p == pairs[-1][0])
-    return Cell(verdict, max(errors, default=0.0), seconds, tuple(dict.fromkeys(reasons)))
+    return ReportCell(verdict, max(errors, default=0.0), seconds, tuple(dict.fromkeys(reasons)))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

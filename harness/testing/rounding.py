@@ -47,7 +47,7 @@ DIGITS = {16: 11, 32: 24, 64: 53}
 SUBNORMAL = {16: 2.0**-24, 32: 2.0**-149, 64: 2.0**-1074}
 
 
-def narrowest(kernel: Kernel) -> Scalar | None:
+def narrowest_type(kernel: Kernel) -> Scalar | None:
     """Return the narrowest real type of a value, array or scalar of the kernel; None if the kernel has no real."""
     types = [t.dtype for t in kernel.array_types().values()] + list(kernel.scalar_types().values())
     types += [v.type for stmt in walk_kernel(kernel) for v in results(stmt)]
@@ -69,25 +69,25 @@ class Precision:
     @classmethod
     def of(cls, kernel: Kernel) -> Precision:
         """Return the precision of the narrowest real type of a kernel; zeros for a kernel without reals."""
-        dtype = narrowest(kernel)
+        dtype = narrowest_type(kernel)
         return cls(2.0 ** -DIGITS[dtype.bits], SUBNORMAL[dtype.bits]) if dtype else cls(0.0, 0.0)
 
 
 # ---- moved inputs -------------------------------------------------------------------------------------------
 
 
-def generator(*names: object) -> np.random.Generator:
+def seeded_generator(*names: object) -> np.random.Generator:
     """Return a random generator that depends only on the given names, so that a check always gives the same result."""
     # A checksum is the same in every process, which `hash` of a text is not.
     return np.random.default_rng(zlib.crc32(repr(names).encode()))
 
 
-def signs(random: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+def random_signs(random: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
     """Return an array of random signs, 1.0 and -1.0."""
     return random.integers(0, 2, tuple(shape)) * 2.0 - 1.0
 
 
-def moved(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
+def perturb_by_rounding(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
     """Return the arrays with every real element x at x (1 ± 2u), rounded to its type; others are the same objects.
 
     Args:
@@ -98,7 +98,7 @@ def moved(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
     out = dict(arrays)
     for name, array in arrays.items():
         if array.dtype.kind == "f":
-            factors = 1.0 + 2.0 * u * signs(generator(seed, name), array.shape)
+            factors = 1.0 + 2.0 * u * random_signs(seeded_generator(seed, name), array.shape)
             with np.errstate(all="ignore"):
                 out[name] = np.asarray(array * factors, array.dtype, order="C")
     return out
@@ -108,12 +108,14 @@ def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> d
     """Return the scalars of a kernel with every real scalar x at x (1 ± 2u)."""
     reals = {name for name, t in kernel.scalar_types().items() if t.is_real}
     return {
-        name: value * (1.0 + 2.0 * u * float(signs(generator(seed, name), ()))) if name in reals else value
+        name: value * (1.0 + 2.0 * u * float(random_signs(seeded_generator(seed, name), ())))
+        if name in reals
+        else value
         for name, value in scalars.items()
     }
 
 
-def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
+def perturb_by_largest(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
     """Return the arrays with every real element moved by a few roundings of the largest element.
 
     The move is side · (4u to 16u) · (the largest magnitude in the array), with random signs and lengths. So zeros move
@@ -128,11 +130,11 @@ def nudged(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.
     out = dict(arrays)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and array.size:
-            source = generator(seed, name)
+            source = seeded_generator(seed, name)
             # An array of zeros has no magnitude, so 1 takes its place.
             steps = 4.0 * u * (_largest(array) or 1.0) * source.integers(1, 5, array.shape)
             with np.errstate(over="ignore"):
-                out[name] = np.asarray(array + side * steps * signs(source, array.shape), array.dtype, order="C")
+                out[name] = np.asarray(array + side * steps * random_signs(source, array.shape), array.dtype, order="C")
     return out
 
 

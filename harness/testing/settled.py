@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Remote, Scalars, Sizes
+from ...backends.base import Arrays, Backend, Concurrency, Draws, Executable, Options, Probe, Remote, Scalars, Sizes
 from ...compiler.ir.nodes import Kernel
 
 
 @dataclass(eq=False)
-class SettledExecutable:
+class SyncExecutable:
     """Represent a compiled kernel that waits for the end of each launch."""
 
     executable: Executable
@@ -35,7 +35,7 @@ class SettledExecutable:
 
 
 @dataclass(eq=False)
-class Settled:
+class SynchronousBackend:
     """Represent a backend that waits for the end of each launch.
 
     Attributes:
@@ -55,15 +55,15 @@ class Settled:
         """Return the probe of the backend."""
         return self.backend.probe()
 
-    def compile(self, kernel: Kernel, options: Options) -> SettledExecutable:
+    def compile(self, kernel: Kernel, options: Options) -> SyncExecutable:
         """Compile a kernel on the backend.
 
         Raises:
             Unsupported: the backend cannot run the kernel.
         """
-        return SettledExecutable(self.backend.compile(kernel, options), self.wait)
+        return SyncExecutable(self.backend.compile(kernel, options), self.wait)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
         """Return the iterations that the backend runs at once in a task."""
         return self.backend.rows_in_flight(kernel, task, sizes, options)
 
@@ -76,6 +76,6 @@ class Settled:
         self.backend.reset()
 
 
-def settled(backend: Backend) -> Backend:
+def synchronous_backend(backend: Backend) -> Backend:
     """Return a backend whose launches are complete when they return; the given one if its launches already are."""
-    return Settled(backend, backend.wait) if isinstance(backend, Remote) else backend
+    return SynchronousBackend(backend, backend.wait) if isinstance(backend, Remote) else backend

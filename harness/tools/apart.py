@@ -24,7 +24,7 @@ def script_command(python: str, path: str) -> list[str]:
 
 
 @contextmanager
-def starting() -> Iterator[None]:
+def protect_imports() -> Iterator[None]:
     """Protect all Python processes that are started inside this context, and the processes that those start."""
     before = os.environ.get(_SAFE)
     os.environ[_SAFE] = "1"

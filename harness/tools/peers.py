@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from ..testing.launch import GRAD
-from ..testing.outcome import Ok, Outcome, Trap, Unsupported
+from ..testing.outcome import OkOutcome, Outcome, TrapOutcome, UnsupportedOutcome
 from .apart import ALONE
 from .model import Program, render_source
 from .model.dialects import DIALECTS, NotInDialect
-from .model.guard import guarded
+from .model.guard import checked_tree
 from .model.source import definitions, start_line
 
 PEERS = tuple(name for name in DIALECTS if name != "stackgrad")
@@ -77,7 +77,7 @@ def installed(package: str, python: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PeerAnswer:
     """Represent the result of a program on a peer.
 
     Attributes:
@@ -125,11 +125,11 @@ class Peer:
             return str(error)
         return None
 
-    def run(self, program: Program) -> Answer:
+    def run(self, program: Program) -> PeerAnswer:
         """Run the program forward, then its gradient at the content that the forward run left."""
         return self.begin(program)()
 
-    def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], Answer]:
+    def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], PeerAnswer]:
         """Start to run a program and return a function that waits for the answer; only one program may run at a time.
 
         Args:
@@ -138,9 +138,9 @@ class Peer:
         """
         reason = self.supports(program)
         if reason is not None:
-            return lambda: Answer(Unsupported(reason), Unsupported(reason))
+            return lambda: PeerAnswer(UnsupportedOutcome(reason), UnsupportedOutcome(reason))
         dialect = DIALECTS[self.name]
-        guarded(definitions(program, self.name), f"<program of {self.name}>", dialect.alias, ())
+        checked_tree(definitions(program, self.name), f"<program of {self.name}>", dialect.alias, ())
         self._give(render_source(program, self.name, self._needs_start(program), not gradient_alone))
         return lambda: self._answered(program, gradient_alone)
 
@@ -154,11 +154,11 @@ class Peer:
         self._start, self._served = line, 0
         return True
 
-    def _answered(self, program: Program, gradient_alone: bool) -> Answer:
+    def _answered(self, program: Program, gradient_alone: bool) -> PeerAnswer:
         found = self._take()
-        return found if isinstance(found, Answer) else read_answer(program, found, gradient_alone)
+        return found if isinstance(found, PeerAnswer) else read_answer(program, found, gradient_alone)
 
-    def ask(self, text: str) -> Answer | dict[str, Any]:
+    def ask(self, text: str) -> PeerAnswer | dict[str, Any]:
         """Return the object that a text prints as JSON, or an Answer with a trap if the process ended before."""
         self._start = ""
         self._give(text)
@@ -173,7 +173,7 @@ class Peer:
         except OSError:  # it ended: who takes the answer finds none
             pass
 
-    def _take(self) -> Answer | dict[str, Any]:
+    def _take(self) -> PeerAnswer | dict[str, Any]:
         process = self._process
         assert process and process.stdout
         try:
@@ -188,13 +188,13 @@ class Peer:
         # The process still lives, but the fork that had started the package is gone.
         if "died" in found:
             self._start = ""
-            died = Trap(DIED, f"the process ended with status {found['died']}")
-            return Answer(died, died)
+            died = TrapOutcome(DIED, f"the process ended with status {found['died']}")
+            return PeerAnswer(died, died)
         return found
 
-    def _lost(self, kind: str, reason: str) -> Answer:
+    def _lost(self, kind: str, reason: str) -> PeerAnswer:
         self.close()
-        return Answer(Trap(kind, reason), Trap(kind, reason))
+        return PeerAnswer(TrapOutcome(kind, reason), TrapOutcome(kind, reason))
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
@@ -226,7 +226,7 @@ class Peer:
         self.close()
 
 
-def read_answer(program: Program, found: Mapping[str, Any], gradient_alone: bool = False) -> Answer:
+def read_answer(program: Program, found: Mapping[str, Any], gradient_alone: bool = False) -> PeerAnswer:
     """Return the outcomes that stand in the output of a rendered file.
 
     Args:
@@ -238,13 +238,13 @@ def read_answer(program: Program, found: Mapping[str, Any], gradient_alone: bool
     failed = None if error is None else _failure(error)
     forward, gradient = found.get("forward"), found.get("gradient")
     if (forward is None and not gradient_alone) or (gradient is None and failed is None):
-        failed = failed or Trap("ValueError", "the file printed no result")
+        failed = failed or TrapOutcome("ValueError", "the file printed no result")
     if gradient_alone:
-        failed = failed or Unsupported("only the gradient was asked for")
+        failed = failed or UnsupportedOutcome("only the gradient was asked for")
     arrays = {f.name: (f.storage, f.dtype.dtype) for f in program.fields}
-    return Answer(
-        failed if forward is None else Ok({n: _array(v, *arrays[n]) for n, v in forward.items()}),  # type: ignore[arg-type]
-        failed if gradient is None else Ok({n + GRAD: _array(v, *arrays[n]) for n, v in gradient.items()}),  # type: ignore[arg-type]
+    return PeerAnswer(
+        failed if forward is None else OkOutcome({n: _array(v, *arrays[n]) for n, v in forward.items()}),  # type: ignore[arg-type]
+        failed if gradient is None else OkOutcome({n + GRAD: _array(v, *arrays[n]) for n, v in gradient.items()}),  # type: ignore[arg-type]
     )
 
 
@@ -252,8 +252,8 @@ def _failure(error: str) -> Outcome:
     kind, _, message = error.partition(": ")
     said = message.lower()
     if kind.endswith(_DECLARED) or any(words in said for words in _REFUSING):
-        return Unsupported(error.splitlines()[0])
-    return Trap(OVERFLOW if any(words in said for words in _OVERFLOWS) else kind, message)
+        return UnsupportedOutcome(error.splitlines()[0])
+    return TrapOutcome(OVERFLOW if any(words in said for words in _OVERFLOWS) else kind, message)
 
 
 def _array(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:

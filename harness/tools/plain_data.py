@@ -19,7 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ...compiler.ir.types import SCALARS, Scalar
 
-Key = tuple[str, str]
+FieldKey = tuple[str, str]
 """The name of a class and the name of a field of that class."""
 LONGEST_NAME = 64
 LONGEST_TEXT = 1 << 20
@@ -27,7 +27,7 @@ _HEX = re.compile(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}|-?inf|nan")
 _SHOWN = 60
 
 
-class Malformed(ValueError):
+class MalformedDataError(ValueError):
     """The data is not what this project writes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True)
-class Words:
+class AllowedWords:
     """Represent the words that a field of text may hold.
 
     Attributes:
@@ -60,16 +60,18 @@ class Words:
     clean: Callable[[str], str] = str
 
 
-def one_of(words: Iterable[str]) -> Words:
+def one_of(words: Iterable[str]) -> AllowedWords:
     """Return the Words that allow exactly the given words."""
     known = frozenset(words)
     listed = ", ".join(map(repr, sorted(known)))
-    return Words(f"one of {listed}" if len(listed) < 200 else f"one of {len(known)} known words", known.__contains__)
+    return AllowedWords(
+        f"one of {listed}" if len(listed) < 200 else f"one of {len(known)} known words", known.__contains__
+    )
 
 
-def matching(what: str, pattern: str) -> Words:
+def matching(what: str, pattern: str) -> AllowedWords:
     """Return the Words that allow words of at most LONGEST_NAME characters that match a pattern."""
-    return Words(what, re.compile(f"(?=.{{0,{LONGEST_NAME}}}\\Z)(?:{pattern})", re.ASCII).fullmatch)
+    return AllowedWords(what, re.compile(f"(?=.{{0,{LONGEST_NAME}}}\\Z)(?:{pattern})", re.ASCII).fullmatch)
 
 
 def without_controls(text: str) -> str:
@@ -77,12 +79,12 @@ def without_controls(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
-TEXT = Words(f"at most {LONGEST_TEXT} characters", lambda text: len(text) <= LONGEST_TEXT, without_controls)
+TEXT = AllowedWords(f"at most {LONGEST_TEXT} characters", lambda text: len(text) <= LONGEST_TEXT, without_controls)
 """Words for text that is only shown."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class NumberLimits:
     """Represent the numbers that a field may hold.
 
     Attributes:
@@ -105,12 +107,12 @@ class _Shape:
     integers: bool = False
     reals: bool = False
     scalar: bool = False
-    words: Words | None = None
+    words: AllowedWords | None = None
     classes: dict[str, type] = field(default_factory=dict)
     items: _Shape | None = None
     fixed: tuple[_Shape, ...] | None = None
     values: tuple[_Shape, _Shape] | None = None
-    limits: Limits = Limits()
+    limits: NumberLimits = NumberLimits()
 
     def __str__(self) -> str:
         names = [
@@ -142,8 +144,8 @@ class Schema:
 
     def __init__(
         self,
-        words: Mapping[Key, Words],
-        limits: Mapping[Key, Limits],
+        words: Mapping[FieldKey, AllowedWords],
+        limits: Mapping[FieldKey, NumberLimits],
         classes: Iterable[type] = (),
         deepest: int = 160,
         most: int = 1 << 20,
@@ -170,8 +172,8 @@ class Schema:
             }
         return self._known[cls]
 
-    def _shape(self, hint: Any, key: Key) -> _Shape:
-        made = _Shape(limits=self.limits.get(key, Limits()))
+    def _shape(self, hint: Any, key: FieldKey) -> _Shape:
+        made = _Shape(limits=self.limits.get(key, NumberLimits()))
         alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         for each in alternatives:
             origin, args = get_origin(each), get_args(each)
@@ -187,7 +189,7 @@ class Schema:
                 self._plain(made, each, key)
         return made
 
-    def _plain(self, made: _Shape, hint: type, key: Key) -> None:
+    def _plain(self, made: _Shape, hint: type, key: FieldKey) -> None:
         made.none |= hint is NoneType
         made.booleans |= hint is bool
         made.integers |= hint is int
@@ -203,28 +205,32 @@ class Schema:
         """Return the object of a class that a JSON text holds.
 
         Raises:
-            Malformed: the text is not JSON, or holds something that the class does not allow.
+            MalformedDataError: the text is not JSON, or holds something that the class does not allow.
         """
         try:
             data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
-        except Malformed:
+        except MalformedDataError:
             raise
         except RecursionError:
-            raise Malformed("it is nested too deeply", f"at most {self.deepest} objects in each other") from None
+            raise MalformedDataError(
+                "it is nested too deeply", f"at most {self.deepest} objects in each other"
+            ) from None
         except ValueError as error:
-            raise Malformed(f"it is no JSON: {_short(str(error))}", "take a file that was written here") from None
+            raise MalformedDataError(
+                f"it is no JSON: {_short(str(error))}", "take a file that was written here"
+            ) from None
         return self.read(data, cls)
 
     def read(self, data: Any, cls: type) -> Any:
         """Return the object of a class that parsed JSON data stands for.
 
         Raises:
-            Malformed: the data holds something that the class does not allow.
+            MalformedDataError: the data holds something that the class does not allow.
         """
-        return _Reader(self).read(_Shape(classes={cls.__name__: cls}), data, 0)
+        return _DataReader(self).read(_Shape(classes={cls.__name__: cls}), data, 0)
 
 
-class _Reader:
+class _DataReader:
     """Read one piece of data and count the values that may still follow."""
 
     def __init__(self, schema: Schema) -> None:
@@ -242,7 +248,7 @@ class _Reader:
             try:
                 for item_shape, item in zip(self._kinds(shape, data), data):
                     found.append(self.read(item_shape, item, depth))
-            except Malformed as error:
+            except MalformedDataError as error:
                 # The item that failed is not in `found`, so the length is its index.
                 error.place.append(f"[{len(found)}]")
                 raise
@@ -257,7 +263,7 @@ class _Reader:
             assert shape.items is not None
             return [shape.items] * len(data)
         if len(data) != len(shape.fixed):
-            raise Malformed(f"{len(data)} items are not {shape}", f"write {shape}")
+            raise MalformedDataError(f"{len(data)} items are not {shape}", f"write {shape}")
         return shape.fixed
 
     def _is_plain(self, data: dict[str, Any]) -> bool:
@@ -268,7 +274,7 @@ class _Reader:
         kind = type(data)
         if kind is str and shape.words is not None:
             if not shape.words.accepts(data):
-                raise Malformed(f"{_short(data)} is not {shape.words.what}", "write such a word")
+                raise MalformedDataError(f"{_short(data)} is not {shape.words.what}", "write such a word")
             return shape.words.clean(data)
         if kind is int and (shape.integers or shape.reals and not self.schema.classes):
             return _integer(shape, data)
@@ -283,7 +289,7 @@ class _Reader:
                 return _real(shape, data["real"])
             if shape.scalar and "type" in data:
                 return _scalar(data["type"])
-        raise Malformed(f"{_short(data)} is not {shape}", f"write {shape}")
+        raise MalformedDataError(f"{_short(data)} is not {shape}", f"write {shape}")
 
     def _mapping(self, shapes: tuple[_Shape, _Shape], data: dict[str, Any], depth: int) -> dict[Any, Any]:
         self._take(len(data))
@@ -291,7 +297,7 @@ class _Reader:
 
     def _instance(self, shape: _Shape, data: dict[str, Any], depth: int) -> Any:
         if depth >= self.schema.deepest:
-            raise Malformed("it is nested too deeply", f"at most {self.schema.deepest} objects in each other")
+            raise MalformedDataError("it is nested too deeply", f"at most {self.schema.deepest} objects in each other")
         self._take(1)
         cls = self._class_of(shape, data)
         known = self.schema.shapes(cls)
@@ -300,15 +306,17 @@ class _Reader:
             if name == "is" and self.schema.classes:
                 continue
             if name not in known:
-                raise Malformed(f"{_short(name)} is no field of {cls.__name__}", f"fields: {', '.join(known)}")
+                raise MalformedDataError(f"{_short(name)} is no field of {cls.__name__}", f"fields: {', '.join(known)}")
             try:
                 given[name] = self.read(known[name][0], value, depth + 1)
-            except Malformed as error:
+            except MalformedDataError as error:
                 error.place.append(f".{name}")
                 raise
         missing = [name for name, (_, needed) in known.items() if needed and name not in given]
         if missing:
-            raise Malformed(f"{cls.__name__} lacks {', '.join(missing)}", "write all fields that have no default")
+            raise MalformedDataError(
+                f"{cls.__name__} lacks {', '.join(missing)}", "write all fields that have no default"
+            )
         return cls(**given)
 
     def _class_of(self, shape: _Shape, data: dict[str, Any]) -> type:
@@ -316,26 +324,26 @@ class _Reader:
             return next(iter(shape.classes.values()))
         name = data.get("is")
         if type(name) is not str or name not in shape.classes:
-            raise Malformed(f"{_short(name)} is not the class of {shape}", f"write {shape}")
+            raise MalformedDataError(f"{_short(name)} is not the class of {shape}", f"write {shape}")
         return shape.classes[name]
 
     def _take(self, count: int) -> None:
         # The count bounds memory and time for data that is small in nesting but huge in number.
         self.left -= count
         if self.left < 0:
-            raise Malformed(f"there are more than {self.schema.most} values", "take a smaller one")
+            raise MalformedDataError(f"there are more than {self.schema.most} values", "take a smaller one")
 
 
 def _integer(shape: _Shape, value: int) -> int:
     if not shape.limits.low <= value <= shape.limits.high:
         reason = f"{_short(value)} is not from {shape.limits.low} to {shape.limits.high}"
-        raise Malformed(reason, "write a number within these limits")
+        raise MalformedDataError(reason, "write a number within these limits")
     return value
 
 
 def _scalar(name: Any) -> Scalar:
     if type(name) is not str or name not in SCALARS:
-        raise Malformed(f"{_short(name)} is no scalar type", f"types: {', '.join(SCALARS)}")
+        raise MalformedDataError(f"{_short(name)} is no scalar type", f"types: {', '.join(SCALARS)}")
     return SCALARS[name]
 
 
@@ -348,18 +356,18 @@ def _real(shape: _Shape, text: Any) -> float:
         if math.isfinite(value) or not shape.limits.finite and "x" not in text:
             return value
     cure = "write what float.hex gives" + " of a finite number" * shape.limits.finite
-    raise Malformed(f"{_short(text)} is not a real", cure)
+    raise MalformedDataError(f"{_short(text)} is not a real", cure)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise Malformed("an object has a key twice", "write each key once")
+        raise MalformedDataError("an object has a key twice", "write each key once")
     return made
 
 
 def _no_constant(name: str) -> Any:
-    raise Malformed(f"{name} is no number of JSON", 'write {"real": "nan"}, "inf" or "-inf"')
+    raise MalformedDataError(f"{name} is no number of JSON", 'write {"real": "nan"}, "inf" or "-inf"')
 
 
 def _short(value: Any) -> str:

@@ -11,7 +11,7 @@ import pytest
 import stackgrad as sg
 from recorded_support import GRAD, bounded, near
 from stackgrad.capture import capture
-from stackgrad.harness.testing.bounds import Bounded
+from stackgrad.harness.testing.bounds import BoundedResult
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:  # the kernels of this folder are modules of their own
@@ -56,7 +56,7 @@ def rounded(launch):
         k: np.spacing(np.abs(a)).astype(float) / 2 if a.dtype == np.float32 else np.zeros(a.shape)
         for k, a in arrays.items()
     }
-    return Bounded(arrays, halves, None, 0, 0)
+    return BoundedResult(arrays, halves, None, 0, 0)
 
 
 def gradients(kernel, seeds, wrt, *args):

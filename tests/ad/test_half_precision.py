@@ -121,7 +121,7 @@ def pulled_back(kernel: Kernel, executor: executors.LaunchExecutor) -> float:
 
 def executor_named(name: str) -> executors.LaunchExecutor:
     if name in ("reference", "classic"):
-        return executors.reference(lowering="classic" if name == "classic" else "lean")
+        return executors.reference_executor(lowering="classic" if name == "classic" else "lean")
     found, absent = executors.present_backends([name])
     if not found:
         pytest.skip(absent[name])
@@ -140,7 +140,7 @@ def test_no_policy_keeps_an_adjoint_in_half_precision(place: str) -> None:
     for policy in POLICIES:
         gradient = prepare_reverse(kernel, policy, check=True).kernel
         assert wrong_types(kernel, gradient) == ""
-        assert pulled_back(kernel, executors.reference(lowering=policy)) == 200 * TERM
+        assert pulled_back(kernel, executors.reference_executor(lowering=policy)) == 200 * TERM
 
 
 def test_types_of_adjoints() -> None:

@@ -20,7 +20,7 @@ from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.harness.testing.executors import LaunchExecutor, lower_plainly
 from stackgrad.harness.testing.launch import used_arrays, with_gradient
 from stackgrad.harness.testing.oracles import dual
-from stackgrad.harness.testing.outcome import Ok, Refused, Trap, attempt
+from stackgrad.harness.testing.outcome import OkOutcome, RefusedOutcome, TrapOutcome, attempt
 from stackgrad.harness.tools.mutants import MUTANTS
 
 WAYS = [*((policy, "reference") for policy in POLICIES), ("lean", "cpu")]
@@ -91,9 +91,11 @@ def test_breaking_the_rule_shows(name: str, mutant: str) -> None:
     with MUTANTS[mutant].planted():
         policies = ("lean", "stored", "restoring", "classic")
         found = [attempt(lambda p=p: gradient(name, p, "reference")) for p in policies]
-    assert any(isinstance(o, Trap) or isinstance(o, Ok) and mistakes(name, o.arrays) for o in found), found
-    assert not any(isinstance(o, Refused) for o in found)
-    assert {o.kind for o in found if isinstance(o, Trap)} <= {"AdstackOverflow", "EmptyStack"}
+    assert any(isinstance(o, TrapOutcome) or isinstance(o, OkOutcome) and mistakes(name, o.arrays) for o in found), (
+        found
+    )
+    assert not any(isinstance(o, RefusedOutcome) for o in found)
+    assert {o.kind for o in found if isinstance(o, TrapOutcome)} <= {"AdstackOverflow", "EmptyStack"}
 
 
 def test_every_rule_has_a_kernel() -> None:

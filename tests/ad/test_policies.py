@@ -30,7 +30,7 @@ from stackgrad.harness.tools.model import render_ir
 from stackgrad.harness.tools.mutants import patched_row
 from stackgrad.harness.tools.strategies import sample
 from stackgrad.reference.backend import ReferenceBackend
-from stackgrad.reference.frame import Frame
+from stackgrad.reference.frame import LaneFrame
 from stackgrad.reference.places import RUN
 from test_pitfalls import before, kernel, seeds
 
@@ -43,7 +43,7 @@ def pushes() -> Iterator[dict[str, int]]:
     """The depth that each adstack reaches on the reference while the block runs."""
     right, found = RUN[n.StackPush], {}
 
-    def push(m: Any, stmt: n.StackPush, frame: Frame) -> Frame:
+    def push(m: Any, stmt: n.StackPush, frame: LaneFrame) -> LaneFrame:
         frame = right(m, stmt, frame)
         deepest = int(np.max(m.stack(stmt.stack).top(frame), initial=0))
         found[stmt.stack] = max(found.get(stmt.stack, 0), deepest)

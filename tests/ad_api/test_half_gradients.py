@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import stackgrad as sg
-from stackgrad.data.halves import Accumulator, accumulating, accumulators, rounded
+from stackgrad.data.halves import Accumulator, accumulator_of, accumulators_of, rounding_launch
 
 sys.path.append(str(Path(__file__).parent))
 from wrapped_kernels import many_shares  # noqa: E402
@@ -25,14 +25,14 @@ def test_jax_gets_the_rounded_sum() -> None:
 def test_accumulators_outlive_launches_and_what_is_written_between_counts() -> None:
     narrow = np.array([0.0, 1.0], np.float16)
     owner = type("Tensor", (), {})()
-    wide = accumulating(narrow, owner)
-    assert isinstance(wide, Accumulator) and wide.dtype == np.float32 and accumulating(narrow, owner) is wide
+    wide = accumulator_of(narrow, owner)
+    assert isinstance(wide, Accumulator) and wide.dtype == np.float32 and accumulator_of(narrow, owner) is wide
     for _ in range(10_000):
-        with rounded(accumulators([wide, narrow])):
+        with rounding_launch(accumulators_of([wide, narrow])):
             wide += np.float32(2.0**-6)
     assert narrow.tolist() == [156.25, 157.25]
     narrow[0] = 8.0  # by somebody else: what is not touched keeps its digits
-    with rounded(accumulators([wide])):
+    with rounding_launch(accumulators_of([wide])):
         wide += np.float32(2.0**-6)
     assert wide.tolist() == [8.015625, 157.265625] and narrow.tolist() == [8.015625, 157.25]
 
@@ -42,18 +42,18 @@ def test_infinities_and_nan_stay_what_they_are() -> None:
     wide = Accumulator.of(narrow)
     wide.store(np.array([1e6, np.nan, -1e6]))
     assert np.isposinf(narrow[0]) and np.isnan(narrow[1]) and np.isneginf(narrow[2])
-    with rounded((wide,)):
+    with rounding_launch((wide,)):
         wide *= np.float32(0.5)
     assert (wide[0], wide[2]) == (5e5, -5e5) and np.isnan(wide[1])
 
 
 def test_other_gradients_are_used_as_they_are() -> None:
     narrow, owner = np.zeros(2, np.float32), type("Tensor", (), {})()
-    assert accumulating(narrow, owner) is narrow and accumulators([narrow]) == ()
+    assert accumulator_of(narrow, owner) is narrow and accumulators_of([narrow]) == ()
 
 
 def test_a_new_gradient_of_a_tensor_has_a_new_accumulator() -> None:
     owner = type("Tensor", (), {})()
-    first = accumulating(np.zeros(2, np.float16), owner)
-    second = accumulating(np.ones(2, np.float16), owner)
+    first = accumulator_of(np.zeros(2, np.float16), owner)
+    second = accumulator_of(np.ones(2, np.float16), owner)
     assert second is not first and second.tolist() == [1.0, 1.0]

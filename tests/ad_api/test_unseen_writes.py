@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.autodiff.tape_state import StateLog
-from stackgrad.autodiff.unseen import Contents
+from stackgrad.autodiff.unseen import ExpectedContents
 
 FREE = [4.0, 32.0, 108.0]
 Tensor: Any = sg.types.ndarray()
@@ -333,14 +333,14 @@ def test_vectors(layout: Any) -> None:
 def test_one_copy_of_each_exported_array(p: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """They count against the budget; what was never exported is neither copied nor compared."""
     made: list[Any] = []
-    remember = Contents.remember
+    remember = ExpectedContents.remember
 
-    def counted(self: Contents, array: Any, boxes: Any = None) -> None:
+    def counted(self: ExpectedContents, array: Any, boxes: Any = None) -> None:
         if array not in self:
             made.append(array)
         remember(self, array, boxes)
 
-    monkeypatch.setattr(Contents, "remember", counted)
+    monkeypatch.setattr(ExpectedContents, "remember", counted)
     p.gradient(p.square, p.triple, p.triple, p.total)
     assert made == []
     p.y.to_numpy(copy=False)

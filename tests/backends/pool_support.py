@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from stackgrad.backends.codegen.layout import Layout
-from stackgrad.backends.cpu.pool import Pool, platform_here
+from stackgrad.backends.codegen.layout import BlockLayout
+from stackgrad.backends.cpu.pool import ThreadPool, platform_here
 from stackgrad.backends.host.jit import NativeCode
 from stackgrad.backends.llvm.module import Generated
 from stackgrad.compiler.ir.nodes import Kernel
@@ -108,8 +108,10 @@ class Work:
     def __init__(self, signals: str = "") -> None:
         here = platform_here()
         on = replace(here, signals=signals or here.signals)
-        self.pool = Pool(on)
-        code = NativeCode(Generated(Kernel("notes", (), ()), _TEXT, Layout(), ()), 2, ("note", "empty", "told", "ends"))
+        self.pool = ThreadPool(on)
+        code = NativeCode(
+            Generated(Kernel("notes", (), ()), _TEXT, BlockLayout(), ()), 2, ("note", "empty", "told", "ends")
+        )
         self.code = code
         self.note, self.empty = code.addresses["note"], code.addresses["empty"]
         self._run: Callable[[int, int, int, int, int, int], int] = _RUN(self.pool.run)

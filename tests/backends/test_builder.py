@@ -24,17 +24,17 @@ BINARY = ("add", "sub", "mul", "and_", "or_", "xor")
 SIGNS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-def _open(*params: ir.Type) -> tuple[ir.Module, IRBuilder, list[ir.Value]]:
-    module = ir.Module()
-    function = ir.Function(module, "launch", I32, [ir.PTR, *params])
+def _open(*params: ir.Type) -> tuple[ir.LLVMModule, IRBuilder, list[ir.LLVMValue]]:
+    module = ir.LLVMModule()
+    function = ir.LLVMFunction(module, "launch", I32, [ir.PTR, *params])
     return module, IRBuilder(function.append_basic_block("entry")), function.args
 
 
-def _widened(b: IRBuilder, value: ir.Value, to: ir.Type) -> ir.Value:
+def _widened(b: IRBuilder, value: ir.LLVMValue, to: ir.Type) -> ir.LLVMValue:
     return value if value.type == to else b.zext(value, to)
 
 
-def _native(module: ir.Module) -> NativeCode:
+def _native(module: ir.LLVMModule) -> NativeCode:
     empty = generate(parse_kernel("kernel k() { serial { } }"), Options(), CPU)
     return NativeCode(Generated(empty.kernel, str(module), empty.layout, ()), effort=0)
 

@@ -72,7 +72,7 @@ def test_masked_code_names_lines(kernels: dict[str, Kernel], direction: str) -> 
     for line in "".join(bodies).splitlines():
         assert line.endswith(":") or " = phi " in line or re.search(r", !dbg !\d+$", line), line
     with jit.LOCK:
-        assembly = str(jit.machine().emit_assembly(jit.optimised(text)))
+        assembly = str(jit.machine().emit_assembly(jit.optimized_module(text)))
     own, other = marked("debug_kernels.py")["sine"], marked("other_file.py")["square"]
     assert {("debug_kernels.py", own), ("other_file.py", other)} <= places(assembly)
 
@@ -164,4 +164,4 @@ def test_llvm_accepts_the_lines_of_every_statement(path: Path) -> None:
         except sg.Unsupported:
             continue
         with jit.LOCK:
-            jit.optimised(text, 1).verify()
+            jit.optimized_module(text, 1).verify()

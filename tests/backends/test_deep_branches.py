@@ -15,7 +15,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, twin
+from stackgrad.harness.testing.executors import LaunchExecutor, plain_interpreter, present_backends, reference_executor
 
 N = 24
 BACKENDS = ("reference", "classic", "cpu", "cpu-masked", "vulkan", "cuda-emulated", "metal-emulated")
@@ -95,7 +95,7 @@ def runtime() -> Iterator[None]:
 def executor(name: str) -> LaunchExecutor | str:
     """By name; why it cannot run here, if it cannot."""
     if name in ("reference", "classic"):
-        return reference() if name == "reference" else twin()
+        return reference_executor() if name == "reference" else plain_interpreter()
     found, absent = present_backends([name])
     return found[0] if found else absent[name]
 

@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.host import jit
-from stackgrad.backends.host.line_table import CodeTable, Function, Line, read_object
+from stackgrad.backends.host.line_table import AddressLine, CodeTable, ObjectFunction, read_object
 from stackgrad.backends.llvm.module import generate
 
 _HERE = Path(__file__).parent
@@ -39,23 +39,23 @@ def judged(image: bytes) -> CodeTable:
     names = [section.name for section in elf.iter_sections()]
     text = names.index(".text")
     functions = tuple(
-        Function(symbol.name, symbol["st_value"], symbol["st_size"])
+        ObjectFunction(symbol.name, symbol["st_value"], symbol["st_size"])
         for symbol in elf.get_section_by_name(".symtab").iter_symbols()
         if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] == text
     )
-    lines: list[Line] = []
+    lines: list[AddressLine] = []
     dwarf = elf.get_dwarf_info(relocate_dwarf_sections=True) if elf.has_dwarf_info() else None
     for unit in dwarf.iter_CUs() if dwarf else ():
         lines += _lines(dwarf.line_program_for_CU(unit))
     return CodeTable(elf.get_section(text).data(), functions, tuple(sorted(lines, key=lambda line: line.address)))
 
 
-def _lines(program: LineProgram) -> Iterator[Line]:
+def _lines(program: LineProgram) -> Iterator[AddressLine]:
     folders = [b"", *program["include_directory"]]
     files = [folders[f.dir_index] + b"/" + f.name if f.dir_index else f.name for f in program["file_entry"]]
     for state in (entry.state for entry in program.get_entries() if entry.state is not None):
         place = None if state.end_sequence or not state.line else (files[state.file - 1].decode(), state.line)
-        yield Line(state.address, place)
+        yield AddressLine(state.address, place)
 
 
 @pytest.mark.parametrize("gradient", [False, True])

@@ -17,7 +17,7 @@ from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
 from stackgrad.backends.host.jit import host_target
 from stackgrad.backends.llvm.masked import eligible, lanes_of
-from stackgrad.backends.llvm.masked.function import lowered
+from stackgrad.backends.llvm.masked.function import lower_exits_of
 from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
 from stackgrad.backends.llvm.masked.statements import MASKED
 from stackgrad.compiler.analysis.uniformity import RULES, Uniformity
@@ -211,7 +211,7 @@ def test_a_full_stack_is_reported_by_masked_code() -> None:
 
 
 def _uniformity(text: str) -> Uniformity:
-    return Uniformity(lowered(parse_kernel(text), 0), linear=True)
+    return Uniformity(lower_exits_of(parse_kernel(text), 0), linear=True)
 
 
 def test_what_is_uniform() -> None:

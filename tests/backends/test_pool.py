@@ -23,7 +23,7 @@ from stackgrad.backends.cpu import cores
 from stackgrad.backends.cpu.pool_code import pool_code
 from stackgrad.backends.cpu.pool_platform import Platform, platform_of
 from stackgrad.backends.llvm.compiler_lock import LOCK
-from stackgrad.backends.llvm.optimise import initialise, parse
+from stackgrad.backends.llvm.optimise import initialize, parse
 
 _spec = importlib.util.spec_from_file_location("pool_support", Path(__file__).with_name("pool_support.py"))
 assert _spec and _spec.loader
@@ -275,7 +275,7 @@ def test_platforms() -> None:
 @pytest.mark.parametrize("system", ["linux", "darwin"])
 def test_the_code_for_other_machines(system: str) -> None:
     text = pool_code(platform_of(system, "arm64"))
-    initialise()
+    initialize()
     with LOCK:
         target = llvm.Target.from_triple("aarch64-unknown-linux-gnu").create_target_machine(features="+lse")
         code = target.emit_assembly(parse(text, "aarch64-unknown-linux-gnu", str(target.target_data)))

@@ -9,7 +9,7 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Options
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.cuda import backend as cuda_backend
-from stackgrad.backends.cuda.driver import Unavailable
+from stackgrad.backends.cuda.driver import NoCudaDevice
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.limits import LIMITS, LOCAL_BYTES, Limit
 from stackgrad.backends.metal.program import program as metal_program
@@ -52,7 +52,7 @@ def test_a_backend_that_cannot_be_imported_is_unavailable(monkeypatch: pytest.Mo
 
 def test_cuda_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent() -> NoReturn:
-        raise Unavailable("there is no GPU", "buy one")
+        raise NoCudaDevice("there is no GPU", "buy one")
 
     monkeypatch.setattr(cuda_backend, "CudaDriver", absent)
     backend = cuda_backend.CudaBackend()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from recorded_support import near
 from stackgrad.backends.base import Draws, Sizes
-from stackgrad.backends.codegen.gates import Selection, selection
+from stackgrad.backends.codegen.gates import ScanPlan, selection
 from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.backends.llvm.masked.buckets import COUNT, LONGEST
 from stackgrad.backends.llvm.masked.compaction import CHUNK
-from stackgrad.backends.llvm.masked.function import lowered, runs_along_rows
+from stackgrad.backends.llvm.masked.function import lower_exits_of, runs_along_rows
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.bounds import run_bounded
 
@@ -69,10 +69,10 @@ PLANE = f"""kernel k(on: i32[2], x: f32[2], y: f32[2]) {{ bounds {{
     %7: f32 = get v store y[%2, %41], %7 }} }}""".replace("{{last}}", "{last}")
 
 
-def chosen(text: str) -> Selection | None:
+def chosen(text: str) -> ScanPlan | None:
     """What a scan would decide of the first task."""
     kernel = parse_kernel(text)
-    task = lowered(kernel, 0)
+    task = lower_exits_of(kernel, 0)
     return selection(task, runs_along_rows(task))
 
 

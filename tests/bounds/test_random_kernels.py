@@ -20,7 +20,7 @@ from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir.types import adjoint_type, f16, f32, f64
 from stackgrad.compiler.passes.widen import widen
-from stackgrad.harness.testing.bounds import BoundedProgram, histogram, judge, overall, run_bounded
+from stackgrad.harness.testing.bounds import BoundedKernel, histogram, judge, overall, run_bounded
 from stackgrad.reference.launch import run
 
 _spec = importlib.util.spec_from_file_location("random_bounded", Path(__file__).with_name("random_bounded.py"))
@@ -79,7 +79,7 @@ def others(lowered, arrays, precise):
 
 
 def examine(lowered, arrays, names, tally, label):
-    program = BoundedProgram(lowered.kernel)
+    program = BoundedKernel(lowered.kernel)
     for precise in (True, False):
         found = run_bounded(program, arrays, {}, precise=precise)
         if found.poisoned is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.testing.bounds import BoundedProgram, run_bounded
+from stackgrad.harness.testing.bounds import BoundedKernel, run_bounded
 from stackgrad.harness.testing.bounds.roundoff import SLACK
 from stackgrad.reference.launch import run
 
@@ -146,7 +146,7 @@ def test_indices_of_the_task_need_no_books():
     }"""
     arrays = {"x": np.arange(9.0, dtype=np.float32).reshape(3, 3), "y": np.zeros((3, 3), np.float32)}
     for place, kept in (("%2, %3", False), ("%3, %2", False), ("%2, %2", True)):
-        program = BoundedProgram(parse_kernel(text.replace("AT", place)))
+        program = BoundedKernel(parse_kernel(text.replace("AT", place)))
         assert ("y" in program.plans[0].kept) == kept
         assert (run_bounded(program, arrays, {}).poisoned is not None) == kept
 

@@ -18,4 +18,4 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("STACKGRAD_CACHE_DIR", str(place))
     yield place
     sg.reset()
-    disk_cache.choose()
+    disk_cache.choose_cache()

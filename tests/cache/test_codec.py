@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from kir_test_support.directives import read_cases
-from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
+from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, Span, Unsupported
-from stackgrad.compiler.ir.codec import CodecError, decode, encode, identity_of, pattern, set_identity
+from stackgrad.compiler.ir.codec import CodecError, decode, encode, first_equal_spans, identity_of, set_identity
 from stackgrad.compiler.ir.nodes import Const, Kernel, StackAlloca, Store, Task, Value
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
@@ -34,7 +34,7 @@ def kernels(path: Path) -> Iterator[Kernel]:
             continue
         for prepare in (prepare_forward, prepare_reverse):
             try:
-                made: Lowered = prepare(kernel)
+                made: Lowering = prepare(kernel)
             except (NotDifferentiable, Unsupported):
                 continue
             yield made.kernel
@@ -100,8 +100,10 @@ def test_a_span_of_no_table_is_refused() -> None:
 
 
 def test_patterns() -> None:
-    assert pattern((None, at(3), at(4), at(3))) == (0, 1, 2, 1) == pattern((None, at(7), at(9), at(7)))
-    assert pattern((None, at(3), at(3))) != pattern((None, at(3), at(4)))
+    assert (
+        first_equal_spans((None, at(3), at(4), at(3))) == (0, 1, 2, 1) == first_equal_spans((None, at(7), at(9), at(7)))
+    )
+    assert first_equal_spans((None, at(3), at(3))) != first_equal_spans((None, at(3), at(4)))
 
 
 @pytest.mark.parametrize("number", [0.0, -0.0, 0.1, math.inf, -math.inf, math.nan, 5e-324, 1e308])
@@ -113,7 +115,7 @@ def test_constants_keep_their_bits(number: float) -> None:
 
 
 def test_sets_and_mappings() -> None:
-    value = Lowered(SUM, None, frozenset(("x", "n")), frozenset("y"), before={"c": "x", "a": "y"})
+    value = Lowering(SUM, None, frozenset(("x", "n")), frozenset("y"), before={"c": "x", "a": "y"})
     found = decode(encode(value, SUM.locations), SUM.locations)
     assert found == value and list(found.before) == ["c", "a"] and isinstance(found.reads, frozenset)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from stackgrad.backends import disk_cache
-from stackgrad.backends.disk_cache import CacheWarning, DiskCache, key
+from stackgrad.backends.disk_cache import CacheWarning, DiskCache, entry_key
 from stackgrad.backends.folders import Folder
 
-KEY, OTHER = key("a"), key("b")
+KEY, OTHER = entry_key("a"), entry_key("b")
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def test_what_was_put_is_found(cache: DiskCache) -> None:
 
 
 def test_keys_tell_their_parts_apart() -> None:
-    found = [key("ab", "c"), key("a", "bc"), key("abc"), key("abc", ""), key("", "abc")]
+    found = [entry_key("ab", "c"), entry_key("a", "bc"), entry_key("abc"), entry_key("abc", ""), entry_key("", "abc")]
     assert len({*found}) == len(found) and {len(k) for k in found} == {32}
-    assert key("a", b"b") == key(b"a", "b")
+    assert entry_key("a", b"b") == entry_key(b"a", "b")
 
 
 def test_folder_and_entries_are_private(cache: DiskCache) -> None:
@@ -166,7 +166,7 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
 
 def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path / "cache", limit=100_000)
-    keys = [key(str(k)) for k in range(12)]
+    keys = [entry_key(str(k)) for k in range(12)]
     for age, name in enumerate(keys[:9]):
         cache.put(name, bytes(10_000))
         path = cache.folder / f"{name.hex()}.entry"
@@ -242,12 +242,12 @@ def test_eight_processes_share_a_folder(tmp_path: Path) -> None:
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in ("STACKGRAD_CACHE", "STACKGRAD_CACHE_DIR", "STACKGRAD_CACHE_LIMIT", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(disk_cache, "_CHOICE", disk_cache._Choice())
+    monkeypatch.setattr(disk_cache, "_CHOICE", disk_cache._CacheSettings())
     return monkeypatch
 
 
 def place() -> Path:
-    found = disk_cache.active()
+    found = disk_cache.active_cache()
     assert found is not None
     return found.folder
 
@@ -268,16 +268,16 @@ def test_default_places(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_program_chooses_and_the_environment_has_the_last_word(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    disk_cache.choose(True, str(tmp_path / "chosen"))
+    disk_cache.choose_cache(True, str(tmp_path / "chosen"))
     assert place() == tmp_path / "chosen"
     bare.setenv("STACKGRAD_CACHE_DIR", str(tmp_path / "named"))
     assert place() == tmp_path / "named"
     for word in ("0", "off", "False", "no"):
         bare.setenv("STACKGRAD_CACHE", word)
-        assert disk_cache.active() is None
+        assert disk_cache.active_cache() is None
     bare.setenv("STACKGRAD_CACHE", "1")
-    disk_cache.choose(False)
-    assert disk_cache.active() is None
+    disk_cache.choose_cache(False)
+    assert disk_cache.active_cache() is None
 
 
 def test_no_home_no_cache(bare: pytest.MonkeyPatch) -> None:
@@ -286,14 +286,14 @@ def test_no_home_no_cache(bare: pytest.MonkeyPatch) -> None:
 
     bare.setattr(sys, "platform", "linux")
     bare.setattr(Path, "home", staticmethod(home))
-    assert disk_cache.active() is None
+    assert disk_cache.active_cache() is None
 
 
 def test_the_limit_is_read_from_the_environment(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bare.setenv("STACKGRAD_CACHE_DIR", str(tmp_path))
     for text, limit in (("1234", 1234), ("many", disk_cache.LIMIT)):
         bare.setenv("STACKGRAD_CACHE_LIMIT", text)
-        found = disk_cache.active()
+        found = disk_cache.active_cache()
         assert found is not None and found.limit == limit
 
 

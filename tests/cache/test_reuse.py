@@ -196,7 +196,7 @@ def test_an_overflow_names_all_it_named(size: int, folder: Path, monkeypatch: py
     """In branching code, and in masked code, which large tasks have."""
     sg.init(arch=sg.cpu)
     Sums(size).gradient()
-    monkeypatch.setattr(stacks, "capacity", lambda stack, sizes: 1)
+    monkeypatch.setattr(stacks, "stack_capacity", lambda stack, sizes: 1)
     said = []
     for _ in range(2):
         sg.init(arch=sg.cpu)
@@ -261,7 +261,7 @@ def test_code_of_another_text_is_noticed(folder: Path, monkeypatch: pytest.Monke
     """A site table must be the one that the machine code was made with."""
     sg.init(arch=sg.cpu)
     Sums().gradient()
-    monkeypatch.setattr(stacks, "capacity", lambda stack, sizes: 1)
+    monkeypatch.setattr(stacks, "stack_capacity", lambda stack, sizes: 1)
     sg.init(arch=sg.cpu)
     sums = Sums()
     sums.grow()

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends import disk_cache
-from stackgrad.backends.disk_cache import CacheWarning, DiskCache, key
+from stackgrad.backends.disk_cache import CacheWarning, DiskCache, entry_key
 from stackgrad.backends.folders import Folder, open_parent
 
-KEY, OTHER = key("a"), key("b")
+KEY, OTHER = entry_key("a"), entry_key("b")
 STRANGER = 54321
 HAS_OWNERS = hasattr(os, "geteuid")
 IS_ROOT = HAS_OWNERS and os.geteuid() == 0
@@ -159,7 +159,7 @@ def test_it_is_no_entry_to_those_that_count(cache: DiskCache, kind: str) -> None
     assert [entry.path.name for entry in cache.entries()] == [f"{OTHER.hex()}.entry"]
     assert [entry.path.name for entry in cache.strange()] == [f"{KEY.hex()}.entry"]
     again = DiskCache(cache.folder)
-    again.put(key("c"), b"more")
+    again.put(entry_key("c"), b"more")
     assert len(again.entries()) == 2
 
 
@@ -310,7 +310,7 @@ def test_without_open_folders_paths_are_looked_at(cache: DiskCache, monkeypatch:
         warnings.simplefilter("error")
         cache.put(KEY, b"new")
         assert cache.get(KEY) == b"new"
-    (cache.folder / f"{key('c').hex()}.entry").mkdir()
+    (cache.folder / f"{entry_key('c').hex()}.entry").mkdir()
     assert cache.clear() == 3 and not list(cache.folder.iterdir())
 
 

@@ -14,32 +14,32 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 from stackgrad.cli import main
-from stackgrad.harness.testing.executors import backend_named
+from stackgrad.harness.testing.executors import backend_by_name
 from stackgrad.harness.tools.campaign import spec as specs
 from stackgrad.harness.tools.campaign import unit
 from stackgrad.harness.tools.campaign.page import environment, page
 from stackgrad.harness.tools.campaign.plain import from_plain, to_plain, total
 from stackgrad.harness.tools.campaign.report import report
 from stackgrad.harness.tools.campaign.reproducers import reproducer
-from stackgrad.harness.tools.campaign.run import Cluster, Processes, run
-from stackgrad.harness.tools.campaign.spec import Spec
-from stackgrad.harness.tools.campaign.store import Store
+from stackgrad.harness.tools.campaign.run import ClusterPool, ProcessPool, run
+from stackgrad.harness.tools.campaign.spec import CampaignSpec
+from stackgrad.harness.tools.campaign.store import CampaignStore
 from stackgrad.harness.tools.fuzz.loop import fuzz
-from stackgrad.harness.tools.fuzz.plan import Plan
-from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding
 from stackgrad.harness.tools.model.source import definitions
 from stackgrad.harness.tools.strategies import sample
 
-SPEC = Spec(seed=9000, size=3)
+SPEC = CampaignSpec(seed=9000, size=3)
 
 
 @pytest.fixture(scope="module")
 def found():
     """Six cases, and a finding that was not one."""
     statistics = fuzz(cases=6, seed=9000, processes=0)
-    judged = (Judged("reverse", "cpu", "reference", "disagree", "x.grad[1]: 2.0, 3.0 < expected"),)
-    statistics.findings.append(Finding(sample(9000), Plan(), judged, seed=9000, candidate=2))
+    judged = (JudgedComparison("reverse", "cpu", "reference", "disagree", "x.grad[1]: 2.0, 3.0 < expected"),)
+    statistics.findings.append(Finding(sample(9000), FuzzPlan(), judged, seed=9000, candidate=2))
     return statistics
 
 
@@ -60,7 +60,9 @@ class Here:
 def test_spec_is_text_and_rejects_anything_else():
     assert specs.from_json(SPEC.to_json()) == SPEC
     assert SPEC.first(2) == 9006
-    assert specs.from_json('{"seed": 1, "size": 5}') == specs.Spec(1, 5), "as written before there was more to say"
+    assert specs.from_json('{"seed": 1, "size": 5}') == specs.CampaignSpec(1, 5), (
+        "as written before there was more to say"
+    )
     for other in ('{"size": 5}', '{"seed": 1, "colour": 2}', "[]"):
         with pytest.raises(ValueError, match="described by"):
             specs.from_json(other)
@@ -81,10 +83,10 @@ def test_sum(found):
 
 def test_stopped_and_resumed(tmp_path):
     first = Here(2)
-    assert run(Store(tmp_path, SPEC), first, cases=12).cases == 6
+    assert run(CampaignStore(tmp_path, SPEC), first, cases=12).cases == 6
     (tmp_path / "units" / "0000000.json").unlink()
     second = Here(9)
-    done = run(Store(tmp_path), second, cases=12)
+    done = run(CampaignStore(tmp_path), second, cases=12)
     assert first.ran == [0, 1] and second.ran == [0, 2, 3]
     alone = fuzz(cases=12, seed=9000, processes=0)
     assert (done.cases, done.outcomes, done.comparisons) == (12, alone.outcomes, alone.comparisons)
@@ -92,22 +94,22 @@ def test_stopped_and_resumed(tmp_path):
 
 
 def test_a_folder_holds_one_campaign(tmp_path):
-    Store(tmp_path, SPEC)
+    CampaignStore(tmp_path, SPEC)
     with pytest.raises(ValueError, match="another campaign"):
-        Store(tmp_path, replace(SPEC, seed=1))
+        CampaignStore(tmp_path, replace(SPEC, seed=1))
     with pytest.raises(ValueError, match="holds no campaign"):
-        Store(tmp_path / "nowhere")
+        CampaignStore(tmp_path / "nowhere")
 
 
 def test_findings_go_to_the_corpus(tmp_path, found):
-    store = Store(tmp_path, SPEC)
+    store = CampaignStore(tmp_path, SPEC)
     store.put({"unit": 0, "ended": 0.0, **to_plain(found)})
     (entry,) = store.corpus.iterdir()
     assert "x.grad[1]" in (entry / "verdict.txt").read_text()
 
 
 def test_processes(tmp_path):
-    done = run(Store(tmp_path, SPEC), Processes(2), cases=6)
+    done = run(CampaignStore(tmp_path, SPEC), ProcessPool(2), cases=6)
     assert done.cases == 6 and len(list((tmp_path / "units").iterdir())) == 2
 
 
@@ -119,7 +121,7 @@ def test_a_unit_that_cannot_run_says_why():
 def test_cluster_that_loses_a_worker(tmp_path):
     """A worker is killed while it runs a unit; another one runs the unit."""
     distributed = pytest.importorskip("distributed")
-    store, lost = Store(tmp_path, replace(SPEC, size=1)), threading.Event()
+    store, lost = CampaignStore(tmp_path, replace(SPEC, size=1)), threading.Event()
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
 
         def lose(_: object) -> None:
@@ -127,7 +129,7 @@ def test_cluster_that_loses_a_worker(tmp_path):
                 lost.set()
                 next(iter(cluster.workers.values())).process.process._process.kill()
 
-        done = run(store, Cluster(cluster.scheduler_address), cases=4, progress=lose)
+        done = run(store, ClusterPool(cluster.scheduler_address), cases=4, progress=lose)
     assert lost.is_set() and done.cases == 4
     alone = fuzz(cases=4, seed=9000, processes=0)
     assert done.outcomes == alone.outcomes
@@ -138,14 +140,14 @@ def test_cluster_that_loses_a_worker(tmp_path):
 
 @pytest.fixture()
 def campaign(tmp_path, found) -> Path:
-    store = Store(tmp_path, SPEC)
+    store = CampaignStore(tmp_path, SPEC)
     store.put({"unit": 0, "ended": 10.0, **to_plain(found)})
     store.put({"unit": 1, "ended": 70.0, **to_plain(found)})
     return tmp_path
 
 
 def test_report(campaign, found):
-    plain = report(Store(campaign))
+    plain = report(CampaignStore(campaign))
     assert plain["summary"]["cases"] == 12 and plain["summary"]["crashes"] == 0
     assert plain["coverage"]["statements"]["Load"] > 0
     assert 0 in plain["coverage"]["operations"].values(), "six programs do not reach all"
@@ -159,7 +161,7 @@ def test_report(campaign, found):
 
 
 def test_page_is_whole_and_escapes(campaign):
-    html = page(report(Store(campaign)), "A <b> & c")
+    html = page(report(CampaignStore(campaign)), "A <b> & c")
     assert "A &lt;b&gt; &amp; c" in html and "3.0 &lt; expected" in html
     assert "seed 9000, candidate 2; agreed" in html
     assert "<script" not in html and "http" not in html.replace("http-equiv", "")
@@ -208,7 +210,7 @@ def test_a_planted_mistake_is_reproduced(tmp_path, capsys):
 
 def test_reproducers_show_what_ended_with_an_exception(found):
     """A finding whose executor agrees now, and one of a process that died."""
-    shown = reproducer(found.findings[0], {"cpu": backend_named("cpu")})
+    shown = reproducer(found.findings[0], {"cpu": backend_by_name("cpu")})
     assert shown["results"]["cpu"] == shown["results"]["reference"]
     assert reproducer(replace(found.findings[0], judged=(), crash="it died"), {})["results"] == {}
 
@@ -230,7 +232,7 @@ PROBE = "<script>parent.document.title = document.documentElement.scrollWidth + 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_page_fits_its_window(campaign, tmp_path, width):
     """On a desk and on a phone nothing sticks out at the side: wide tables scroll in their boxes."""
-    inside = page(report(Store(campaign))).replace("</body>", PROBE + "</body>")
+    inside = page(report(CampaignStore(campaign))).replace("</body>", PROBE + "</body>")
     place = tmp_path / "frame.html"
     place.write_text(f'<iframe width="{width}" height="900" style="border: 0" srcdoc="{escape(inside)}"></iframe>')
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000", "--dump-dom"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import stackgrad as sg
 from stackgrad.backends import disk_cache
-from stackgrad.backends.disk_cache import DiskCache, key
+from stackgrad.backends.disk_cache import DiskCache, entry_key
 from stackgrad.cli.cache import size
 
 
@@ -18,7 +18,7 @@ from stackgrad.cli.cache import size
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskCache:
     monkeypatch.setenv("STACKGRAD_CACHE", "1")
     monkeypatch.setenv("STACKGRAD_CACHE_DIR", str(tmp_path / "cache"))
-    disk_cache.choose()  # as in a process of its own, where no program has turned it off
+    disk_cache.choose_cache()  # as in a process of its own, where no program has turned it off
     return DiskCache(tmp_path / "cache")
 
 
@@ -57,21 +57,21 @@ def test_entries_of_a_program(command: Any, cache: DiskCache, monkeypatch: pytes
 
 def test_ages(command: Any, cache: DiskCache) -> None:
     for name, age in (("a", 5 * 86400), ("b", 7200)):
-        cache.put(key(name), b"content")
+        cache.put(entry_key(name), b"content")
         when = time.time() - age
-        os.utime(cache.folder / f"{key(name).hex()}.entry", (when, when))
+        os.utime(cache.folder / f"{entry_key(name).hex()}.entry", (when, when))
     assert "last used 2 hours ago, the first to go 5 days ago" in command("cache").out
 
 
 def test_clear(command: Any, cache: DiskCache) -> None:
-    cache.put(key("a"), b"content")
+    cache.put(entry_key("a"), b"content")
     found = command("cache", "--clear")
     assert (found.status, found.out) == (0, f"{cache.folder}: 1 entries removed\n")
     assert cache.entries() == []
 
 
 def test_why_it_is_not_used(command: Any, cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache.put(key("a"), b"content")
+    cache.put(entry_key("a"), b"content")
     cache.folder.chmod(0o777)
     assert "not used: others may write to it" in command("cache").out
     cache.folder.chmod(0o700)

@@ -13,8 +13,8 @@ from subprocess import PIPE
 import pytest
 from stackgrad.compiler.ir.types import f64
 from stackgrad.harness.tools.fuzz import corpus
-from stackgrad.harness.tools.fuzz.plan import Plan
-from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m
@@ -32,8 +32,8 @@ def program() -> Program:
 @pytest.fixture
 def cured(tmp_path: Path) -> Path:
     """A corpus of one entry that passes by now."""
-    judged = (Judged("reverse", "dual", "lean", "disagree", "it did"),)
-    corpus.write(tmp_path / "corpus", Finding(program(), Plan(), judged))
+    judged = (JudgedComparison("reverse", "dual", "lean", "disagree", "it did"),)
+    corpus.write(tmp_path / "corpus", Finding(program(), FuzzPlan(), judged))
     return tmp_path / "corpus"
 
 
@@ -42,7 +42,9 @@ def broken(tmp_path: Path) -> Path:
     """An entry that fails: its program has a name that nothing defines."""
     bad = m.Assign((m.Element("y", (m.Number(0),)),), (m.Name("nowhere"),))
     text = replace(program(), kernel=m.Kernel("k", (bad,)))
-    return corpus.write(tmp_path / "broken", Finding(text, Plan(), (Judged("load", "frontend", "", "disagree"),)))
+    return corpus.write(
+        tmp_path / "broken", Finding(text, FuzzPlan(), (JudgedComparison("load", "frontend", "", "disagree"),))
+    )
 
 
 def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
@@ -105,10 +107,10 @@ def test_nothing_to_bisect_or_reduce(command, cured: Path) -> None:
 
 
 def test_every_finding_is_told_also_where_one_stands_for_several(capsys: pytest.CaptureFixture[str]) -> None:
-    from stackgrad.cli.fuzz import kept
+    from stackgrad.cli.fuzz import distinct_findings
 
-    findings = [Finding(program(), Plan(), crash="hung", seed=seed) for seed in (11, 12)]
-    assert len(kept(findings, ("cpu",), seconds=0.1)) == 1
+    findings = [Finding(program(), FuzzPlan(), crash="hung", seed=seed) for seed in (11, 12)]
+    assert len(distinct_findings(findings, ("cpu",), seconds=0.1)) == 1
     told = capsys.readouterr().out
     assert "seed 11: crash: hung" in told and "seed 12: crash: hung" in told
 

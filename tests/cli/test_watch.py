@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import stackgrad as sg
-from stackgrad.cli.watch import Watch, watching
+from stackgrad.cli.watch import CountingCapture, watching
 
 
 def _count_up(launches: int) -> None:
@@ -20,7 +20,7 @@ def _count_up(launches: int) -> None:
         step()
 
 
-def _kept(watch: Watch) -> list[float]:
+def _kept(watch: CountingCapture) -> list[float]:
     return [float(launch.after["x"][0]) for launch in watch.recordings()]
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from stackgrad.backends.device.policy import WARP, Demand, Device, dispatch, fill
+from stackgrad.backends.device.policy import WARP, DeviceLimits, TaskDemand, cached_threads, dispatch
 
-H100 = Device(50 << 20, 80 << 30)
+H100 = DeviceLimits(50 << 20, 80 << 30)
 SLOT = 4
 COUNT = 100_000
 
@@ -82,8 +82,8 @@ class Counts:
 def counted(depths: Depths) -> Counts:
     """Of one task with one stack of 4-byte slots."""
     deepest, content = int(depths.max()) * SLOT, int(depths.sum()) * SLOT
-    rows = dispatch(Demand(deepest, len(depths), content, len(depths)), H100).rows
-    most = min(fill(deepest, H100), -(-len(depths) // WARP) * WARP)
+    rows = dispatch(TaskDemand(deepest, len(depths), content, len(depths)), H100).rows
+    most = min(cached_threads(deepest, H100), -(-len(depths) // WARP) * WARP)
     ordered = -np.sort(-depths)
     return Counts(
         content,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from stackgrad.backends.cuda import nvidia as module
-from stackgrad.backends.cuda.driver import Driver, DriverError, Instance, KernelCall, Unavailable
+from stackgrad.backends.cuda.driver import Driver, DriverError, KernelCall, LaunchGraph, NoCudaDevice
 from stackgrad.backends.cuda.driver_table import ADDRESSES
 from stackgrad.backends.cuda.nvidia import CudaDriver
 from stackgrad.backends.cuda.replay import NODE_PARAMETERS
@@ -35,7 +35,7 @@ def test_the_driver_has_all_that_the_protocol_names() -> None:
 def test_without_a_gpu_the_refusal_has_reason_and_cure() -> None:
     try:
         made = CudaDriver()
-    except Unavailable as refused:
+    except NoCudaDevice as refused:
         assert "NVIDIA" in refused.reason or "GPU" in refused.reason
         assert refused.cure and "\n" not in str(refused)
     else:
@@ -80,7 +80,7 @@ def test_graphs_of_launches_are_built_one_behind_the_other(monkeypatch: pytest.M
         "cuGraphAddKernelNode",
         "cuGraphInstantiate",
     ]
-    assert made == Instance(102, 106, (104, 105))
+    assert made == LaunchGraph(102, 106, (104, 105))
     memset, first, second = (given for name, given in asked if name.startswith("cuGraphAdd"))
     assert (int(memset[3].dst), memset[3].width, memset[3].elementSize, memset[3].height) == (0x40, 24, 1, 1)
     assert (first[1:3], second[1:3]) == (([103], 1), ([104], 1))

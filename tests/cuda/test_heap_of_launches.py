@@ -13,7 +13,7 @@ from on_emulator import runtime
 from recorded_support import bounded, gradients, memory_of, near
 from stackgrad.capture import capture
 from stackgrad.compiler.errors import DeviceError
-from stackgrad.harness.testing.bounds import Bounded
+from stackgrad.harness.testing.bounds import BoundedResult
 from stackgrad.harness.testing.emulated_cuda.driver import CARD
 
 SIZE = 64
@@ -43,7 +43,7 @@ def slopes(x: np.ndarray, count: int) -> np.ndarray:
     return slope
 
 
-def launched(wave: sg.Kernel, x: sg.Field, y: sg.Field, counts: Sequence[int]) -> Bounded:
+def launched(wave: sg.Kernel, x: sg.Field, y: sg.Field, counts: Sequence[int]) -> BoundedResult:
     """Gradients of one launch after another, each with ones as adjoint of y, from a gradient of 0."""
     zeros, ones = np.zeros(SIZE, np.float32), np.ones(SIZE, np.float32)
     changes = [{"y.grad": ones, "trips": np.array(count, np.int32)} for count in counts]

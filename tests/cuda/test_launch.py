@@ -107,9 +107,9 @@ def natives(kernel: sg.Kernel) -> list:
     """What of a kernel stands ready."""
     import gc
 
-    from stackgrad.launch.native import Native
+    from stackgrad.launch.native import NativeLaunches
 
-    return [one for one in gc.get_objects() if isinstance(one, Native)]
+    return [one for one in gc.get_objects() if isinstance(one, NativeLaunches)]
 
 
 def test_arrays_of_numpy_are_copied_in_and_out() -> None:

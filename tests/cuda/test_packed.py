@@ -17,7 +17,7 @@ from stackgrad.backends.cuda.selection import packed_gates
 from stackgrad.capture import capture
 from stackgrad.compiler.ir.nodes import Load
 from stackgrad.compiler.ir.walk import walk
-from stackgrad.harness.testing.bounds import Bounded
+from stackgrad.harness.testing.bounds import BoundedResult
 
 SIZES = (0, 1, 2, 3, 31, 127, 128, 129, 1023, 1024, 1025, 2300)
 RATES = (0.0, 0.05, 0.5, 1.0)
@@ -251,7 +251,7 @@ FORMS = (
 
 
 @cache
-def launched(form: Callable[[Data], sg.Kernel]) -> Bounded:
+def launched(form: Callable[[Data], sg.Kernel]) -> BoundedResult:
     """What two launches in a row leave."""
     sg.init(arch=sg.cpu, default_fp=sg.f64)
     kernel = form(Data())

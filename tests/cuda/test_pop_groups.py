@@ -16,7 +16,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.testing.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
 FAST = Options(precise=False)
 
@@ -68,7 +68,7 @@ def check(source: Kernel, n: int) -> None:
     """The emulated driver and the reference agree."""
     arrays, scalars = {"x": X.copy(), "out": np.zeros(len(X))}, {"n": n, "m": n}
     known = forward(source, arrays, scalars)
-    Launcher(prepare_forward(source), emulated(), FAST).run(arrays, scalars)
+    Launcher(prepare_forward(source), emulated_cuda(), FAST).run(arrays, scalars)
     near(known, "out", arrays["out"])
 
 

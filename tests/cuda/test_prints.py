@@ -17,7 +17,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from stackgrad.backends import registry
 from stackgrad.backends.codegen.prints import CAPACITY, HEAD
-from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
+from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated_cuda
 
 Capture = pytest.CaptureFixture[str]
 
@@ -53,7 +53,7 @@ def on_the_cpu(capsys: Capture, *sizes: int) -> str:
 def test_lines_come_as_on_a_cpu(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever threads there are, and whichever runs first."""
     wanted = on_the_cpu(capsys, 7, 3, 11)
-    monkeypatch.setitem(registry._instances, "cuda", emulated(name))
+    monkeypatch.setitem(registry._instances, "cuda", emulated_cuda(name))
     sg.init(arch=sg.cuda)
     _, loud = kernels()
     for n in (7, 3, 11):

@@ -11,7 +11,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from recorded_support import forward, gradient, memory_of, near
 from stackgrad.backends.base import Options
-from stackgrad.backends.codegen.reductions import sums
+from stackgrad.backends.codegen.reductions import element_sums
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.driver_table import MOST
 from stackgrad.backends.cuda.ptx import ptx
@@ -47,11 +47,11 @@ LOAD = "%3: f32 = load x[%2] %4: i32 = const 0 %5: i32 = arg n "
 )
 def test_what_can_be_kept(body: str, found: int) -> None:
     """A fixed element, one operation, and nobody who asks for what was there."""
-    assert len(sums(task(LOAD + body), Options())) == found
+    assert len(element_sums(task(LOAD + body), Options())) == found
 
 
 def test_a_debug_build_looks_at_every_index() -> None:
-    assert sums(task(LOAD + "%6: f32 = atomic add l[%4], %3"), Options(debug=True)) == ()
+    assert element_sums(task(LOAD + "%6: f32 = atomic add l[%4], %3"), Options(debug=True)) == ()
 
 
 @pytest.mark.parametrize("kind", [sg.f32, sg.f64, sg.i32, sg.i64, sg.u32])

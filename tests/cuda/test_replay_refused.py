@@ -121,16 +121,16 @@ def test_a_graph_is_made_of_what_the_record_says(monkeypatch: pytest.MonkeyPatch
             for i in range(x.shape[0]):
                 x[i] += 1.0
 
-        make = instances.Instances.make
+        make = instances.LaunchGraphs.make
 
-        def between(self: instances.Instances, block: Any) -> None:
+        def between(self: instances.LaunchGraphs, block: Any) -> None:
             at = block.layout.arrays["x"].address_at
             own, other = block.word(at), b.memory.__array_interface__["data"][0]
             block.put(at, other if own != other else own)
             make(self, block)
             block.put(at, own)
 
-        monkeypatch.setattr(instances.Instances, "make", between)
+        monkeypatch.setattr(instances.LaunchGraphs, "make", between)
         for _ in range(20):
             add(a)
         assert driver.counts["launch instance"] > 3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
+from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated_cuda
 
 Program = Callable[[], None]
 PROGRAMS: dict[str, Program] = {}
@@ -181,7 +181,7 @@ def test_the_words_are_the_same(name: str, device: str, monkeypatch: pytest.Monk
     sg.init(arch=sg.cpu, debug=True)
     wanted = outcome(PROGRAMS[name])
     assert wanted != "no error"
-    backend = emulated(device)
+    backend = emulated_cuda(device)
     monkeypatch.setitem(registry._instances, "cuda", backend)
     monkeypatch.setattr(backend.emulator, "strict", False)
     sg.init(arch=sg.cuda, debug=True)

@@ -12,13 +12,13 @@ from stackgrad.backends.base import Sizes
 from stackgrad.backends.codegen.layout import lay_out_for_device
 from stackgrad.backends.device import policy, stacks
 from stackgrad.backends.device.heap import DeviceHeap
-from stackgrad.backends.device.policy import WARP, Demand, Device, Dispatch, dispatch
-from stackgrad.backends.host.block import Block
+from stackgrad.backends.device.policy import WARP, DeviceLimits, TaskDemand, TaskGeometry, dispatch
+from stackgrad.backends.host.block import ArgumentBlock
 from stackgrad.compiler.errors import DeviceError
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
-H100 = Device(50 << 20, 80 << 30)
+H100 = DeviceLimits(50 << 20, 80 << 30)
 KERNEL = """kernel k(x: f32[1], n: i32) {
   bounds {
     %0: i32 = const 0
@@ -55,27 +55,27 @@ def kernel() -> Kernel:
 @pytest.mark.parametrize(
     ("demand", "want"),
     [
-        (Demand(256, 1 << 20, 256 << 20, 1 << 20), Dispatch(65536)),  # 64 steps of f32: 16.8 MB
-        (Demand(128, 52429, 128 * 52429, 1 << 20, True), Dispatch(52480, 55961)),  # one in twenty passes
-        (Demand(648, 47112, 648 * 47112, 604000, True), Dispatch(32768, 50312)),  # six floats, 27 steps
-        (Demand(128, 1 << 20, 128 << 20, 1 << 20, True), Dispatch(65536)),  # all pass: no list
-        (Demand(4000, 1 << 20, 4000 << 20, 1 << 20), Dispatch(16384)),  # deep rows: fewer threads
-        (Demand(64, 10, 640, 10), Dispatch(32)),
-        (Demand(1 << 16, 10, 10 << 16), Dispatch(32)),
-        (Demand(64, 10, 640), Dispatch(16384)),  # it may have many iterations
-        (Demand(64, 10, 640, 1000), Dispatch(1024)),
-        (Demand(400000, 1001, 404000, 1001), Dispatch(2)),  # one deep row among shallow ones
-        (Demand(400000, 1100, 100 * 400000 + 4000, 1100), Dispatch(1152)),  # a tenth of them deep
-        (Demand(400000, 100000, 10 * 400000 + 4 * 99990, 100000), Dispatch(352)),  # ten among many
-        (Demand(400000, 5000, 5000 * 400000, 5000), Dispatch(5120)),  # all deep
-        (Demand(64), Dispatch(65536)),  # nothing counted
-        (Demand(64, 0, 0, 1000), Dispatch(1024)),
-        (Demand(0, 0, 0, 1000), Dispatch(1024)),
-        (Demand(0, 0, 0), Dispatch(65536)),
-        (Demand(64, 100, 6400, None, True), Dispatch(128, 362)),
+        (TaskDemand(256, 1 << 20, 256 << 20, 1 << 20), TaskGeometry(65536)),  # 64 steps of f32: 16.8 MB
+        (TaskDemand(128, 52429, 128 * 52429, 1 << 20, True), TaskGeometry(52480, 55961)),  # one in twenty passes
+        (TaskDemand(648, 47112, 648 * 47112, 604000, True), TaskGeometry(32768, 50312)),  # six floats, 27 steps
+        (TaskDemand(128, 1 << 20, 128 << 20, 1 << 20, True), TaskGeometry(65536)),  # all pass: no list
+        (TaskDemand(4000, 1 << 20, 4000 << 20, 1 << 20), TaskGeometry(16384)),  # deep rows: fewer threads
+        (TaskDemand(64, 10, 640, 10), TaskGeometry(32)),
+        (TaskDemand(1 << 16, 10, 10 << 16), TaskGeometry(32)),
+        (TaskDemand(64, 10, 640), TaskGeometry(16384)),  # it may have many iterations
+        (TaskDemand(64, 10, 640, 1000), TaskGeometry(1024)),
+        (TaskDemand(400000, 1001, 404000, 1001), TaskGeometry(2)),  # one deep row among shallow ones
+        (TaskDemand(400000, 1100, 100 * 400000 + 4000, 1100), TaskGeometry(1152)),  # a tenth of them deep
+        (TaskDemand(400000, 100000, 10 * 400000 + 4 * 99990, 100000), TaskGeometry(352)),  # ten among many
+        (TaskDemand(400000, 5000, 5000 * 400000, 5000), TaskGeometry(5120)),  # all deep
+        (TaskDemand(64), TaskGeometry(65536)),  # nothing counted
+        (TaskDemand(64, 0, 0, 1000), TaskGeometry(1024)),
+        (TaskDemand(0, 0, 0, 1000), TaskGeometry(1024)),
+        (TaskDemand(0, 0, 0), TaskGeometry(65536)),
+        (TaskDemand(64, 100, 6400, None, True), TaskGeometry(128, 362)),
     ],
 )
-def test_policy(demand: Demand, want: Dispatch) -> None:
+def test_policy(demand: TaskDemand, want: TaskGeometry) -> None:
     assert dispatch(demand, H100) == want
 
 
@@ -83,7 +83,7 @@ def test_bytes_of_the_named_cases() -> None:
     """2^20 iterations of 64 steps; 5 % of 2^20 with 32; 7.8 % of 604,000 with 6 floats and 27."""
     named = [(256, 1 << 20, 1 << 20, 17e6), (128, 52429, 1 << 20, 7e6), (648, 47112, 604000, 22e6)]
     for row, passing, count, most in named:
-        found = dispatch(Demand(row, passing, row * passing, count, passing < count), H100)
+        found = dispatch(TaskDemand(row, passing, row * passing, count, passing < count), H100)
         assert found.rows * row + found.listed * stacks.ENTRY <= most
 
 
@@ -93,7 +93,7 @@ def test_a_policy_is_within_its_bounds() -> None:
         row, count = draw.choice([4, 60, 648, 10**5, 10**7]), draw.choice([1, 33, 5000, 10**6, 10**8])
         passing = draw.randint(0, count)
         content, told, gated = draw.choice([None, row * passing // 3]), draw.choice([None, count]), draw.random() < 0.5
-        demand = Demand(row, passing, content, told, gated)
+        demand = TaskDemand(row, passing, content, told, gated)
         found = dispatch(demand, H100)
         assert 1 <= found.rows <= policy.MOST and (found.rows < WARP or found.rows % WARP == 0)
         assert found.rows * row <= H100.memory_bytes // 4 + policy.BLOCK * row
@@ -103,10 +103,10 @@ def test_a_policy_is_within_its_bounds() -> None:
         assert demand.count is None or found.rows < count + policy.BLOCK
 
 
-def placed(kernel: Kernel, sizes: Sizes, rows: int, listed: int = 0) -> tuple[stacks.Plan, Block]:
+def placed(kernel: Kernel, sizes: Sizes, rows: int, listed: int = 0) -> tuple[stacks.StackPlan, ArgumentBlock]:
     layout = lay_out_for_device(kernel)
-    plan = stacks.plan(layout, sizes, {0: Dispatch(rows, listed), 1: Dispatch(1)})
-    block = Block(layout, "k", set())
+    plan = stacks.plan(layout, sizes, {0: TaskGeometry(rows, listed), 1: TaskGeometry(1)})
+    block = ArgumentBlock(layout, "k", set())
     for at, word in plan.words:
         block.put(at, word)
     return plan, block
@@ -146,9 +146,9 @@ def test_a_task_that_no_iteration_needs_a_row_of_takes_nothing(kernel: Kernel) -
 
 def bound(
     kernel: Kernel, memory: Memory, sizes: Sizes, count: int | None
-) -> tuple[Block, DeviceHeap, stacks.Placement]:
+) -> tuple[ArgumentBlock, DeviceHeap, stacks.StackPlacement]:
     layout = lay_out_for_device(kernel)
-    block, heap, placement = Block(layout, "k", set()), DeviceHeap(memory), stacks.place(kernel, layout, H100)
+    block, heap, placement = ArgumentBlock(layout, "k", set()), DeviceHeap(memory), stacks.place(kernel, layout, H100)
     stacks.bind(block, placement, sized(sizes, count), heap)
     return block, heap, placement
 

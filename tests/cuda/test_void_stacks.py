@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from kir_test_support.directives import read_cases
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.codegen.layout import Layout, lay_out_for_device
+from stackgrad.backends.codegen.layout import BlockLayout, lay_out_for_device
 from stackgrad.backends.device import stacks as cuda
-from stackgrad.backends.device.policy import Dispatch
-from stackgrad.backends.host.block import Block
+from stackgrad.backends.device.policy import TaskGeometry
+from stackgrad.backends.host.block import ArgumentBlock
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.vulkan import stacks as vulkan
-from stackgrad.compiler.driver import Lowered
+from stackgrad.compiler.driver import Lowering
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.count import count_stacks
-from stackgrad.harness.testing.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
 FILE = Path(__file__).parents[1] / "statements" / "adstack.kir"
 BESIDE, ACCUMULATE = (c for c in read_cases(FILE.read_text()) if "adstack_alloca none" in c.source("f32"))
-WORDS = Callable[[Layout, Sizes, int], list[tuple[int, int]]]
+WORDS = Callable[[BlockLayout, Sizes, int], list[tuple[int, int]]]
 
 
 @pytest.mark.parametrize("executor", ["cuda-emulated", "cuda-emulated-few"])
@@ -32,8 +32,8 @@ def test_no_thread_meets_another(executor: str, case: object, t: str) -> None:
     kernel = parse_kernel(case.source(t))  # type: ignore[attr-defined]
     types = {p.name: p.type for p in kernel.params}
     memory = {name: np.ones(40, np.dtype(_numpy(str(type_.dtype)))) for name, type_ in types.items()}
-    lowered = Lowered(kernel, count_stacks(kernel))
-    Launcher(lowered, emulated(executor), Options(effort=0)).run(memory, {}, Draws())
+    lowered = Lowering(kernel, count_stacks(kernel))
+    Launcher(lowered, emulated_cuda(executor), Options(effort=0)).run(memory, {}, Draws())
     assert not memory["z"].any() and memory["y"].all()
 
 
@@ -42,11 +42,11 @@ def _numpy(name: str) -> str:
     return "?" if name == "u1" else kinds[name[0]] + str(int(name[1:]) // 8)
 
 
-def _of_cuda(layout: Layout, sizes: Sizes, rows: int) -> list[tuple[int, int]]:
-    return cuda.plan(layout, sizes, {0: Dispatch(rows)}).words
+def _of_cuda(layout: BlockLayout, sizes: Sizes, rows: int) -> list[tuple[int, int]]:
+    return cuda.plan(layout, sizes, {0: TaskGeometry(rows)}).words
 
 
-def _of_vulkan(layout: Layout, sizes: Sizes, rows: int) -> list[tuple[int, int]]:
+def _of_vulkan(layout: BlockLayout, sizes: Sizes, rows: int) -> list[tuple[int, int]]:
     return vulkan.plan(layout, sizes, {0: rows}).words
 
 
@@ -60,7 +60,7 @@ def test_every_slot_that_is_read_is_the_rows_own(words: WORDS, rows: int) -> Non
     for first, second in itertools.product(TYPES, repeat=2):
         layout = lay_out_for_device(parse_kernel(_with(first, second)))
         for depths in ((0, 3), (3, 0), (0, 0), (1, 2)):
-            block = Block(layout, "k", set())
+            block = ArgumentBlock(layout, "k", set())
             for at, word in words(layout, Sizes(dict(zip("ab", depths))), rows):
                 block.put(at, word)
             owners: dict[tuple[str, int], int] = {}
@@ -82,7 +82,7 @@ def test_what_is_read_is_aligned_as_its_type_asks(words: WORDS, rows: int) -> No
     """Also where slots as large as its own are those of a smaller type."""
     for types in itertools.product(REALS, repeat=3):
         layout = lay_out_for_device(parse_kernel(_with(*types)))
-        block = Block(layout, "k", set())
+        block = ArgumentBlock(layout, "k", set())
         for at, word in words(layout, Sizes({"a": 1, "b": 1, "c": 0}), rows):
             block.put(at, word)
         for stack in layout.stacks:

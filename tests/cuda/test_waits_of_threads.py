@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from stackgrad.backends.cuda.device import Device
-from stackgrad.harness.testing.emulated_cuda.backend import emulated
+from stackgrad.backends.cuda.device import CudaDevice
+from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
-WAYS: dict[str, Callable[[Device], None]] = {
+WAYS: dict[str, Callable[[CudaDevice], None]] = {
     "wait": lambda device: device.wait(),
     "read": lambda device: device.read(0, 0, 0),
 }
@@ -18,7 +18,7 @@ WAYS: dict[str, Callable[[Device], None]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_second_thread_waits_too(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = emulated("cuda-emulated").device
+    device = emulated_cuda("cuda-emulated").device
     name = "wait_all" if way == "wait" else "copy_out"
     real, seen = getattr(device.driver, name), []
 
@@ -48,7 +48,7 @@ def test_a_second_thread_waits_too(way: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("way", WAYS)
 def test_what_another_thread_drops_meanwhile_is_kept(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It launches and drops when the driver has ended the wait, and before the first thread goes on."""
-    device = emulated("cuda-emulated").device
+    device = emulated_cuda("cuda-emulated").device
     name, gone = "wait_all" if way == "wait" else "copy_out", list[str]()
     real = getattr(device.driver, name)
 
@@ -69,7 +69,7 @@ def test_what_another_thread_drops_meanwhile_is_kept(way: str, monkeypatch: pyte
 
 
 def test_what_is_dropped_goes_at_once_where_nothing_is_in_flight() -> None:
-    device, gone = emulated("cuda-emulated").device, list[str]()
+    device, gone = emulated_cuda("cuda-emulated").device, list[str]()
     device.wait()
     device.drop(lambda: (gone.append("one"), device.drop(lambda: gone.append("another"))))
     device.tidy()

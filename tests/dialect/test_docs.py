@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import stackgrad as sg
-from stackgrad.compiler.frontend.refused import Refused, refusal_of
+from stackgrad.compiler.frontend.refused import RefusedName, refusal_of
 from test_refused import PROGRAMS  # filled by the modules that it imports
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def reason_of(message: str) -> str:
     """What the compiler says of the name that a message begins with."""
     name = re.match(r"`sg\.([\w.]+)`", message)
     assert name is not None and refusal_of(name[1]) is not None, f"{message} is the message of no program and no name"
-    return Refused(name[1]).reason
+    return RefusedName(name[1]).reason
 
 
 def test_every_name_of_the_simulator_has_a_row() -> None:
@@ -92,7 +92,7 @@ def test_every_name_of_the_simulator_is_there(name: str) -> None:
     value: object = sg
     for part in name.split("."):
         value = getattr(value, part)
-    assert isinstance(value, Refused) == (refusal_of(name) is not None)
+    assert isinstance(value, RefusedName) == (refusal_of(name) is not None)
 
 
 def test_there_are_tables_for_all_parts() -> None:

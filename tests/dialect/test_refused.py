@@ -14,7 +14,7 @@ import refused_statements
 import stackgrad as sg
 from refused_support import PROGRAMS, Program
 from stackgrad.compiler.errors import LocatedError
-from stackgrad.compiler.frontend.refused import NAMES, Refused
+from stackgrad.compiler.frontend.refused import NAMES, RefusedName
 
 
 @pytest.fixture(autouse=True)
@@ -48,4 +48,4 @@ def test_there_are_thirty_programs() -> None:
 def test_every_refused_name_has_a_reason_and_a_cure() -> None:
     for name, row in NAMES.items():
         assert "{name}" in row.reason and row.cure and not row.cure.endswith(".")
-        assert Refused(name).reason.startswith(f"`sg.{name}`")
+        assert RefusedName(name).reason.startswith(f"`sg.{name}`")

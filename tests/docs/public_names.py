@@ -15,7 +15,7 @@ from typing import Any
 import stackgrad as sg
 from stackgrad.compiler.frontend.functions import EXPORTS
 from stackgrad.compiler.frontend.manual import MANUAL
-from stackgrad.compiler.frontend.refused import Refused
+from stackgrad.compiler.frontend.refused import RefusedName
 from stackgrad.runtime.session import ALIASES, ARCHES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,4 +91,4 @@ def own_text(path: str, value: Any) -> str | None:
 
 def is_refused(value: Any) -> bool:
     """Whether a name stands for something that the language refuses."""
-    return isinstance(value, Refused)
+    return isinstance(value, RefusedName)

@@ -24,7 +24,7 @@ import stackgrad as sg  # noqa: E402
 from sizing_kernels import PROGRAMS, Program  # noqa: E402
 from stackgrad.backends import registry  # noqa: E402
 from stackgrad.backends.launching.launcher import Launcher  # noqa: E402
-from stackgrad.backends.launching.slices import Counting  # noqa: E402
+from stackgrad.backends.launching.slices import CountingLaunch  # noqa: E402
 from stackgrad.backends.vulkan import staging, windows  # noqa: E402
 from stackgrad.backends.vulkan.access import HostAccess  # noqa: E402
 from stackgrad.backends.vulkan.backend import VulkanBackend  # noqa: E402
@@ -108,9 +108,9 @@ def metered(backend: Any) -> Iterator[Meter]:
     """What is copied inside is counted, wherever copies are made."""
     meter = Meter()
     watched: list[tuple[Any, str, str, Size]] = [
-        (Counting, "copy", "duplicated", lambda self, array: array.nbytes),
-        (staging.Run, "copy_in", "device", lambda run: run.end - run.begin),
-        (staging.Run, "copy_out", "host", lambda run, address, size: size),
+        (CountingLaunch, "copy", "duplicated", lambda self, array: array.nbytes),
+        (staging.StagedRange, "copy_in", "device", lambda run: run.end - run.begin),
+        (staging.StagedRange, "copy_out", "host", lambda run, address, size: size),
         (windows.Windows, "copy_in", "device", lambda self: sum(run.end - run.begin for run in self._runs)),
         (windows.Windows, "copy_out", "host", lambda self, name: self.arrays[name].nbytes),
         (HostAccess, "item", "host", lambda self, array, place: array.itemsize),

@@ -28,7 +28,7 @@ from stackgrad.backends.spirv.statements import LOWER as SPIRV_LOWER  # noqa: E4
 from stackgrad.backends.vulkan.backend import CAPABILITIES  # noqa: E402
 from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel, Stmt, Task  # noqa: E402
 from stackgrad.compiler.ir.nodes import Op as OpStatement  # noqa: E402
-from stackgrad.compiler.ir.ops import OPS, Op  # noqa: E402
+from stackgrad.compiler.ir.ops import OPS, OpInfo  # noqa: E402
 from stackgrad.compiler.ir.parser import parse_kernel  # noqa: E402
 from stackgrad.compiler.ir.types import SCALARS, Scalar, u1  # noqa: E402
 from stackgrad.compiler.ir.walk import map_blocks, results, walk_kernel  # noqa: E402
@@ -142,7 +142,7 @@ def load_of(t: str) -> Stmt:
     return kernel.tasks[0].body[-1]
 
 
-def operand_types(op: Op, t: Scalar) -> tuple[Scalar, ...] | None:
+def operand_types(op: OpInfo, t: Scalar) -> tuple[Scalar, ...] | None:
     """Operands of a type that the operation takes."""
     for types in ((t,) * op.arity, (u1, *(t,) * (op.arity - 1))):
         if op.types(types) is not None and (op.arity == 3) == (types[0] == u1 != t or op.arity == 3 and t == u1):

@@ -15,7 +15,7 @@ if _HERE not in sys.path:
 import sizing_page as page  # noqa: E402
 from sizing_kernels import PROGRAMS  # noqa: E402
 from stackgrad.backends import registry  # noqa: E402
-from stackgrad.backends.launching.slices import Counting  # noqa: E402
+from stackgrad.backends.launching.slices import CountingLaunch  # noqa: E402
 
 PATHS = [str(make.__doc__) for make in PROGRAMS]
 
@@ -70,7 +70,7 @@ def test_what_the_page_is_made_of_is_what_is_read() -> None:
 def test_bytes_are_counted_where_they_are_moved() -> None:
     """Of a look, or of the launch itself."""
     with page.metered(None) as meter:
-        counting = object.__new__(Counting)
+        counting = object.__new__(CountingLaunch)
         counting.backend = registry.get("reference")
         meter.looking = True
         counting.copy(np.zeros(3, np.int64))

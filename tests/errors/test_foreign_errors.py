@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.cli import main
-from stackgrad.compiler.errors import KernelTypeError, StackgradError, shown
+from stackgrad.compiler.errors import KernelTypeError, StackgradError, short_repr
 from stackgrad.runtime.usage import MissingPackage, OptionError
 
 HUGE = 10**400
@@ -110,7 +110,7 @@ def test_no_argument_ends_in_an_error_of_python(name: str) -> None:
         ("pair", [HUGE, HUGE], "it does not fit"),
         ("pair", UNWRITABLE, "cannot take int an integer of 16610 bits"),
     ],
-    ids=shown,
+    ids=short_repr,
 )
 def test_an_argument_that_does_not_fit_is_refused_at_the_kernel(name: str, value: Any, reason: str) -> None:
     with pytest.raises(KernelTypeError) as caught:
@@ -139,8 +139,8 @@ def test_numbers_of_the_text_that_no_type_holds() -> None:
 
 
 def test_what_a_message_shows_of_a_value() -> None:
-    assert shown([1, 2]) == "[1, 2]" and shown("a" * 200, 10) == "'aaaaaaaaa"
-    assert shown(Mute()) == "<Mute>" and shown(UNWRITABLE) == "an integer of 16610 bits"
+    assert short_repr([1, 2]) == "[1, 2]" and short_repr("a" * 200, 10) == "'aaaaaaaaa"
+    assert short_repr(Mute()) == "<Mute>" and short_repr(UNWRITABLE) == "an integer of 16610 bits"
 
 
 # ---- packages -------------------------------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ def test_texts_that_cannot_be_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_bundle_that_cannot_be_written_hides_no_defect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stackgrad.backends.crash import crashed
+    from stackgrad.backends.crash import crash_error
 
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STACKGRAD_CRASH_DIR", str(tmp_path / "file" / "crash"))
     kernel = sg.kernel_from_text("kernel k() { serial { } }").kernel
-    assert "kernel k: LLVM refuses it: why" in str(crashed("LLVM refuses it", ValueError("why"), {"k": kernel}, {}))
+    assert "kernel k: LLVM refuses it: why" in str(crash_error("LLVM refuses it", ValueError("why"), {"k": kernel}, {}))

@@ -44,7 +44,7 @@ def loop(*body: m.Stmt, trips: int = 3, index: str = "j") -> m.For:
     return m.For((index,), m.Range(None, m.Number(trips)), body)
 
 
-def assign(target: m.Place, value: m.Expr) -> m.Assign:
+def assign(target: m.PlaceExpr, value: m.Expr) -> m.Assign:
     return m.Assign((target,), (value,))
 
 

@@ -11,11 +11,11 @@ from findings_support import V, X, Y, assign, loop, program, sine
 from stackgrad.backends.base import Draws, Sizes
 from stackgrad.compiler.ir.types import f32, f64
 from stackgrad.harness.tools.findings.draw import (
-    in_common,
-    in_double,
     sample_for_peers,
     stores_once,
     takes,
+    to_common_language,
+    to_double,
     with_arguments,
 )
 from stackgrad.harness.tools.findings.traits import traits
@@ -89,7 +89,7 @@ def test_most_programs_are_in_double_precision_and_in_arguments() -> None:
 )
 def test_loops_count_up_by_one(domain: m.Range, numbers: range) -> None:
     body = m.For(("j",), domain, (m.Augment(m.Name("v"), "+", X),))
-    made = in_common(program(assign(V, X), body, assign(Y, V)))
+    made = to_common_language(program(assign(V, X), body, assign(Y, V)))
     found = next(n for n in walk_program(made) if isinstance(n, m.Range))
     begin = found.begin.value if isinstance(found.begin, m.Number) else 0
     assert isinstance(found.end, m.Number) and range(int(begin), int(found.end.value)) == numbers
@@ -136,7 +136,7 @@ def test_a_single_number_becomes_an_array_of_one() -> None:
 
 def test_in_double_changes_reals_alone() -> None:
     single = replace(program(assign(Y, m.Cast(sine(X), f32))), default_fp=f32)
-    made = in_double(replace(single, fields=tuple(replace(f, dtype=f32) for f in single.fields)))
+    made = to_double(replace(single, fields=tuple(replace(f, dtype=f32) for f in single.fields)))
     assert made.default_fp == f64 and {f.dtype for f in made.fields} == {f64}
     assert made.inputs == single.inputs and made.arrays()["x"].dtype == np.float64
     assert not any(isinstance(n, m.Cast) and n.dtype == f32 for n in walk_program(made))

@@ -7,8 +7,8 @@ from findings_support import V, X, Y, assign, loop, program, sine
 from stackgrad.compiler.ir.types import f64
 from stackgrad.harness.tools.findings.families import Families, lines_of, signature_of
 from stackgrad.harness.tools.findings.traits import TRAITS, traits
-from stackgrad.harness.tools.fuzz.plan import Plan
-from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m
@@ -20,7 +20,7 @@ POSITIVE = m.Compare((">",), (V, m.Number(0.0)))
 
 
 def finding(found: Program, peer: str = "quadrants", reason: str = "x.grad[0]: 1 against 3, bound 1e-15") -> Finding:
-    return Finding(found, Plan(peers=(peer,)), (Judged("reverse", peer, "lean", "disagree", reason),))
+    return Finding(found, FuzzPlan(peers=(peer,)), (JudgedComparison("reverse", peer, "lean", "disagree", reason),))
 
 
 INVARIANT = program(assign(V, sine(X)), loop(m.Augment(Y, "+", m.Binary("*", V, X))))
@@ -106,7 +106,9 @@ def test_an_end_is_no_wrong_gradient() -> None:
 
 
 def test_what_does_not_fail_has_no_signature() -> None:
-    assert signature_of(Finding(INVARIANT, Plan(), (Judged("reverse", "quadrants", "lean", "ok"),))) is None
+    assert (
+        signature_of(Finding(INVARIANT, FuzzPlan(), (JudgedComparison("reverse", "quadrants", "lean", "ok"),))) is None
+    )
 
 
 def test_a_family_covers_programs_with_all_its_traits_and_calls_and_more() -> None:

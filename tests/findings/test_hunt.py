@@ -13,11 +13,11 @@ import pytest
 from findings_support import V, X, Y, assign, loop, program, sine, wrong_python
 from stackgrad.harness.tools.findings.evidence import evidence
 from stackgrad.harness.tools.findings.families import Families, Family
-from stackgrad.harness.tools.findings.hunt import NEVER, Counts, Hunt, hunt, plan_for_peers
+from stackgrad.harness.tools.findings.hunt import NEVER, Hunt, PeerCounts, hunt, plan_for_peers
 from stackgrad.harness.tools.findings.script import can_be_written, script
 from stackgrad.harness.tools.findings.store import name_of, write
 from stackgrad.harness.tools.findings.traits import traits
-from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding, Statistics
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m
@@ -58,7 +58,7 @@ def test_a_mistake_is_found_made_small_and_written(wrong: str, tmp_path: Path) -
 
 
 def family_of(found: Program) -> Family:
-    judged = (Judged("reverse", "stackgrad", "lean", "disagree", "x.grad[0]: 1 against 2"),)
+    judged = (JudgedComparison("reverse", "stackgrad", "lean", "disagree", "x.grad[0]: 1 against 2"),)
     families = Families()
     families.add(Finding(found, plan_for_peers((), ("stackgrad",)), judged))
     return families.wrong_gradients[0]
@@ -108,7 +108,7 @@ def test_structs_and_single_precision_are_not_written() -> None:
 
 
 def test_what_a_peer_never_gave_is_hardly_asked() -> None:
-    counts, pairs = Counts(), [frozenset({"a branch"}), frozenset({"a branch", "a loop"})]
+    counts, pairs = PeerCounts(), [frozenset({"a branch"}), frozenset({"a branch", "a loop"})]
     for _ in range(NEVER - 1):
         counts.learn(pairs, False)
     assert counts.gives(pairs)
@@ -119,7 +119,7 @@ def test_what_a_peer_never_gave_is_hardly_asked() -> None:
 
 
 def test_what_a_peer_once_gave_is_asked() -> None:
-    counts, pairs = Counts(), [frozenset({"a loop"})]
+    counts, pairs = PeerCounts(), [frozenset({"a loop"})]
     counts.learn(pairs, True)
     for _ in range(2 * NEVER):
         counts.learn(pairs, False)
@@ -127,11 +127,11 @@ def test_what_a_peer_once_gave_is_asked() -> None:
 
 
 def test_traits_of_kernels_that_are_mostly_right_foretell_nothing() -> None:
-    counts, carried, serial = Counts(), frozenset({"carried"}), frozenset({"serial"})
+    counts, carried, serial = PeerCounts(), frozenset({"carried"}), frozenset({"serial"})
     assert counts.foretell(carried)
     counts.judged.update([(carried, False)] * 3 + [(carried | serial, True)] * 2)
     assert not counts.foretell(carried) and counts.foretell(serial)
-    state = Hunt(("stackgrad",), Statistics(), counts={"stackgrad": Counts()})
+    state = Hunt(("stackgrad",), Statistics(), counts={"stackgrad": PeerCounts()})
     state.families.add(family_of(MINUS).finding)
     state.enter(family_of(MINUS).finding)
     assert state.next() is None

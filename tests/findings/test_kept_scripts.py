@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from recorded_support import gradient, near
 from stackgrad.backends.base import Draws, Sizes
-from stackgrad.harness.testing.executors import LaunchExecutor, backend_named
+from stackgrad.harness.testing.executors import LaunchExecutor, backend_by_name
 from stackgrad.harness.testing.launch import GRAD
 from stackgrad.harness.testing.oracle_executors import JaxExecutor
 from stackgrad.harness.tools.findings.evidence import evidence
@@ -73,7 +73,7 @@ def test_everything_here_gives_the_gradient_of_the_script(path: Path) -> None:
     right = {name: np.asarray(expected) for name, expected in right_in(path).items()}
     memory = after | {name + GRAD: seeds[name] for name in right}
     bounds = gradient(kernel, memory, scalars, before=before)
-    for executor in (*(LaunchExecutor(n, backend_named(n)) for n in ("reference", "cpu")), JaxExecutor()):
+    for executor in (*(LaunchExecutor(n, backend_by_name(n)) for n in ("reference", "cpu")), JaxExecutor()):
         given = {name: seeds[name] for name in right}
         found = executor.gradient(kernel, before, after, scalars, Draws(), given)
         for name, expected in right.items():

@@ -11,8 +11,8 @@ from stackgrad.harness.tools.findings.draw import sample_for_peers
 from stackgrad.harness.tools.findings.families import LINES, lines_of
 from stackgrad.harness.tools.findings.hunt import plan_for_peers, small_finding
 from stackgrad.harness.tools.findings.traits import traits
-from stackgrad.harness.tools.fuzz.edits import inlined
-from stackgrad.harness.tools.fuzz.result import Judged, Result
+from stackgrad.harness.tools.fuzz.edits import inline_locals
+from stackgrad.harness.tools.fuzz.result import CaseResult, JudgedComparison
 from stackgrad.harness.tools.fuzz.slices import slices
 from stackgrad.harness.tools.fuzz.statistics import Finding
 from stackgrad.harness.tools.fuzz.worker import Job
@@ -25,17 +25,19 @@ PEER = PEERS[0]
 PLANTED = ("a value from before a loop", "an entry at a dynamic index", "an atomic product")
 
 
-def wrong_on(trait: str) -> Callable[[Job], Result]:
+def wrong_on(trait: str) -> Callable[[Job], CaseResult]:
     """A peer whose gradient is wrong for programs that trace and have this trait."""
 
-    def execute(job: Job) -> Result:
+    def execute(job: Job) -> CaseResult:
         assert job.program is not None
         try:
             load(job.program)
         except (StackgradError, SyntaxError):  # an edit may leave no text
-            return Result((Judged("load", "frontend", "the compiler", "unsupported"),))
+            return CaseResult((JudgedComparison("load", "frontend", "the compiler", "unsupported"),))
         wrong = trait in traits(job.program) and any(any(s) for _, s in job.program.inputs.seeds)
-        return Result((Judged("reverse", PEER, "lean", "disagree" if wrong else "ok", "x.grad: 1 against 2"),))
+        return CaseResult(
+            (JudgedComparison("reverse", PEER, "lean", "disagree" if wrong else "ok", "x.grad: 1 against 2"),)
+        )
 
     return execute
 
@@ -56,7 +58,9 @@ def test_a_planted_trait_is_made_small(trait: str) -> None:
 
 def test_what_does_not_fail_again_is_dropped() -> None:
     right = program(assign(Y, sine(X)))
-    finding = Finding(right, plan_for_peers((), (PEER,)), (Judged("reverse", PEER, "lean", "disagree", "1 against 2"),))
+    finding = Finding(
+        right, plan_for_peers((), (PEER,)), (JudgedComparison("reverse", PEER, "lean", "disagree", "1 against 2"),)
+    )
     assert small_finding(finding, wrong_on("nested loops"), 5.0) is None
 
 
@@ -76,5 +80,5 @@ def test_a_slice_keeps_what_a_result_depends_on() -> None:
 
 def test_a_local_is_written_where_it_is_read() -> None:
     whole = program(assign(V, sine(X)), assign(Y, m.Binary("*", V, V)))
-    (made,) = inlined(whole)
+    (made,) = inline_locals(whole)
     assert made == program(assign(Y, m.Binary("*", sine(X), sine(X))))

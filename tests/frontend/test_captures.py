@@ -15,8 +15,8 @@ from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError
 from stackgrad.compiler.frontend import infer
 from stackgrad.compiler.frontend.calls import LOWERINGS
 from stackgrad.compiler.frontend.context import EXPRESSIONS, STATEMENTS
-from stackgrad.compiler.frontend.diagnostics import Problem
-from stackgrad.compiler.frontend.functions import ALIASES, EXPORTS, FUNCTIONS, Function
+from stackgrad.compiler.frontend.diagnostics import ProblemError
+from stackgrad.compiler.frontend.functions import ALIASES, EXPORTS, FUNCTIONS, LanguageFunction
 from stackgrad.compiler.frontend.infer import FrontendOptions
 from stackgrad.compiler.frontend.protocols import FieldLike, is_field
 from stackgrad.compiler.ir.types import ArrayType, Scalar
@@ -112,7 +112,7 @@ def test_protocol() -> None:
 def test_tables_have_no_holes() -> None:
     for table in (EXPRESSIONS, STATEMENTS, LOWERINGS, infer.BINARY, infer.COMPARE, infer.UNARY):
         assert table.missing() == [], table.name
-    functions = {name for name, value in EXPORTS.items() if isinstance(value, Function)}
+    functions = {name for name, value in EXPORTS.items() if isinstance(value, LanguageFunction)}
     assert set(LOWERINGS.keys) == set(FUNCTIONS) == functions
     assert set(ALIASES.values()) <= set(FUNCTIONS)
 
@@ -208,7 +208,7 @@ def test_literal_types(value: Any, expected: str) -> None:
 
 
 def test_literal_that_is_too_large() -> None:
-    with pytest.raises(Problem, match="64 bits") as caught:
+    with pytest.raises(ProblemError, match="64 bits") as caught:
         infer.literal_type(2**64, SINGLE)
     assert caught.value.kind is KernelTypeError
 

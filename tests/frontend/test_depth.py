@@ -15,7 +15,7 @@ from frontend_support import DOUBLE, integers, real
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import LocatedError, Unsupported
 from stackgrad.compiler.frontend.trace import trace
-from stackgrad.compiler.ir.depth import EXPRESSIONS, LOWERED_NESTING, NESTING, deep, depth_of, room
+from stackgrad.compiler.ir.depth import EXPRESSIONS, LOWERED_NESTING, NESTING, depth_of, stack_room, with_stack_room
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.reference.launch import run
@@ -187,14 +187,14 @@ def test_the_limit_of_the_stack_is_put_back_by_the_last_who_needs_room() -> None
     before, inside, go = sys.getrecursionlimit(), threading.Event(), threading.Event()
 
     def hold() -> None:
-        with room():
+        with stack_room():
             inside.set()
             go.wait(10)
 
     thread = threading.Thread(target=hold)
     thread.start()
     inside.wait(10)
-    with room(), room():
+    with stack_room(), stack_room():
         assert sys.getrecursionlimit() > before
     assert sys.getrecursionlimit() > before
     go.set()
@@ -203,7 +203,7 @@ def test_the_limit_of_the_stack_is_put_back_by_the_last_who_needs_room() -> None
 
 
 def test_what_still_does_not_fit_is_an_error_of_ours_at_the_kernel() -> None:
-    @deep
+    @with_stack_room
     def endless(kernel: Kernel) -> int:
         return endless(kernel) + 1
 

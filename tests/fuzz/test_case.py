@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from fuzz_support import loop_program, wrong_backend, wrong_derivative
 from stackgrad.compiler.ir.types import f64, i32
-from stackgrad.harness.testing.outcome import Ok
-from stackgrad.harness.tools.fuzz.case import Panel, run_case
+from stackgrad.harness.testing.outcome import OkOutcome
+from stackgrad.harness.tools.fuzz.case import FuzzPanel, run_case
 from stackgrad.harness.tools.fuzz.loop import fuzz
-from stackgrad.harness.tools.fuzz.plan import BACKENDS, SHARES, Plan, plan_for
-from stackgrad.harness.tools.fuzz.result import Judged, Result
-from stackgrad.harness.tools.fuzz.retry import calmer, short
-from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.fuzz.plan import BACKENDS, SHARES, FuzzPlan, plan_for
+from stackgrad.harness.tools.fuzz.result import CaseResult, JudgedComparison
+from stackgrad.harness.tools.fuzz.retry import calm_program, second_plan
+from stackgrad.harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from stackgrad.harness.tools.model import load
 from stackgrad.harness.tools.model import nodes as m
-from stackgrad.harness.tools.peers import Answer, Peer
+from stackgrad.harness.tools.peers import Peer, PeerAnswer
 from stackgrad.harness.tools.strategies import sample
 
 ALL = {
@@ -42,61 +42,61 @@ ALL = {
 
 
 @pytest.fixture(scope="module")
-def runner() -> Runner:
-    return Runner(Setup())
+def runner() -> CaseRunner:
+    return CaseRunner(WorkerSetup())
 
 
-def verdicts(result: Result) -> dict[tuple[str, str], str]:
+def verdicts(result: CaseResult) -> dict[tuple[str, str], str]:
     return {j.key: j.verdict for j in result.judged}
 
 
 @pytest.mark.parametrize("launches", [1, 2])
-def test_every_comparison_is_made(runner: Runner, launches: int) -> None:
-    result = runner.run(Job(0, loop_program(), Plan(launches=launches, oracle=True, check=True)))
+def test_every_comparison_is_made(runner: CaseRunner, launches: int) -> None:
+    result = runner.run(Job(0, loop_program(), FuzzPlan(launches=launches, oracle=True, check=True)))
     assert verdicts(result) == dict.fromkeys(ALL, "ok")
     assert result.outcome == "ok"
     assert (result.features.nest, result.features.trips, result.features.depth) == (1, 7, 7)
 
 
-def test_a_narrowed_plan_makes_one_comparison(runner: Runner) -> None:
+def test_a_narrowed_plan_makes_one_comparison(runner: CaseRunner) -> None:
     for key in ALL:
-        result = runner.run(Job(0, loop_program(), Plan(oracle=True).narrowed(key)))
+        result = runner.run(Job(0, loop_program(), FuzzPlan(oracle=True).narrowed(key)))
         assert verdicts(result) == {key: "ok"}
 
 
-def test_a_wrong_derivative_is_seen_by_both_oracles(runner: Runner) -> None:
+def test_a_wrong_derivative_is_seen_by_both_oracles(runner: CaseRunner) -> None:
     i = m.Name("i")
     less = m.Assign((m.Element("y", (i,)),), (m.Binary("-", m.Number(1.0), m.Element("x", (i,))),))
     program = replace(loop_program(), kernel=m.Kernel("k", (m.For(("i",), m.Over("x"), (less,)),)))
     with wrong_derivative():
-        found = verdicts(runner.run(Job(0, program, Plan())))
+        found = verdicts(runner.run(Job(0, program, FuzzPlan())))
     assert (found["reverse", "dual"], found["reverse", "jax"]) == ("disagree", "disagree")
     assert found["reverse", "classic"] == found["reverse", "cpu"] == "ok"
 
 
-def test_traps_must_match(runner: Runner) -> None:
+def test_traps_must_match(runner: CaseRunner) -> None:
     program = loop_program()
     outside = m.For(("i",), m.Over("x"), (m.Assign((m.Element("y", (m.Number(9),)),), (m.Number(1.0),)),))
-    result = runner.run(Job(0, replace(program, kernel=m.Kernel("k", (outside,))), Plan()))
+    result = runner.run(Job(0, replace(program, kernel=m.Kernel("k", (outside,))), FuzzPlan()))
     assert set(verdicts(result)) == {("forward", "text"), ("forward", "optimised"), ("forward", "cpu")}
     assert set(verdicts(result).values()) == {"trap"}
     assert result.outcome == "trap"
 
 
-def test_a_program_without_adjoints_has_no_gradient(runner: Runner) -> None:
+def test_a_program_without_adjoints_has_no_gradient(runner: CaseRunner) -> None:
     program = loop_program()
     bare = replace(program, fields=tuple(replace(f, grad=False) for f in program.fields))
-    result = runner.run(Job(0, bare, Plan()))
+    result = runner.run(Job(0, bare, FuzzPlan()))
     assert {j.direction for j in result.judged} == {"forward"}
     assert result.outcome == "ok"
 
 
-def test_a_backend_that_computes_something_else(runner: Runner) -> None:
+def test_a_backend_that_computes_something_else(runner: CaseRunner) -> None:
     i = m.Name("i")
     bent = m.Assign((m.Element("y", (i,)),), (m.Call("tanh", (m.Element("x", (i,)),)),))
     program = replace(loop_program(), kernel=m.Kernel("k", (m.For(("i",), m.Over("x"), (bent,)),)))
     with wrong_backend():
-        result = runner.run(Job(0, program, Plan(masked=False)))
+        result = runner.run(Job(0, program, FuzzPlan(masked=False)))
     assert {j.key for j in result.disagreements} == {("forward", "cpu"), ("reverse", "cpu")}
 
 
@@ -113,23 +113,26 @@ def test_a_backend_that_computes_something_else(runner: Runner) -> None:
     ],
 )
 def test_outcomes(found: tuple[str, ...], outcome: str) -> None:
-    judged = tuple(Judged("forward", f"e{k}", "plain", v) for k, v in enumerate(found))  # type: ignore[arg-type]
-    assert Result(judged).outcome == outcome
+    judged = tuple(JudgedComparison("forward", f"e{k}", "plain", v) for k, v in enumerate(found))  # type: ignore[arg-type]
+    assert CaseResult(judged).outcome == outcome
 
 
 def test_the_worse_direction_counts() -> None:
-    forward = Judged("forward", "cpu", "plain", "ok")
-    assert Result((forward, Judged("reverse", "lean", "the compiler", "refused"))).outcome == "refused"
-    poisoned = (Judged("reverse", "dual", "lean", "poisoned"), Judged("reverse", "cpu", "lean", "ok"))
-    assert Result((forward, *poisoned)).outcome == "ok"
-    assert not Result((forward, *poisoned)).has_oracle
-    text = Judged("forward", "text", "plain", "ok")
-    assert Result((text, Judged("forward", "cpu", "plain", "poisoned"))).outcome == "poisoned"
-    assert Result((text, *poisoned)).outcome == "ok"
+    forward = JudgedComparison("forward", "cpu", "plain", "ok")
+    assert CaseResult((forward, JudgedComparison("reverse", "lean", "the compiler", "refused"))).outcome == "refused"
+    poisoned = (
+        JudgedComparison("reverse", "dual", "lean", "poisoned"),
+        JudgedComparison("reverse", "cpu", "lean", "ok"),
+    )
+    assert CaseResult((forward, *poisoned)).outcome == "ok"
+    assert not CaseResult((forward, *poisoned)).has_oracle
+    text = JudgedComparison("forward", "text", "plain", "ok")
+    assert CaseResult((text, JudgedComparison("forward", "cpu", "plain", "poisoned"))).outcome == "poisoned"
+    assert CaseResult((text, *poisoned)).outcome == "ok"
 
 
 def test_a_calmer_program_is_shorter_and_double() -> None:
-    calm = calmer(loop_program())
+    calm = calm_program(loop_program())
     assert {str(f.dtype) for f in calm.fields} == {"f64", "i32"}
     assert calm.arrays()["n"].tolist() == [0, 1, 2, 2]
     assert calm.arrays()["x"].dtype == np.float64
@@ -138,15 +141,15 @@ def test_a_calmer_program_is_shorter_and_double() -> None:
 def test_a_calmer_program_keeps_permutations() -> None:
     """Iterations that write to the elements of a permutation would meet at the least of them."""
     program = replace(loop_program(), inputs=replace(loop_program().inputs, arrays=(("n", (2, 0, 3, 1)),)))
-    assert calmer(program).arrays()["n"].tolist() == [2, 0, 3, 1]
+    assert calm_program(program).arrays()["n"].tolist() == [2, 0, 3, 1]
     program = replace(program, inputs=replace(program.inputs, arrays=(("n", (5, 0, 3, 5)),)))
-    assert calmer(program).arrays()["n"].tolist() == [2, 0, 2, 2]
+    assert calm_program(program).arrays()["n"].tolist() == [2, 0, 2, 2]
 
 
 def test_a_calmer_program_keeps_the_types_whose_bits_it_reads() -> None:
     bits = m.Assign((m.Name("k"),), (m.BitCast(m.Element("x", (m.Number(0),)), i32),))
     program = loop_program()
-    calm = calmer(replace(program, kernel=m.Kernel("k", (bits, *program.kernel.body))))
+    calm = calm_program(replace(program, kernel=m.Kernel("k", (bits, *program.kernel.body))))
     assert {str(f.dtype) for f in calm.fields} == {"f32", "i32"}
     assert calm.arrays()["n"].tolist() == [0, 1, 2, 2]
     assert load(calm)
@@ -180,8 +183,8 @@ def test_a_thorough_run_has_every_gradient_on_the_backends_and_is_else_the_same(
     assert ran >= found.differentiated > 4
 
 
-def test_operations_and_extremes_always_run_natively(runner: Runner) -> None:
-    quiet = Plan(traced=False, text=False, forward=False, reverse=False, masked=False, classic=False, twins=False)
+def test_operations_and_extremes_always_run_natively(runner: CaseRunner) -> None:
+    quiet = FuzzPlan(traced=False, text=False, forward=False, reverse=False, masked=False, classic=False, twins=False)
     operations = sample(0, "operations")
     assert ("forward", "cpu") in verdicts(runner.run(Job(0, operations, quiet)))
     i = m.Name("i")
@@ -192,20 +195,20 @@ def test_operations_and_extremes_always_run_natively(runner: Runner) -> None:
 
 
 def test_a_case_that_is_run_again_makes_nothing_otherwise() -> None:
-    again = short(Plan(launches=2, oracle=True))
+    again = second_plan(FuzzPlan(launches=2, oracle=True))
     assert (again.launches, again.classic, again.twins, again.policy) == (1, False, False, "")
     assert again.reverse and again.tangents
-    assert short(Plan().narrowed(("reverse", "classic"))) == Plan().narrowed(("reverse", "classic"))
+    assert second_plan(FuzzPlan().narrowed(("reverse", "classic"))) == FuzzPlan().narrowed(("reverse", "classic"))
 
 
-def test_a_small_kink_is_a_kink(runner: Runner) -> None:
+def test_a_small_kink_is_a_kink(runner: CaseRunner) -> None:
     """max(x, 1) at x = 1, where JAX halves the adjoint, as a small part of a gradient."""
     x, y = (m.Element(name, (m.Name("i"),)) for name in "xy")
     largest = m.Binary("*", m.Number(0.0002), m.Call("max", (x, m.Number(1.0))))
     body = m.For(("i",), m.Over("x"), (m.Assign((y,), (m.Binary("+", x, largest),)),))
     fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))
     inputs = m.Inputs((("x", (1.0, 0.5)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 1.0))))
-    found = runner.run(Job(0, m.Program(m.Kernel("k", (body,)), fields, (), inputs, f64), Plan(oracle=True)))
+    found = runner.run(Job(0, m.Program(m.Kernel("k", (body,)), fields, (), inputs, f64), FuzzPlan(oracle=True)))
     assert verdicts(found)["reverse", "jax"] == "poisoned"
     assert found.outcome == "ok"
 
@@ -216,20 +219,20 @@ class _Playing:
     def __init__(self, wrong: bool) -> None:
         self.wrong = wrong
 
-    def begin(self, program: m.Program, alone: bool) -> Callable[[], Answer]:
+    def begin(self, program: m.Program, alone: bool) -> Callable[[], PeerAnswer]:
         with Peer("stackgrad") as peer:
             found = peer.begin(program, alone)()
-        if self.wrong and isinstance(found.gradient, Ok):
+        if self.wrong and isinstance(found.gradient, OkOutcome):
             off = {name: array + 1 for name, array in found.gradient.arrays.items()}
-            found = Answer(found.forward, Ok(off))
+            found = PeerAnswer(found.forward, OkOutcome(off))
         return lambda: found
 
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_peers_are_judged_in_both_directions(wrong: bool) -> None:
-    panel = Panel({}, {"taichi": _Playing(wrong)})  # type: ignore[dict-item]
-    found = run_case(loop_program(), Plan((), peers=("taichi",)), panel)
+    panel = FuzzPanel({}, {"taichi": _Playing(wrong)})  # type: ignore[dict-item]
+    found = run_case(loop_program(), FuzzPlan((), peers=("taichi",)), panel)
     assert verdicts(found)["forward", "taichi"] == "ok"
     assert verdicts(found)["reverse", "taichi"] == ("disagree" if wrong else "ok")
-    narrow = Plan((), peers=("taichi",)).narrowed(("reverse", "taichi"))
+    narrow = FuzzPlan((), peers=("taichi",)).narrowed(("reverse", "taichi"))
     assert set(verdicts(run_case(loop_program(), narrow, panel))) == {("reverse", "taichi")}

@@ -14,14 +14,14 @@ from stackgrad.backends.base import Draws
 from stackgrad.harness.tools.fuzz import corpus
 from stackgrad.harness.tools.fuzz.bisect import Bisector, Suspect, name_of
 from stackgrad.harness.tools.fuzz.edits import EDITS
-from stackgrad.harness.tools.fuzz.instrument import MOVE, boxes, movable, traced
+from stackgrad.harness.tools.fuzz.instrument import MOVE, boxes, offset_values, trace_values
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings
-from stackgrad.harness.tools.fuzz.plan import Plan
-from stackgrad.harness.tools.fuzz.reduce import distinct, reduce, size
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
+from stackgrad.harness.tools.fuzz.reduce import distinct, program_size, reduce
 from stackgrad.harness.tools.fuzz.replay import replay
-from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding
-from stackgrad.harness.tools.fuzz.worker import Runner, Setup
+from stackgrad.harness.tools.fuzz.worker import CaseRunner, WorkerSetup
 from stackgrad.harness.tools.model import load
 from stackgrad.harness.tools.model.source import definitions
 from stackgrad.harness.tools.model.tidy import tidy
@@ -44,7 +44,7 @@ class Story:
 
 
 def tell(plant: Plant, root: Path) -> Story:
-    runner = Runner(Setup())
+    runner = CaseRunner(WorkerSetup())
     with plant():
         found, _ = first_finding(seed=1)
         small = reduce(found, runner.run, seconds=60.0)
@@ -73,7 +73,7 @@ def test_a_wrong_derivative_becomes_a_few_lines(derivative: Story) -> None:
     assert len(text.splitlines()) <= 10
     assert " -" in text
     assert corpus.failed_key(derivative.small.judged) == ("reverse", "dual")
-    assert size(derivative.small.program) < size(derivative.found.program)
+    assert program_size(derivative.small.program) < program_size(derivative.found.program)
 
 
 def test_a_wrong_derivative_is_bisected_to_its_statement(derivative: Story) -> None:
@@ -96,7 +96,7 @@ def test_a_wrong_backend_is_bisected_to_its_statement(backend: Story) -> None:
 def test_both_fail_again_when_replayed_and_pass_when_cured(derivative: Story, backend: Story) -> None:
     assert derivative.again is not None and backend.again is not None
     for story in (derivative, backend):
-        (passed,) = [f for _, f in replay([story.folder], ("cpu",), Runner(Setup()).run)]
+        (passed,) = [f for _, f in replay([story.folder], ("cpu",), CaseRunner(WorkerSetup()).run)]
         assert passed is None
 
 
@@ -126,12 +126,12 @@ def test_findings_of_one_mistake_are_one(derivative: Story, backend: Story) -> N
 
 
 def test_what_does_not_fail_again_is_left_as_it_is() -> None:
-    finding = Finding(loop_program(), Plan(), (Judged("reverse", "dual", "lean", "disagree"),))
-    assert reduce(finding, Runner(Setup()).run, 5.0) is finding
+    finding = Finding(loop_program(), FuzzPlan(), (JudgedComparison("reverse", "dual", "lean", "disagree"),))
+    assert reduce(finding, CaseRunner(WorkerSetup()).run, 5.0) is finding
 
 
 def test_no_entry_no_replay(tmp_path: Path) -> None:
-    assert list(replay([tmp_path], ("cpu",), Runner(Setup()).run)) == []
+    assert list(replay([tmp_path], ("cpu",), CaseRunner(WorkerSetup()).run)) == []
     (tmp_path / corpus.PROGRAM).write_text("{}")
     with pytest.raises(ValueError, match="no part of a corpus"):
         list(corpus.entries([tmp_path]))
@@ -161,7 +161,7 @@ def test_tracing_changes_nothing_and_sees_every_value() -> None:
     plain = Lowerings(kernel).plain.kernel
     of = boxes(plain, arrays, scalars, Draws())
     assert of == [((0,), (4,))]
-    made = traced(plain, of)
+    made = trace_values(plain, of)
     memory = {**{k: a.copy() for k, a in arrays.items()}, **made.arrays}
     run(made.kernel, memory, scalars)
     run(plain, arrays, scalars)
@@ -176,7 +176,7 @@ def test_tracing_changes_nothing_and_sees_every_value() -> None:
 def test_moving_a_value_moves_what_is_made_of_it() -> None:
     kernel, arrays, scalars = load(loop_program((1, 1)))
     plain = Lowerings(kernel).plain.kernel
-    made = movable(plain, boxes(plain, arrays, scalars, Draws()))
+    made = offset_values(plain, boxes(plain, arrays, scalars, Draws()))
     sine = next(s for s in made.slots if getattr(s.stmt, "op", "") == "sin")
     made.arrays[MOVE][sine.number] = (0.0, 0.5)
     memory = {**{k: a.copy() for k, a in arrays.items()}, **made.arrays}

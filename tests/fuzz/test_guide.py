@@ -10,10 +10,10 @@ import pytest
 from fuzz_support import small, wrong_derivative
 from stackgrad.cli import CommandError, build_parser
 from stackgrad.cli.fuzz import _again, _cases, report
-from stackgrad.harness.tools.fuzz.guide import CANDIDATES, EVERY, TRACKS, Tracks, choose
+from stackgrad.harness.tools.fuzz.guide import CANDIDATES, EVERY, TRACKS, SeedTracks, choose
 from stackgrad.harness.tools.fuzz.loop import fuzz
 from stackgrad.harness.tools.fuzz.statistics import Finding
-from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from stackgrad.harness.tools.strategies import sample, shapes
 
 CASES = 1000
@@ -30,7 +30,7 @@ def plain() -> tuple[frozenset[str], ...]:
 @cache
 def steered() -> tuple[frozenset[str], ...]:
     """Those of a run of as many cases."""
-    tracks, found = Tracks(iter(range(CASES))), []
+    tracks, found = SeedTracks(iter(range(CASES))), []
     while (taken := tracks.take()) is not None:
         program, its, _ = choose(sample, *taken)
         assert its == shapes(program)
@@ -90,7 +90,7 @@ def test_other_cases_draw_the_program_of_their_seed() -> None:
 
 
 def test_a_track_has_one_case_at_a_time() -> None:
-    tracks = Tracks(iter(range(3 * TRACKS)))
+    tracks = SeedTracks(iter(range(3 * TRACKS)))
     first = [tracks.take() for _ in range(TRACKS)]
     assert [taken and taken[0] for taken in first] == list(range(TRACKS))
     assert tracks.take() is None
@@ -101,7 +101,7 @@ def test_a_track_has_one_case_at_a_time() -> None:
 
 def test_a_finding_holds_the_program_that_ran() -> None:
     """Also that of a case late in its track."""
-    runner, tracks = Runner(Setup(())), Tracks(iter(range(7, 7 + TRACKS * 3)))
+    runner, tracks = CaseRunner(WorkerSetup(())), SeedTracks(iter(range(7, 7 + TRACKS * 3)))
     late = 0
     while (taken := tracks.take()) is not None:
         job = Job(taken[0], reached=taken[1])

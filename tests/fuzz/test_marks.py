@@ -8,9 +8,9 @@ import pytest
 from stackgrad.backends import registry
 from stackgrad.compiler.ir.types import f64, i32
 from stackgrad.harness.tools.fuzz import case, reduce
-from stackgrad.harness.tools.fuzz.case import Panel, run_case
-from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
-from stackgrad.harness.tools.fuzz.result import Result
+from stackgrad.harness.tools.fuzz.case import FuzzPanel, run_case
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan, plan_for
+from stackgrad.harness.tools.fuzz.result import CaseResult
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.strategies import sample
@@ -34,24 +34,24 @@ def program(places: tuple[int, ...], claim: bool = False, scale: float = 0.5) ->
     return m.Program(m.Kernel("k", (loop,)), fields, (), inputs, f64)
 
 
-def judged(of: Program, plan: Plan) -> Result:
-    return run_case(of, plan, Panel({"cpu": registry.get("cpu")}))
+def judged(of: Program, plan: FuzzPlan) -> CaseResult:
+    return run_case(of, plan, FuzzPanel({"cpu": registry.get("cpu")}))
 
 
-def reverse(result: Result) -> dict[str, str]:
+def reverse(result: CaseResult) -> dict[str, str]:
     return {j.executor: j.verdict for j in result.judged if j.direction == "reverse"}
 
 
 @pytest.mark.parametrize("claim", [False, True])
 @pytest.mark.parametrize("launches", [1, 2])
 def test_judged_where_marks_find_nothing(claim: bool, launches: int) -> None:
-    found = reverse(judged(program(DIFFERENT, claim), Plan(oracle=True, launches=launches)))
+    found = reverse(judged(program(DIFFERENT, claim), FuzzPlan(oracle=True, launches=launches)))
     assert found.keys() >= JUDGES | {"marks"} and set(found.values()) == {"ok"}
 
 
 @pytest.mark.parametrize("claim", [False, True])
 def test_refused_where_iterations_meet(claim: bool) -> None:
-    result = judged(program(REPEATED, claim, scale=0.0), Plan(oracle=True))
+    result = judged(program(REPEATED, claim, scale=0.0), FuzzPlan(oracle=True))
     assert reverse(result) == {"marks": "ok", "lean": "refused"}
     reason = next(j.reason for j in result.judged if j.executor == "lean")
     assert ("assume_unique does not hold" if claim else "iteration 0 of this parallel loop reads y[2]") in reason
@@ -60,12 +60,12 @@ def test_refused_where_iterations_meet(claim: bool) -> None:
 def test_a_gradient_that_is_wrong_where_marks_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks that see nothing let a wrong gradient through to the judges, and a backend that sees more disagrees."""
     same = program(REPEATED, scale=0.0)
-    monkeypatch.setattr(case, "overlap", lambda lean, backend, launches, scalars: None)
-    assert reverse(judged(same, Plan(oracle=True)))["marks"] == "ok"
+    monkeypatch.setattr(case, "marking_refusal", lambda lean, backend, launches, scalars: None)
+    assert reverse(judged(same, FuzzPlan(oracle=True)))["marks"] == "ok"
     monkeypatch.setattr(
-        case, "overlap", lambda lean, backend, *rest: ValueError("seen") if backend.name == "cpu" else None
+        case, "marking_refusal", lambda lean, backend, *rest: ValueError("seen") if backend.name == "cpu" else None
     )
-    result = judged(same, Plan(oracle=True))
+    result = judged(same, FuzzPlan(oracle=True))
     reason = next(j.reason for j in result.judged if j.executor == "marks")
     assert reverse(result)["marks"] == "disagree" and reason == "cpu: seen; the reference: no iterations meet"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from stackgrad.compiler.errors import NotDifferentiable
-from stackgrad.harness.tools.fuzz.marks import difference
+from stackgrad.harness.tools.fuzz.marks import refusal_difference
 
 CLAIM = "sg.assume_unique does not hold: iterations {} and {} of this parallel loop both touch {}"
 READ = "iteration {} of this parallel loop reads {}, which iteration {} writes (line {}): not independent"
@@ -23,7 +23,7 @@ def error(text: str) -> NotDifferentiable:
     ],
 )
 def test_other_iterations_are_no_difference(ours, theirs):
-    assert difference("cuda", error(ours), error(theirs)) == ""
+    assert refusal_difference("cuda", error(ours), error(theirs)) == ""
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_other_iterations_are_no_difference(ours, theirs):
     ],
 )
 def test_another_place_or_reason_is_one(ours, theirs):
-    assert difference("cuda", error(ours), error(theirs)).startswith("cuda: ")
-    assert difference("cuda", None, error(theirs)) and difference("cuda", error(ours), None)
+    assert refusal_difference("cuda", error(ours), error(theirs)).startswith("cuda: ")
+    assert refusal_difference("cuda", None, error(theirs)) and refusal_difference("cuda", error(ours), None)

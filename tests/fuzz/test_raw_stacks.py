@@ -7,21 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from stackgrad.compiler.errors import AdstackOverflow
-from stackgrad.harness.testing.executors import backend_named
-from stackgrad.harness.testing.outcome import Ok, Outcome, Trap
+from stackgrad.harness.testing.executors import backend_by_name
+from stackgrad.harness.testing.outcome import OkOutcome, Outcome, TrapOutcome
 from stackgrad.harness.tools.fuzz import raw_stacks
-from stackgrad.harness.tools.fuzz.case import Panel, run_case
-from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
+from stackgrad.harness.tools.fuzz.case import FuzzPanel, run_case
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan, plan_for
 from stackgrad.harness.tools.strategies import sample, sample_adstacks
 from stackgrad.harness.tools.strategies.adstacks import EMPTY, OVERFLOW, read_as_zero
 from stackgrad.reference.launch import run
 
 
 def test_backends_agree_with_the_language() -> None:
-    backends = {name: backend_named(name) for name in ("cpu", "cpu-masked")}
+    backends = {name: backend_by_name(name) for name in ("cpu", "cpu-masked")}
     seen = set()
     for number in range(1, 25):
-        found = list(raw_stacks.compare(Plan(stacks=number, effort=0), backends))
+        found = list(raw_stacks.compare(FuzzPlan(stacks=number, effort=0), backends))
         assert [j.verdict for j in found] == ["ok", "ok"], f"{number}: {found}"
         seen.add(sample_adstacks(number).trap)
     assert seen == {None, EMPTY, OVERFLOW}
@@ -37,14 +37,19 @@ def test_a_kernel_that_reads_an_empty_stack_goes_on_with_zero() -> None:
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 4"), ""),
-        (Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and the loop of the push made it 9"), ""),
+        (TrapOutcome("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 4"), ""),
         (
-            Trap("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 2"),
+            TrapOutcome(
+                "AdstackOverflow", "adstack s overflowed: it holds 3 values and the loop of the push made it 9"
+            ),
+            "",
+        ),
+        (
+            TrapOutcome("AdstackOverflow", "adstack s overflowed: it holds 3 values and a push made it 2"),
             "numbers of two threads",
         ),
-        (Trap("OutOfBounds", "index 3"), "the language: AdstackOverflow"),
-        (Ok({}), "the language: AdstackOverflow"),
+        (TrapOutcome("OutOfBounds", "index 3"), "the language: AdstackOverflow"),
+        (OkOutcome({}), "the language: AdstackOverflow"),
     ],
 )
 def test_reports_of_overflows(found: Outcome, reason: str) -> None:
@@ -63,8 +68,8 @@ class Torn:
 
 def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
     number = next(n for n in range(1, 80) if sample_adstacks(n).trap == OVERFLOW)
-    panel = Panel({"torn": Torn()})  # type: ignore[dict-item]
-    plan = replace(Plan(("torn",)), stacks=number, forward=False, reverse=False)
+    panel = FuzzPanel({"torn": Torn()})  # type: ignore[dict-item]
+    plan = replace(FuzzPlan(("torn",)), stacks=number, forward=False, reverse=False)
     (judged,) = (j for j in raw_stacks.compare(plan, panel.backends))
     assert judged.verdict == "disagree" and judged.key == ("stacks", "torn")
     for seed in (1, 2):

@@ -11,12 +11,20 @@ import pytest
 import stackgrad as sg
 from stackgrad.harness.testing.executors import present_backends
 from stackgrad.harness.tools.fuzz import taped
-from stackgrad.harness.tools.fuzz.case import Panel, run_case
-from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
+from stackgrad.harness.tools.fuzz.case import FuzzPanel, run_case
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan, plan_for
 from stackgrad.harness.tools.mutants import MUTANTS
 from stackgrad.harness.tools.strategies import sample
-from stackgrad.harness.tools.tapes.programs import COPIES, KERNELS, WRITES, Step, TapeProgram, draw, meaning
-from stackgrad.harness.tools.tapes.run import Bench
+from stackgrad.harness.tools.tapes.programs import (
+    COPIES,
+    KERNELS,
+    WRITES,
+    TapeProgram,
+    TapeStep,
+    draw_program,
+    loss_and_gradient,
+)
+from stackgrad.harness.tools.tapes.run import TapeBench
 
 NAMES = ("tapes-of-all-threads", "copy-without-adjoint")
 CONTENT = ((1, 2, -1), (2, 0, 1), (-2, 1, 2))
@@ -31,23 +39,23 @@ def fresh() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("steps", "gradient"),
     [
-        ((Step("copy", 1, 0),), [[2, 4, 6], [0, 0, 0], [1, 2, 3]]),
-        ((Step("square", 1, 0),), [[3, 10, -3], [0, 0, 0], [1, 2, 3]]),
-        ((Step("copy", 1, 0), Step("element", 1, 0, 2, 5)), [[2, 4, 3], [0, 0, 0], [1, 2, 3]]),
-        ((Step("fill", 1, 0, 0, 5), Step("copy", 2, 1)), [[1, 2, 3], [2, 4, 6], [0, 0, 0]]),
-        ((Step("multiply", 1, 0), Step("copy", 0, 0)), [[3, 2, 6], [1, 4, -3], [1, 2, 3]]),
+        ((TapeStep("copy", 1, 0),), [[2, 4, 6], [0, 0, 0], [1, 2, 3]]),
+        ((TapeStep("square", 1, 0),), [[3, 10, -3], [0, 0, 0], [1, 2, 3]]),
+        ((TapeStep("copy", 1, 0), TapeStep("element", 1, 0, 2, 5)), [[2, 4, 3], [0, 0, 0], [1, 2, 3]]),
+        ((TapeStep("fill", 1, 0, 0, 5), TapeStep("copy", 2, 1)), [[1, 2, 3], [2, 4, 6], [0, 0, 0]]),
+        ((TapeStep("multiply", 1, 0), TapeStep("copy", 0, 0)), [[3, 2, 6], [1, 4, -3], [1, 2, 3]]),
     ],
 )
-def test_meanings(steps: tuple[Step, ...], gradient: list[list[float]]) -> None:
+def test_meanings(steps: tuple[TapeStep, ...], gradient: list[list[float]]) -> None:
     """By hand: the loss is the sum of (i + 1) x[i] of all fields."""
-    assert meaning(TapeProgram(CONTENT, steps))[1].tolist() == gradient
+    assert loss_and_gradient(TapeProgram(CONTENT, steps))[1].tolist() == gradient
 
 
 def test_all_kinds_are_drawn_and_numbers_stay_exact() -> None:
-    programs = [draw(random.Random(number)) for number in range(300)]
+    programs = [draw_program(random.Random(number)) for number in range(300)]
     kinds = {step.kind for program in programs for step in program.steps}
     assert kinds == {*KERNELS, *WRITES, *COPIES}
-    found = [meaning(program) for program in programs]
+    found = [loss_and_gradient(program) for program in programs]
     assert max(abs(loss) + np.abs(gradient).max() for loss, gradient in found) < 2**40
     assert np.mean([bool(gradient.any()) for _, gradient in found]) > 0.9
 
@@ -56,7 +64,7 @@ def test_all_kinds_are_drawn_and_numbers_stay_exact() -> None:
 def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
     if arch == "vulkan" and not present_backends(["vulkan"])[0]:
         pytest.skip("no Vulkan device")
-    bench = Bench()
+    bench = TapeBench()
     assert [wrong for number in range(1, 16) if (wrong := bench.check(number, arch))] == []
 
 
@@ -64,18 +72,18 @@ def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
 def test_mutants_are_seen_and_leave_nothing_behind(name: str) -> None:
     with MUTANTS[name].planted():
         sg.reset()
-        found = [list(taped.compare(Plan(("cpu",), tapes=number), Panel({}))) for number in range(1, 12)]
+        found = [list(taped.compare(FuzzPlan(("cpu",), tapes=number), FuzzPanel({}))) for number in range(1, 12)]
     verdicts = [judged.verdict for (judged,) in found]
     assert "disagree" in verdicts, name
     sg.reset()
-    bench = Bench()
+    bench = TapeBench()
     assert [bench.check(number, "cpu") for number in range(1, 4)] == ["", "", ""]
 
 
 def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
-    plan = replace(Plan(("cpu",)), tapes=1, forward=False, reverse=False)
+    plan = replace(FuzzPlan(("cpu",)), tapes=1, forward=False, reverse=False)
     with MUTANTS["copy-without-adjoint"].planted():
-        panel = Panel({})
+        panel = FuzzPanel({})
         (judged,) = taped.compare(plan, panel)
         assert judged.verdict == "disagree" and judged.key == ("tapes", "cpu") and "the gradient is" in judged.reason
         result = run_case(sample(1), plan.narrowed(judged.key), panel)
@@ -84,13 +92,13 @@ def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
 
 
 def test_errors_are_findings() -> None:
-    class Broken(Bench):
+    class Broken(TapeBench):
         def check(self, number: int, arch: str) -> str:
             raise ValueError("odd")
 
-    (judged,) = taped.compare(Plan(("cpu-masked",), tapes=1), Panel({}, tapes=Broken()))
+    (judged,) = taped.compare(FuzzPlan(("cpu-masked",), tapes=1), FuzzPanel({}, tapes=Broken()))
     assert judged.verdict == "disagree" and judged.executor == "reference" and "ValueError: odd" in judged.reason
-    assert not list(taped.compare(Plan(("cpu",)), Panel({}, tapes=Broken())))
+    assert not list(taped.compare(FuzzPlan(("cpu",)), FuzzPanel({}, tapes=Broken())))
 
 
 def test_share() -> None:

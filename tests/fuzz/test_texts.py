@@ -9,14 +9,14 @@ import pytest
 from stackgrad.compiler.errors import ParseError, StackgradError, Unsupported, VerifyError
 from stackgrad.compiler.ir import parser
 from stackgrad.compiler.ir.codec import CodecError, decode, encode
-from stackgrad.compiler.ir.depth import NESTING, room
+from stackgrad.compiler.ir.depth import NESTING, stack_room
 from stackgrad.compiler.ir.nodes import Block, Const, If, Kernel, Shape, Stmt, Task, Value
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import f64, i32, u1
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.harness.tools.fuzz import text_case
-from stackgrad.harness.tools.fuzz.text_case import EVERYTHING, judge, look, pool, text_of
-from stackgrad.harness.tools.fuzz.text_edits import edited, tokens_of
+from stackgrad.harness.tools.fuzz.text_case import EVERYTHING, base_texts, judge, judge_text, text_of
+from stackgrad.harness.tools.fuzz.text_edits import edit_text, tokens_of
 from stackgrad.harness.tools.fuzz.text_loop import fuzz_texts
 from text_support import DIES, FOUND, HANGS, troubled
 
@@ -30,14 +30,14 @@ def test_two_thousand_texts() -> None:
 def test_a_seed_is_a_text() -> None:
     texts = [text_of(seed) for seed in range(40)]
     assert texts == [text_of(seed) for seed in range(40)]
-    assert len({*texts}) == 40 and not {*texts} <= {*pool()}
+    assert len({*texts}) == 40 and not {*texts} <= {*base_texts()}
 
 
 def test_tokens_make_their_text_and_edits_another() -> None:
-    for text in pool():
+    for text in base_texts():
         assert "".join(tokens_of(text)) == text
     rng = random.Random(1)
-    assert len({edited(rng, EVERYTHING, pool()) for _ in range(100)}) > 90
+    assert len({edit_text(rng, EVERYTHING, base_texts()) for _ in range(100)}) > 90
 
 
 def test_texts_go_wrong_in_many_ways() -> None:
@@ -58,20 +58,20 @@ def test_texts_go_wrong_in_many_ways() -> None:
 
 
 def test_an_error_of_python_in_the_parser_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parser._Parser, "string", lambda self: int(self.next("string", "a string")))
-    found = look('kernel k() { serial { print "a" } }', random.Random(0))
+    monkeypatch.setattr(parser._KernelParser, "string", lambda self: int(self.next("string", "a string")))
+    found = judge_text('kernel k() { serial { print "a" } }', random.Random(0))
     assert found.problem.startswith("reading: ValueError at ")
 
 
 def test_a_text_that_does_not_come_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_case, "print_kernel", lambda kernel: "kernel other() { }")
-    assert "not the same after printing" in look("kernel k() { }", random.Random(0)).problem
+    assert "not the same after printing" in judge_text("kernel k() { }", random.Random(0)).problem
 
 
 def test_a_pass_that_breaks_a_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_case, "prepare_reverse", lambda kernel, check: verify(kernel, "adjoint"))
     monkeypatch.setattr(text_case, "_LOWERED", 1)
-    found = look("kernel k() { serial { return } }", random.Random(0))
+    found = judge_text("kernel k() { serial { return } }", random.Random(0))
     assert found.problem.startswith("reverse: VerifyError") and found.passed
 
 
@@ -138,7 +138,7 @@ def test_numbers_of_thousands_of_digits() -> None:
 def test_a_deep_kernel_comes_back_from_its_bytes() -> None:
     kernel = parse_kernel(nested(NESTING))
     back = decode(encode(kernel, kernel.locations), kernel.locations)
-    with room():  # for the comparison
+    with stack_room():  # for the comparison
         assert back == kernel
     with pytest.raises(CodecError):
         decode(b"[[],[],[" + b"[0," * 5000)
@@ -152,5 +152,5 @@ def test_the_statement_that_a_verifier_refuses_is_shown_in_the_text() -> None:
 def test_an_adjoint_of_which_a_kernel_asks_the_shape_alone() -> None:
     """It was found by the fuzzer, at seed 3176789."""
     text = "kernel k(z: f32[1] grad) { serial { %0: i32 = shape z.grad, 0 } }"
-    assert [look(text, random.Random(k)).problem for k in range(8)] == [""] * 8
+    assert [judge_text(text, random.Random(k)).problem for k in range(8)] == [""] * 8
     assert judge(3176789).problem == ""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from fuzz_support import loop_program, smooth, wrong_derivative
-from stackgrad.harness.tools.fuzz.plan import Plan
-from stackgrad.harness.tools.fuzz.twins import TWINS, recomputed, unrolled
-from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
+from stackgrad.harness.tools.fuzz.twins import TWINS, recompute_values, unroll_loops
+from stackgrad.harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.model.source import definitions
@@ -42,14 +42,14 @@ def lines(program: Program | None) -> list[str]:
 
 
 def test_an_unrolled_loop_keeps_the_type_of_its_index() -> None:
-    text = lines(unrolled(SQUARES))
+    text = lines(unroll_loops(SQUARES))
     assert "for j in sg.static(range(0, 3, 1)):" in text
     assert "v = (v * w) + (0.1 * sg.i32(j))" in text
     assert lines(SQUARES).count("for i in x:") == text.count("for i in x:") == 1
 
 
 def test_a_value_is_made_again_in_the_loop() -> None:
-    text = lines(recomputed(SQUARES))
+    text = lines(recompute_values(SQUARES))
     assert text.count("w = sg.sin(x[i])") == 2 and text.count("v = x[i]") == 1
 
 
@@ -63,26 +63,26 @@ def test_a_value_is_made_again_in_the_loop() -> None:
     ids=["written array", "random number", "operand that changes"],
 )
 def test_what_would_differ_is_left(program: Program) -> None:
-    assert recomputed(program) is None
+    assert recompute_values(program) is None
 
 
 def test_long_loops_and_loops_of_the_launch_stay() -> None:
-    assert unrolled(loop_program()) is None
-    assert unrolled(over_lanes(counted(m.Assign((Y,), (X,)), end=9))) is None
+    assert unroll_loops(loop_program()) is None
+    assert unroll_loops(over_lanes(counted(m.Assign((Y,), (X,)), end=9))) is None
 
 
 def test_twins_are_compared_forward_and_reverse() -> None:
-    found = {j.key: j.verdict for j in Runner(Setup()).run(Job(0, SQUARES, Plan())).judged}
+    found = {j.key: j.verdict for j in CaseRunner(WorkerSetup()).run(Job(0, SQUARES, FuzzPlan())).judged}
     keys = {(d, name) for d in ("forward", "reverse") for name in (*TWINS, "text")}
     assert {key: found.get(key) for key in keys} == dict.fromkeys(keys, "ok")
 
 
 def test_twins_of_random_programs_agree() -> None:
-    runner, verdicts = Runner(Setup()), []
+    runner, verdicts = CaseRunner(WorkerSetup()), []
     for seed in range(60):
         program = smooth(seed)
         if any(make(program) for make in TWINS.values()):
-            verdicts += [j for j in runner.run(Job(seed, program, Plan(()))).judged if j.executor in TWINS]
+            verdicts += [j for j in runner.run(Job(seed, program, FuzzPlan(()))).judged if j.executor in TWINS]
     assert [j for j in verdicts if j.verdict == "disagree"] == []
     assert sum(j.verdict == "ok" for j in verdicts) >= 20
 
@@ -95,12 +95,12 @@ def test_a_wrong_twin_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         SQUARES.kernel.body[0].body[3],
     )  # type: ignore[attr-defined]
     monkeypatch.setitem(TWINS, "unrolled", lambda program: less)  # type: ignore[misc]
-    judged = Runner(Setup()).run(Job(0, SQUARES, Plan())).disagreements
+    judged = CaseRunner(WorkerSetup()).run(Job(0, SQUARES, FuzzPlan())).disagreements
     assert {j.key for j in judged} == {("forward", "unrolled"), ("reverse", "unrolled")}
 
 
 def test_a_narrowed_plan_asks_one_twin() -> None:
     key = ("reverse", "unrolled")
     with wrong_derivative():
-        found = Runner(Setup()).run(Job(0, SQUARES, Plan().narrowed(key)))
+        found = CaseRunner(WorkerSetup()).run(Job(0, SQUARES, FuzzPlan().narrowed(key)))
     assert {j.key for j in found.judged} == {key}

@@ -10,7 +10,7 @@ from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuExecutable
 from stackgrad.backends.llvm import spread
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.tools.fuzz.widened import Widened
+from stackgrad.harness.tools.fuzz.widened import WidenedCpu
 
 KERNEL = """kernel sums(x: f64[1], z: f64[1]) {
   bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1 {
@@ -28,7 +28,7 @@ def test_launches_decide_as_compilation_did(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(CpuExecutable, "run", watched)
     usual = sharing.WORTH, spread.ENOUGH
-    made = Widened(registry.get("cpu"), 4, 2).compile(parse_kernel(KERNEL), Options())
+    made = WidenedCpu(registry.get("cpu"), 4, 2).compile(parse_kernel(KERNEL), Options())
     arrays = {"x": np.ones(6), "z": np.zeros(2)}
     for _ in range(3):
         made.run(arrays, {}, Sizes(), Draws())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 
-from stackgrad.harness.tools.fuzz.text_case import Verdict
+from stackgrad.harness.tools.fuzz.text_case import TextVerdict
 
 FOUND, HANGS, DIES = 7, 11, 13
 
 
-def troubled(seed: int) -> Verdict:
+def troubled(seed: int) -> TextVerdict:
     """Every case passes but three."""
     if seed == HANGS:
         time.sleep(600)
     if seed == DIES:
         os._exit(3)
-    return Verdict(True, "reading: KeyError" if seed == FOUND else "")
+    return TextVerdict(True, "reading: KeyError" if seed == FOUND else "")

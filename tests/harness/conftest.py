@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from stackgrad.harness.testing.executors import present_backends
-from stackgrad.harness.testing.replay import Panel
+from stackgrad.harness.testing.replay import ExecutorPanel
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
@@ -15,6 +15,6 @@ if _HERE not in sys.path:
 
 
 @pytest.fixture
-def panel() -> Panel:
+def panel() -> ExecutorPanel:
     """The cpu beside the reference, judged by JAX."""
-    return Panel(present_backends(["cpu"])[0])
+    return ExecutorPanel(present_backends(["cpu"])[0])

@@ -11,8 +11,8 @@ import stackgrad as sg
 from stackgrad.harness.tools.bench import __main__ as command
 from stackgrad.harness.tools.bench import device_works, process
 from stackgrad.harness.tools.bench.device_works import DEVICE_WORKS
-from stackgrad.harness.tools.bench.run import Column, measure
-from stackgrad.harness.tools.bench.works import FRESH, WORKS, Timed, agree
+from stackgrad.harness.tools.bench.run import SampleColumn, measure
+from stackgrad.harness.tools.bench.works import FRESH, WORKS, TimedWork, check_gradient
 
 
 def test_table_and_file(tmp_path, capsys):
@@ -32,7 +32,7 @@ def test_unknown_work(capsys):
 
 
 def test_factor_is_theirs_by_ours():
-    figures = {"grad": {"stackgrad": Column("µs", [2.0, 1.0, 3.0]), "other": Column("µs", [10.0])}}
+    figures = {"grad": {"stackgrad": SampleColumn("µs", [2.0, 1.0, 3.0]), "other": SampleColumn("µs", [10.0])}}
     (line,) = command.rows("w", figures)
     assert "stackgrad 2 µs [1]" in line and "other 10 µs [10] (5.0x)" in line
 
@@ -60,9 +60,9 @@ def test_a_gpu_is_busy_before_it_is_timed(monkeypatch):
     monkeypatch.setattr(process, "BUSY", (0.02, 0.0))
     for is_first, some in ((True, True), (False, False)):
         calls.clear()
-        process.warmed(Timed(lambda: calls.append(time.sleep(0.001))), is_first)
+        process.keep_gpu_busy(TimedWork(lambda: calls.append(time.sleep(0.001))), is_first)
         assert (len(calls) > 1) == some
-    process.warmed(Timed(lambda: calls.append(1), figure=lambda: 1.0), True)
+    process.keep_gpu_busy(TimedWork(lambda: calls.append(1), figure=lambda: 1.0), True)
     assert not calls
 
 
@@ -70,7 +70,7 @@ def test_wrong_gradients_are_not_timed():
     import numpy as np
 
     with pytest.raises(ArithmeticError, match="gradient is wrong"):
-        agree(np.array([1.0, 2.0]), np.array([1.0, 2.1]), "w")
+        check_gradient(np.array([1.0, 2.0]), np.array([1.0, 2.1]), "w")
 
 
 def test_fresh_works_take_a_process_a_sample():

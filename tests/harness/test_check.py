@@ -8,29 +8,29 @@ from dataclasses import replace
 import numpy as np
 from launches import SINES, Launch, Silent, of, over, pointwise, recorded
 from stackgrad.backends.base import Draws
-from stackgrad.harness.testing.check import check_launches, specialisations
+from stackgrad.harness.testing.check import check_launches, group_by_kernel
 from stackgrad.harness.testing.compare import Comparison
 from stackgrad.harness.testing.executors import present_backends
-from stackgrad.harness.testing.finite import is_finite, nonfinite
-from stackgrad.harness.testing.replay import Case, Panel
-from stackgrad.harness.testing.report import Finding, Report, make_row
+from stackgrad.harness.testing.finite import is_finite, nonfinite_fault
+from stackgrad.harness.testing.replay import ExecutorPanel, ReplayCase
+from stackgrad.harness.testing.report import CheckReport, ReportedFault, make_row
 
 KERNEL = pointwise("%9: T = sin %3")
 
 
-def _panel() -> Panel:
-    return Panel(present_backends(["cpu"])[0], oracle=Silent())
+def _panel() -> ExecutorPanel:
+    return ExecutorPanel(present_backends(["cpu"])[0], oracle=Silent())
 
 
-def _case(verdict: str, precision: str = "f64", **more: object) -> Case:
+def _case(verdict: str, precision: str = "f64", **more: object) -> ReplayCase:
     found = (Comparison("cpu", verdict, "why", **more),)  # type: ignore[arg-type]
-    return Case(KERNEL, "reverse", precision, "ok", "", found)
+    return ReplayCase(KERNEL, "reverse", precision, "ok", "", found)
 
 
 def test_specialisations_of_one_name() -> None:
     double, single = pointwise(SINES), pointwise(SINES, "f32")
     launches = [recorded(double, of([1.0])), recorded(single, of([1.0], "f32")), recorded(pointwise(SINES), of([2.0]))]
-    found = specialisations(launches)
+    found = group_by_kernel(launches)
     assert {name: len(mine) for name, mine in found.items()} == {"k": 2, "k#2": 1}
 
 
@@ -59,7 +59,7 @@ def test_disagreement_fails_and_says_where() -> None:
 def test_errors_and_findings_fail() -> None:
     assert check_launches("p.py", [], _panel()).passed
     assert "ValueError: x" in check_launches("p.py", [], _panel(), error="ValueError: x").failures[0]
-    assert check_launches("p.py", [], _panel(), findings=[Finding("NaN loss: y")]).failures == ["NaN loss: y"]
+    assert check_launches("p.py", [], _panel(), findings=[ReportedFault("NaN loss: y")]).failures == ["NaN loss: y"]
 
 
 def test_a_launch_that_raised_fails() -> None:
@@ -71,8 +71,8 @@ def test_a_launch_that_raised_fails() -> None:
 
 
 def test_too_much_undecided_fails() -> None:
-    def report(undecided: int) -> Report:
-        made = Report("p.py")
+    def report(undecided: int) -> CheckReport:
+        made = CheckReport("p.py")
         made.counts.update(ok=8, undecided=undecided, unsupported=100)
         return made
 
@@ -116,8 +116,8 @@ def test_json_survives_infinite_errors() -> None:
 
 def test_nan_and_infinity() -> None:
     assert is_finite(np.arange(3)) and is_finite(np.ones(2)) and not is_finite(np.array([1, np.inf]))
-    loss = nonfinite("total", "forward", "loss", np.array(np.nan), 3, before=False)
+    loss = nonfinite_fault("total", "forward", "loss", np.array(np.nan), 3, before=False)
     assert loss.text == "NaN loss: loss holds NaN after launch 3 of total (forward)"
     assert (loss.kernel, loss.array) == ("total", "loss")
-    field = nonfinite("k", "reverse", "x.grad", np.array([np.inf, 1]), 1, before=True)
+    field = nonfinite_fault("k", "reverse", "x.grad", np.array([np.inf, 1]), 1, before=True)
     assert field.text == "infinity gradient: x.grad holds infinity already before launch 1 of k (reverse)"

@@ -7,35 +7,35 @@ import pytest
 from launches import SINES, of, over, pointwise
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.testing.cost import DUAL_WORK, JAX_STATEMENTS, JAX_WORK, Cost, may_serialise, measure
+from stackgrad.harness.testing.cost import DUAL_WORK, JAX_STATEMENTS, JAX_WORK, LaunchCost, may_serialize, measure_cost
 
 
 def test_statements_and_lanes() -> None:
     kernel = pointwise("%9: T = sin %3")
     arrays = of(np.zeros(100))
-    assert measure(kernel, arrays, {}, Draws()) == Cost(5, 100, False)
-    assert measure(pointwise(SINES), arrays, {}, Draws()).statements > 5 + 3 * 5
+    assert measure_cost(kernel, arrays, {}, Draws()) == LaunchCost(5, 100, False)
+    assert measure_cost(pointwise(SINES), arrays, {}, Draws()).statements > 5 + 3 * 5
 
 
 def test_memory_stays_as_it_is() -> None:
     arrays = of([1.0])
-    measure(pointwise("%9: T = sin %3"), arrays, {}, Draws())
+    measure_cost(pointwise("%9: T = sin %3"), arrays, {}, Draws())
     assert arrays["y"][0] == 0
 
 
 @pytest.mark.parametrize(
     ("cost", "jax", "dual"),
     [
-        (Cost(10, 10, False), True, True),
-        (Cost(10, 10, True), True, True),
-        (Cost(JAX_STATEMENTS + 1, 1, False), False, True),
-        (Cost(JAX_STATEMENTS, JAX_WORK // JAX_STATEMENTS, False), True, False),
-        (Cost(JAX_STATEMENTS, JAX_WORK // JAX_STATEMENTS + 1, False), False, False),
-        (Cost(100, JAX_STATEMENTS, True), False, False),
-        (Cost(2, DUAL_WORK // 2, False), True, True),
+        (LaunchCost(10, 10, False), True, True),
+        (LaunchCost(10, 10, True), True, True),
+        (LaunchCost(JAX_STATEMENTS + 1, 1, False), False, True),
+        (LaunchCost(JAX_STATEMENTS, JAX_WORK // JAX_STATEMENTS, False), True, False),
+        (LaunchCost(JAX_STATEMENTS, JAX_WORK // JAX_STATEMENTS + 1, False), False, False),
+        (LaunchCost(100, JAX_STATEMENTS, True), False, False),
+        (LaunchCost(2, DUAL_WORK // 2, False), True, True),
     ],
 )
-def test_limits(cost: Cost, jax: bool, dual: bool) -> None:
+def test_limits(cost: LaunchCost, jax: bool, dual: bool) -> None:
     assert (cost.jax_refusal() is None) is jax
     assert (cost.dual_refusal() is None) is dual
 
@@ -60,4 +60,4 @@ def _access(body: str) -> Kernel:
     ],
 )
 def test_lanes_that_may_meet(body: str, serialises: bool) -> None:
-    assert may_serialise(_access(body).tasks[0]) is serialises
+    assert may_serialize(_access(body).tasks[0]) is serialises

@@ -20,9 +20,17 @@ from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.tools.golden import adapter, code
 from stackgrad.harness.tools.golden.__main__ import main
-from stackgrad.harness.tools.golden.difference import Difference, chosen, differences, shown, summary
-from stackgrad.harness.tools.golden.inputs import GoldenError, Selection, Source, input_files
-from stackgrad.harness.tools.golden.record import MAGIC, Record, Row, keep_text, read_record, row_of, write_record
+from stackgrad.harness.tools.golden.difference import Difference, differences, shown, shown_differences, summary
+from stackgrad.harness.tools.golden.inputs import GoldenError, KernelSelection, KernelSource, input_files
+from stackgrad.harness.tools.golden.record import (
+    MAGIC,
+    GoldenRecord,
+    RecordRow,
+    keep_text,
+    read_record,
+    row_of,
+    write_record,
+)
 from stackgrad.harness.tools.golden.texts import OTHER_FILE, texts_of, without_places
 from stackgrad.harness.tools.mutants.planting import patched, patched_rule
 
@@ -78,16 +86,16 @@ def test_same_in_every_process(tmp_path: Path) -> None:
 # ---- planted changes ----------------------------------------------------------------------------------------
 
 
-def made(texts: Path | None = None) -> Record:
+def made(texts: Path | None = None) -> GoldenRecord:
     """What the compiler, as it is now, makes of one kernel."""
-    found = list(texts_of(Source("waves", parse_kernel(WAVES))))
+    found = list(texts_of(KernelSource("waves", parse_kernel(WAVES))))
     for text in found if texts else ():
         keep_text(texts, text)  # type: ignore[arg-type]
-    return Record(tuple(map(row_of, found)))
+    return GoldenRecord(tuple(map(row_of, found)))
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, Path]:
+def right(tmp_path_factory: pytest.TempPathFactory) -> tuple[GoldenRecord, Path]:
     """The record and the texts of the compiler without a change."""
     folder = tmp_path_factory.mktemp("right")
     return made(folder), folder
@@ -129,7 +137,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_change_is_named(name: str, right: tuple[Record, Path], tmp_path: Path) -> None:
+def test_planted_change_is_named(name: str, right: tuple[GoldenRecord, Path], tmp_path: Path) -> None:
     change, title = PLANTED[name]
     base, folder = right
     with change:
@@ -142,7 +150,7 @@ def test_planted_change_is_named(name: str, right: tuple[Record, Path], tmp_path
     assert list(summary([found], base, head))[0] == "different: 1 of 1 kernels"
 
 
-def test_the_host_does_not_matter(right: tuple[Record, Path]) -> None:
+def test_the_host_does_not_matter(right: tuple[GoldenRecord, Path]) -> None:
     """Code is made for machines that the net names, never for the one that it runs on."""
 
     def asked() -> None:
@@ -157,7 +165,7 @@ def test_the_host_does_not_matter(right: tuple[Record, Path]) -> None:
         assert made() == right[0]
 
 
-def test_another_name_of_a_pass_is_no_change(right: tuple[Record, Path]) -> None:
+def test_another_name_of_a_pass_is_no_change(right: tuple[GoldenRecord, Path]) -> None:
     with renamed_pass():
         head = made()
     assert differences(right[0], head) == [] and head != right[0]
@@ -166,17 +174,21 @@ def test_another_name_of_a_pass_is_no_change(right: tuple[Record, Path]) -> None
 
 # ---- records ------------------------------------------------------------------------------------------------
 
-ROWS = (Row("a", "0.source", "11", "source"), Row("a", "1.forward.00", "22", "split"), Row("b", "0.source", "33"))
+ROWS = (
+    RecordRow("a", "0.source", "11", "source"),
+    RecordRow("a", "1.forward.00", "22", "split"),
+    RecordRow("b", "0.source", "33"),
+)
 
 
-def record(tmp_path: Path, name: str, *rows: Row, tools: tuple[str, ...] = ("LLVM 1",)) -> Path:
+def record(tmp_path: Path, name: str, *rows: RecordRow, tools: tuple[str, ...] = ("LLVM 1",)) -> Path:
     write_record(tmp_path / name, rows, tools)
     return tmp_path / name
 
 
 def test_records_are_sorted_and_read(tmp_path: Path) -> None:
     path = record(tmp_path, "x", *reversed(ROWS))
-    assert read_record(path) == Record(ROWS, ("LLVM 1",))
+    assert read_record(path) == GoldenRecord(ROWS, ("LLVM 1",))
     assert path.read_text().splitlines()[2:] == [row.line for row in ROWS]
 
 
@@ -205,14 +217,16 @@ def test_the_command_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_what_one_side_lacks_is_a_difference() -> None:
-    found = differences(Record(ROWS), Record(ROWS[:1]))
+    found = differences(GoldenRecord(ROWS), GoldenRecord(ROWS[:1]))
     assert [(d.kernel, d.stage, d.head) for d in found] == [("a", "1.forward.00", None), ("b", "0.source", None)]
     assert [d.sides for d in found] == [", which only the base has"] * 2
 
 
 def test_one_kernel_is_chosen_for_each_stage() -> None:
-    found = [Difference(kernel, Row(kernel, stage, "1"), None, 1, 1) for kernel, stage in ("ax", "bx", "cy", "dz")]
-    assert [d.kernel for d in chosen(found, 2)] == ["a", "c"]
+    found = [
+        Difference(kernel, RecordRow(kernel, stage, "1"), None, 1, 1) for kernel, stage in ("ax", "bx", "cy", "dz")
+    ]
+    assert [d.kernel for d in shown_differences(found, 2)] == ["a", "c"]
 
 
 # ---- inputs -------------------------------------------------------------------------------------------------
@@ -229,8 +243,8 @@ def test_one_kernel_is_chosen_for_each_stage() -> None:
     ],
 )
 def test_selection(patterns: tuple[str, ...], every: int, names: list[str]) -> None:
-    sources = [Source(name, None) for name in ("ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03")]
-    selection = Selection(patterns, every)
+    sources = [KernelSource(name, None) for name in ("ad/x.kir:01", "ad/x.kir:02-f32", "ad/x.kir:03")]
+    selection = KernelSelection(patterns, every)
     assert [s.name for s in selection.of(sources)] == names
     assert selection.wants_file(Path("ad/x.kir")) is bool(names)
 

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from stackgrad.compiler.errors import NotDifferentiable, OutOfBounds, Span
 from stackgrad.compiler.errors import Unsupported as UnsupportedError
-from stackgrad.harness.testing.outcome import Ok, Outcome, Refused, Trap, Unsupported, attempt, one_line
+from stackgrad.harness.testing.outcome import (
+    OkOutcome,
+    Outcome,
+    RefusedOutcome,
+    TrapOutcome,
+    UnsupportedOutcome,
+    attempt,
+    one_line,
+)
 
 _SPAN = Span("p.py", 3, 4, 5, "    x = y")
 
@@ -21,11 +29,11 @@ def _raising(error: Exception) -> Outcome:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (OutOfBounds("index 3"), Trap("OutOfBounds", "index 3")),
-        (NotDifferentiable("no", "cure", _SPAN), Refused("p.py:3:5: no")),
-        (UnsupportedError("not yet", "cure", _SPAN), Unsupported("p.py:3:5: not yet")),
-        (NotDifferentiable("no", "cure"), Refused("no")),
-        (KeyError("x"), Trap("KeyError", "'x'")),
+        (OutOfBounds("index 3"), TrapOutcome("OutOfBounds", "index 3")),
+        (NotDifferentiable("no", "cure", _SPAN), RefusedOutcome("p.py:3:5: no")),
+        (UnsupportedError("not yet", "cure", _SPAN), UnsupportedOutcome("p.py:3:5: not yet")),
+        (NotDifferentiable("no", "cure"), RefusedOutcome("no")),
+        (KeyError("x"), TrapOutcome("KeyError", "'x'")),
     ],
 )
 def test_exceptions_become_outcomes(error: Exception, outcome: Outcome) -> None:
@@ -35,7 +43,7 @@ def test_exceptions_become_outcomes(error: Exception, outcome: Outcome) -> None:
 def test_results_are_kept() -> None:
     arrays = {"x": np.ones(2)}
     outcome = attempt(lambda: arrays)
-    assert isinstance(outcome, Ok) and outcome.arrays is arrays
+    assert isinstance(outcome, OkOutcome) and outcome.arrays is arrays
 
 
 def test_interrupts_pass() -> None:

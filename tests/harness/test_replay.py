@@ -17,27 +17,27 @@ from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.compare import Comparison
 from stackgrad.harness.testing.outcome import Arrays
-from stackgrad.harness.testing.replay import Case, Panel, replay
+from stackgrad.harness.testing.replay import ExecutorPanel, ReplayCase, replay
 
 XS = [-1.5, -0.25, 0.5, 0.75]
 
 
-def cases_of(launch: Launch, panel: Panel) -> dict[tuple[str, str], Case]:
+def cases_of(launch: Launch, panel: ExecutorPanel) -> dict[tuple[str, str], ReplayCase]:
     """By direction and precision."""
     return {(c.direction, c.precision): c for c in replay(launch, panel)}
 
 
-def comparison(case: Case, executor: str) -> Comparison:
+def comparison(case: ReplayCase, executor: str) -> Comparison:
     return next(c for c in case.comparisons if c.executor == executor)
 
 
-def verdicts(case: Case) -> dict[str, str]:
+def verdicts(case: ReplayCase) -> dict[str, str]:
     return {c.executor: c.verdict for c in case.comparisons}
 
 
-def quiet(*backends: Any) -> Panel:
+def quiet(*backends: Any) -> ExecutorPanel:
     """A panel whose oracle is never asked."""
-    return Panel(backends or [_cpu()], oracle=Silent())
+    return ExecutorPanel(backends or [_cpu()], oracle=Silent())
 
 
 def _cpu(spoil: Any = None, direction: str = "reverse") -> Spoiled:
@@ -49,7 +49,7 @@ def _cpu(spoil: Any = None, direction: str = "reverse") -> Spoiled:
 # ---- right kernels ------------------------------------------------------------------------------------------
 
 
-def test_double_precision_is_judged_by_all_at_once(panel: Panel) -> None:
+def test_double_precision_is_judged_by_all_at_once(panel: ExecutorPanel) -> None:
     found = cases_of(recorded(pointwise(SINES), of(XS)), panel)
     assert set(found) == {("forward", "f64"), ("reverse", "f64")}
     assert verdicts(found["forward", "f64"]) == dict.fromkeys(("classic", "cpu", "jax", "program"), "ok")
@@ -58,7 +58,7 @@ def test_double_precision_is_judged_by_all_at_once(panel: Panel) -> None:
     assert sum(use.bytes for use in stacks) == len(XS) * 5 * 8
 
 
-def test_single_precision_is_judged_twice(panel: Panel) -> None:
+def test_single_precision_is_judged_twice(panel: ExecutorPanel) -> None:
     found = cases_of(recorded(pointwise(SINES, "f32"), of(XS, "f32")), panel)
     assert set(found) == {(d, p) for d in ("forward", "reverse") for p in ("f64", "f32")}
     assert all(case.verdict == "ok" for case in found.values())
@@ -73,7 +73,7 @@ def test_half_precision() -> None:
     assert found["reverse", "f16"].verdict == "ok"
 
 
-def test_random_numbers_are_replayed(panel: Panel) -> None:
+def test_random_numbers_are_replayed(panel: ExecutorPanel) -> None:
     kernel = pointwise("%4: T = random\n%9: T = mul %3, %4")
     launch = recorded(kernel, of(XS), Draws(3, 8))
     assert set(verdicts(cases_of(launch, panel)["forward", "f64"]).values()) == {"ok"}
@@ -190,7 +190,7 @@ def _half(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
     return b.op("mul", b.op("mul", g, b.op("cos", a[0])), b.const(0.5, g.type))
 
 
-def test_a_wrong_rule_deceives_all_but_the_oracle(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_rule_deceives_all_but_the_oracle(panel: ExecutorPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VJP._rows, "sin", (_half,))
     case = cases_of(recorded(pointwise("%9: T = sin %3"), of(XS)), panel)["reverse", "f64"]
     assert verdicts(case) == {"classic": "ok", "cpu": "ok", "jax": "disagree"}
@@ -208,20 +208,20 @@ def test_dual_numbers_stand_in_for_jax() -> None:
     assert verdicts(case)["dual"] == "ok" and case.verdict == "ok"
 
 
-def test_at_a_kink_jax_is_not_asked(panel: Panel) -> None:
+def test_at_a_kink_jax_is_not_asked(panel: ExecutorPanel) -> None:
     """Of max(x, 0) at 0 JAX takes half, we nothing."""
     case = cases_of(recorded(pointwise(RELU), of([-1.0, 0.0, 1.0])), panel)["reverse", "f64"]
     assert verdicts(case)["jax"] == "unsupported" and "kink" in comparison(case, "jax").reason
     assert verdicts(case)["dual"] == "ok" and case.verdict == "ok"
 
 
-def test_at_a_kink_dual_numbers_see_what_is_wrong(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_kink_dual_numbers_see_what_is_wrong(panel: ExecutorPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VJP._rows, "max", VJP._rows["min"])
     case = cases_of(recorded(pointwise(RELU), of([-1.0, 0.0, 1.0])), panel)["reverse", "f64"]
     assert verdicts(case)["dual"] == "disagree" and case.verdict == "disagree"
 
 
-def test_beside_a_kink_jax_decides(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_a_kink_jax_decides(panel: ExecutorPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VJP._rows, "max", VJP._rows["min"])
     case = cases_of(recorded(pointwise(RELU), of([-1.0, 0.5, 1.0])), panel)["reverse", "f64"]
     assert verdicts(case)["jax"] == "disagree"
@@ -300,7 +300,7 @@ store x[%2], %6""",
     assert case.verdict == "refused" and case.reason and "\n" not in case.reason
 
 
-def test_kernels_that_use_adjoints_themselves(panel: Panel) -> None:
+def test_kernels_that_use_adjoints_themselves(panel: ExecutorPanel) -> None:
     kernel = over("x: f64[1] grad, x.grad: f64[1]", "%3: f64 = load x.grad[%2]\nstore x[%2], %3")
     found = cases_of(recorded(kernel, {"x": np.zeros(2), "x.grad": np.ones(2)}), panel)
     assert set(verdicts(found["forward", "f64"]).values()) == {"ok"}

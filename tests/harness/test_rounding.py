@@ -10,10 +10,10 @@ from stackgrad.harness.testing.rounding import (
     Precision,
     Sensitivity,
     difference,
-    moved,
     moved_scalars,
-    narrowest,
-    nudged,
+    narrowest_type,
+    perturb_by_largest,
+    perturb_by_rounding,
     sensitivity,
 )
 
@@ -23,7 +23,7 @@ SINGLE = Precision(2.0**-24, 2.0**-149)
 
 def test_precision_is_that_of_the_narrowest_real() -> None:
     mixed = pointwise("%4: f16 = cast %3\n%9: f64 = cast %4")
-    assert str(narrowest(mixed)) == "f16" and Precision.of(mixed).u == 2.0**-11
+    assert str(narrowest_type(mixed)) == "f16" and Precision.of(mixed).u == 2.0**-11
     assert Precision.of(pointwise("%9: T = sin %3", "f32")) == SINGLE
     assert Precision.of(parse_kernel("kernel k(n: i32[1]) { serial { return } }")) == Precision(0, 0)
 
@@ -32,7 +32,7 @@ def test_precision_is_that_of_the_narrowest_real() -> None:
 def test_moves_change_every_number_by_an_ulp_or_two(dtype: type) -> None:
     u = float(np.finfo(dtype).eps) / 2
     x = {"x": np.array([1.0, 1.999, 2.0, -3.5, 1e-3] * 20, dtype), "n": np.arange(3)}
-    there = moved(x, u, 0)
+    there = perturb_by_rounding(x, u, 0)
     steps = np.abs((there["x"] - x["x"]) / np.spacing(np.abs(x["x"])))
     assert there["x"].dtype == dtype and there["n"] is x["n"]
     assert steps.min() >= 0.5 and steps.max() <= 2
@@ -41,23 +41,23 @@ def test_moves_change_every_number_by_an_ulp_or_two(dtype: type) -> None:
 
 def test_moves_leave_zeros_and_repeat_themselves() -> None:
     x = {"x": np.array([0.0, -0.0, np.inf, 1.0])}
-    there = moved(x, 1e-3, "a")
+    there = perturb_by_rounding(x, 1e-3, "a")
     np.testing.assert_array_equal(there["x"][:3], x["x"][:3])
-    assert there["x"][3] != 1.0 and there["x"][3] == moved(x, 1e-3, "a")["x"][3]
+    assert there["x"][3] != 1.0 and there["x"][3] == perturb_by_rounding(x, 1e-3, "a")["x"][3]
 
 
 def test_nudges_move_zeros() -> None:
     x = {"x": np.array([0.0, 8.0])}
-    up, down = nudged(x, 2.0**-53, 0, 1.0)["x"], nudged(x, 2.0**-53, 0, -1.0)["x"]
+    up, down = perturb_by_largest(x, 2.0**-53, 0, 1.0)["x"], perturb_by_largest(x, 2.0**-53, 0, -1.0)["x"]
     assert up[0] == -down[0]
     assert 1 <= abs(up[0]) / (8 * 4 * 2.0**-53) <= 4
-    assert nudged({"x": np.zeros(1)}, 2.0**-53, 0, 1.0)["x"][0] != 0
+    assert perturb_by_largest({"x": np.zeros(1)}, 2.0**-53, 0, 1.0)["x"][0] != 0
 
 
 def test_nudges_part_what_ties_across_arrays() -> None:
     """Two arrays with the same content: some pair moves by different steps, and most pairs do."""
     same = {"x": np.ones(64), "y": np.ones(64)}
-    moved_apart = nudged(same, 2.0**-53, 0, 1.0)
+    moved_apart = perturb_by_largest(same, 2.0**-53, 0, 1.0)
     assert np.count_nonzero(moved_apart["x"] != moved_apart["y"]) > 48
 
 

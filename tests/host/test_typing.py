@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stackgrad as sg
 from stackgrad.compiler.frontend.functions import FUNCTIONS
-from stackgrad.compiler.frontend.refused import Refused
+from stackgrad.compiler.frontend.refused import RefusedName
 
 HOME = Path(str(sg.__file__)).parent
 LANGUAGE = ast.parse((HOME / "language.pyi").read_text())
@@ -76,7 +76,7 @@ def test_is_what_it_is_declared_as(name: str) -> None:
     line = declared()[name]
     value, kind = getattr(sg, name), kind_of(line)
     if kind == "function":
-        assert callable(value) and not isinstance(value, Refused)
+        assert callable(value) and not isinstance(value, RefusedName)
     elif kind == "TypeAlias" and name != "Template":
         assert isinstance(line, ast.AnnAssign) and line.value is not None
         assert ast.unparse(line.value) == ("float" if value.is_real else "int")

@@ -76,7 +76,7 @@ def test_places_are_names_of_the_statement(name: str) -> None:
         (n.StackPush("s", X), set(), {("stack", "s"), ("adjoint", "s")}),
     ],
 )
-def test_reads_and_writes(stmt: Stmt, reads: set[effects.Place], writes: set[effects.Place]) -> None:
+def test_reads_and_writes(stmt: Stmt, reads: set[effects.EffectPlace], writes: set[effects.EffectPlace]) -> None:
     assert set(effects.reads(stmt)) == reads
     assert set(effects.writes(stmt)) == writes
 

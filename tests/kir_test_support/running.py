@@ -22,12 +22,12 @@ import numpy as np
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Probe
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
+from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel, Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
-from stackgrad.harness.testing.executors import backend_named
+from stackgrad.harness.testing.executors import backend_by_name
 
 from .directives import Check, KirFileError
 from .numbers import is_exact, read_array, read_number, unlike
@@ -151,8 +151,8 @@ def launcher(text: str, backend: str, build: Build, lowering: str = "") -> Launc
     elif build.passes or _is_unsized(kernel):
         lowered = prepare_forward(kernel, check=True)
     else:
-        lowered = Lowered(kernel)
-    return Launcher(lowered, backend_named(backend), build.options)
+        lowered = Lowering(kernel)
+    return Launcher(lowered, backend_by_name(backend), build.options)
 
 
 def _is_unsized(kernel: Kernel) -> bool:

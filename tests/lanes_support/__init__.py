@@ -13,15 +13,15 @@ import numpy as np
 from stackgrad.backends.base import Options
 from stackgrad.backends.codegen import ir
 from stackgrad.backends.codegen.builder import IRBuilder
-from stackgrad.backends.codegen.emit import PURE, Arith, ModuleState
+from stackgrad.backends.codegen.emit import PURE, ArithEmitter, ModuleState
 from stackgrad.backends.codegen.libcall import LIBRARY
-from stackgrad.backends.codegen.polynomials import inlined
-from stackgrad.backends.codegen.polynomials.lean import lean, pair
+from stackgrad.backends.codegen.polynomials import emit_inlined
+from stackgrad.backends.codegen.polynomials.lean import emit_sin_or_cos, emit_sincos
 from stackgrad.backends.codegen.target import Target
 from stackgrad.backends.codegen.types import F32, F64, I64, PTR, VOID, const
-from stackgrad.backends.host.jit import host, host_target, machine
+from stackgrad.backends.host.jit import host_cpu, host_target, machine
 from stackgrad.backends.llvm.compiler_lock import LOCK
-from stackgrad.backends.llvm.optimise import optimise, parse
+from stackgrad.backends.llvm.optimise import optimize, parse
 from stackgrad.compiler.ir.nodes import Kernel
 
 WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')
@@ -37,7 +37,7 @@ def module_text(name: str, double: bool, lanes: int, target: Target, reach: floa
     m, arity = ModuleState(Kernel("none", (), ()), Options(), target), ARITY.get(name, 1)
     scalar, align = (F64, 8) if double else (F32, 4)
     t = ir.VectorType(scalar, lanes) if lanes else scalar
-    function = ir.Function(m.module, "run", VOID, [*[PTR] * (arity + 1), I64], WIDE)
+    function = ir.LLVMFunction(m.module, "run", VOID, [*[PTR] * (arity + 1), I64], WIDE)
     entry, head, done = (function.append_basic_block(part) for part in ("entry", "block", "done"))
     b = IRBuilder(entry)
     b.branch(head)
@@ -46,12 +46,12 @@ def module_text(name: str, double: bool, lanes: int, target: Target, reach: floa
     places = [b.gep(place, k, scalar) for place in function.args[: arity + 1]]
     args = [b._value(t, f"load {t.text}, {place}, align {align}") for place in places[:-1]]
     library = m.declare(LIBRARY[name.split()[0]]["libm"][double], scalar, [scalar] * arity, PURE)
-    e = Arith(m, b)
+    e = ArithEmitter(m, b)
     if name in TOGETHER:
         both = [m.declare(LIBRARY[one]["libm"][0], F32, [F32], PURE) for one in ("sin", "cos")]
-        out = pair(e, args[0], reach, (both[0], both[1]))[TOGETHER.index(name)]
+        out = emit_sincos(e, args[0], reach, (both[0], both[1]))[TOGETHER.index(name)]
     else:
-        out = lean(e, name, library, args[0], reach) if target.lean else inlined(e, name, library, args)
+        out = emit_sin_or_cos(e, name, library, args[0], reach) if target.lean else emit_inlined(e, name, library, args)
     b.block.lines.append(f"  store {out}, {places[-1]}, align {align}")
     following = b.add(k, const(I64, max(lanes, 1)))
     k.add_incoming(const(I64, 0), entry)
@@ -69,8 +69,8 @@ def compiled(
     text = module_text(name, double, lanes, replace(host_target(), fused=fused, lean=short), reach)
     with LOCK:
         module = parse(text, machine().triple, str(machine().target_data))
-        optimise(module, machine())
-        cpu, features = host()
+        optimize(module, machine())
+        cpu, features = host_cpu()
         own = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
         engine = llvm.create_mcjit_compiler(module, own)
         engine.finalize_object()

@@ -67,7 +67,7 @@ def weak_holes(table: Table[Any, Any]) -> list[str]:
 
 def keyword(cls: type[Stmt]) -> str:
     """The literal word that a statement's text starts with, after its results; an operation starts with its name."""
-    words = [t.text for t in form.tokens(cls) if isinstance(t, form.Word) and t.text.isidentifier()]
+    words = [t.text for t in form.tokens(cls) if isinstance(t, form.LiteralToken) and t.text.isidentifier()]
     return words[0] if words else f"(?:{'|'.join(OPS)})"
 
 

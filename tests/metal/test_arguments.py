@@ -6,8 +6,8 @@ import re
 
 import pytest
 from metal_support import Make
-from stackgrad.backends.metal.arguments import BLOCK_INDEX, Argument, arguments
-from stackgrad.backends.metal.program import Program
+from stackgrad.backends.metal.arguments import BLOCK_INDEX, EntryArgument, arguments
+from stackgrad.backends.metal.program import MetalProgram
 from stackgrad.compiler.errors import InternalError
 
 TEXT = """kernel k(x: f32[2] grad, s: f64, y: f32[1] grad) {
@@ -18,7 +18,9 @@ TEXT = """kernel k(x: f32[2] grad, s: f64, y: f32[1] grad) {
 def test_what_an_entry_point_takes(make: Make) -> None:
     task = make(TEXT).entries[-1]
     block, thread, groups = task.arguments
-    assert block == Argument(block.name, block.type, f"buffer({BLOCK_INDEX})") and block.type.startswith("constant ")
+    assert block == EntryArgument(block.name, block.type, f"buffer({BLOCK_INDEX})") and block.type.startswith(
+        "constant "
+    )
     assert (thread.type, thread.attribute) == ("uint3", "thread_position_in_grid")
     assert (groups.type, groups.attribute) == ("uint3", "threadgroups_per_grid")
 
@@ -56,7 +58,7 @@ def test_slots_do_not_overlap(make: Make) -> None:
     ],
 )
 def test_other_arguments_are_not_taken(make: Make, before: str, after: str, reason: str) -> None:
-    made: Program = make(TEXT)
+    made: MetalProgram = make(TEXT)
     text = made.entries[-1].text
     assert arguments(text, "task_0") == made.entries[-1].arguments and before in text
     with pytest.raises(InternalError, match=re.escape(reason)):

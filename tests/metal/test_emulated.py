@@ -18,13 +18,13 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.metal import accesses
 from stackgrad.backends.metal.program import program
 from stackgrad.cli.programs import run_program
-from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
+from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import InternalError, StackgradError, Unsupported
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing import executors
 from stackgrad.harness.testing.emulated_metal import library
-from stackgrad.harness.testing.emulated_metal.backend import EmulatedMetal, emulated
+from stackgrad.harness.testing.emulated_metal.backend import EmulatedMetal, emulated_metal
 from stackgrad.harness.testing.launch import with_gradient
 
 TESTS = Path(__file__).parents[1]
@@ -34,10 +34,10 @@ FILES = [path for folder in TYPES for path in sorted((TESTS / folder).glob("*.ki
 
 @pytest.fixture(scope="module")
 def metal(translator: None) -> EmulatedMetal:
-    probe = emulated().probe()
+    probe = emulated_metal().probe()
     if not probe.available:
         pytest.skip(f"metal-emulated: {probe.reason}; cure: {probe.cure}")
-    return emulated()
+    return emulated_metal()
 
 
 class Runs:
@@ -57,10 +57,10 @@ class Runs:
             self._made[debug, reverse].run(arrays, scalars, Draws(*check.draws))
         return arrays
 
-    def _lowered(self, reverse: bool) -> Lowered:
+    def _lowered(self, reverse: bool) -> Lowering:
         if reverse:
             return prepare_reverse(self.kernel)
-        return prepare_forward(self.kernel) if running._is_unsized(self.kernel) else Lowered(self.kernel)
+        return prepare_forward(self.kernel) if running._is_unsized(self.kernel) else Lowering(self.kernel)
 
 
 def wrong(runs: Runs, directive: Directive, check: Check, ulps: float) -> Iterator[str]:
@@ -195,12 +195,12 @@ def test_the_weak_form_is_repeated(metal: EmulatedMetal, monkeypatch: pytest.Mon
 def test_a_variable_without_a_first_value_is_found(metal: EmulatedMetal) -> None:
     """By the C++ compiler: every program that runs here has passed it."""
     text = library.source(program(parse_kernel(SUM), Options()).entries)
-    library.compiled(text)
+    library.load_library(text)
     declared = re.search(r"float (\w+) = 0\.0;\n", text)
     assert declared is not None
     spoilt = text.replace(declared[0], f"float {declared[1]};\n").replace(f"    {declared[1]} = 0.0;\n", "")
     with pytest.raises(InternalError, match="used uninitialized"):
-        library.compiled(spoilt)
+        library.load_library(spoilt)
 
 
 SUM = """kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: i32 = shape x, 0 local v: f32

@@ -7,7 +7,7 @@ import pytest
 import stackgrad as sg
 from metal_support import Make
 from stackgrad.backends import registry
-from stackgrad.backends.base import Flight, Options, Sizes
+from stackgrad.backends.base import Concurrency, Options, Sizes
 from stackgrad.backends.limits import check
 from stackgrad.backends.metal.backend import MetalBackend
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
@@ -92,7 +92,7 @@ def test_the_backend_says_what_is_untested() -> None:
     assert not probe.available and "no Metal device was at hand to test it" in probe.reason and probe.cure
     backend = registry.get("metal")
     kernel = parse_kernel("kernel k() { serial { } }")
-    assert isinstance(backend, MetalBackend) and backend.rows_in_flight(kernel, 0, Sizes(), Options()) == Flight(1)
+    assert isinstance(backend, MetalBackend) and backend.rows_in_flight(kernel, 0, Sizes(), Options()) == Concurrency(1)
     with pytest.raises(DeviceError, match="cure: "):
         backend.compile(kernel, Options())
     backend.reset()

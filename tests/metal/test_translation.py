@@ -14,7 +14,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.limits import LIMITS
 from stackgrad.backends.metal import translate
 from stackgrad.backends.metal.arguments import BLOCK_INDEX
-from stackgrad.backends.metal.program import Program, program
+from stackgrad.backends.metal.program import MetalProgram, program
 from stackgrad.cli.ir import find_kernels
 from stackgrad.compiler.errors import DeviceError, InternalError, StackgradError, Unsupported
 from stackgrad.compiler.ir.nodes import Kernel
@@ -85,7 +85,7 @@ SWAP = """kernel swap(x: f32[1], y: f32[1]) {
     %3: f32 = load x[%2] %4: f32 = load y[%2] store x[%2], %4 store y[%2], %3 } }"""
 
 
-def body(made: Program) -> list[str]:
+def body(made: MetalProgram) -> list[str]:
     """Lines of the last entry point's loop."""
     text = made.entries[-1].text
     return [line.strip() for line in text[text.rindex("for (") :].splitlines()]
@@ -117,10 +117,12 @@ def test_threads_and_groups(make: Make) -> None:
 
 def test_without_the_translator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translate.shutil, "which", lambda name: None)
-    translate.program.cache_clear()
-    with pytest.raises(translate.Absent, match="spirv-cross.* is not installed; cure: apt-get install spirv-cross"):
+    translate.translator_path.cache_clear()
+    with pytest.raises(
+        translate.TranslatorMissing, match="spirv-cross.* is not installed; cure: apt-get install spirv-cross"
+    ):
         program(parse_kernel(SWAP), Options())
-    translate.program.cache_clear()
+    translate.translator_path.cache_clear()
 
 
 def test_what_the_translator_refuses_is_a_defect_of_ours(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

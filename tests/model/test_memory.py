@@ -12,11 +12,11 @@ from stackgrad.harness.tools.fuzz.edits import plain_memory, smaller_inputs
 from stackgrad.harness.tools.model import Program, from_json, load, render_ir, render_source, to_json
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.model.dialects import DIALECTS, NotInDialect
-from stackgrad.harness.tools.model.origins import moved
+from stackgrad.harness.tools.model.origins import move_origins
 from stackgrad.harness.tools.model.source import definitions
 from stackgrad.harness.tools.model.tidy import tidy, without_views
 from stackgrad.harness.tools.strategies import SMOOTH, alterations, sample
-from stackgrad.harness.tools.strategies.draw import RandomDraw
+from stackgrad.harness.tools.strategies.draw import RandomChooser
 
 I, J, K, S, V, G, A = map(m.Name, "ijksvga")
 x, y, c = (m.Element(name, (I,)) for name in "xyc")
@@ -206,11 +206,11 @@ def test_one_number_is_all_entries_of_a_member() -> None:
 @pytest.mark.parametrize("first", [-2, 3])
 def test_another_origin_changes_nothing(given: Program, first: int) -> None:
     firsts = {"x": first, "y": first, "P": -first}
-    there = moved(given, {f.owner: (firsts[f.owner],) for f in given.fields if f.owner in firsts})
+    there = move_origins(given, {f.owner: (firsts[f.owner],) for f in given.fields if f.owner in firsts})
     assert definitions(there) != definitions(given)
     traced, lowered = both(there)
     assert same_bits(traced, lowered) and same_bits(traced, both(given)[0])
-    back = moved(there, {f.owner: (0,) for f in there.fields if f.offset})
+    back = move_origins(there, {f.owner: (0,) for f in there.fields if f.offset})
     assert definitions(back) == definitions(given) and back.fields == given.fields
 
 
@@ -238,7 +238,7 @@ def test_views_of_one_array() -> None:
 def test_edits_make_memory_plain() -> None:
     plain = list(plain_memory(with_views()))
     assert [f.name for f in plain[0].fields] == ["y", "x", "c"]
-    there = moved(STRUCTS, {"P": (5,), "y": (-1,)})
+    there = move_origins(STRUCTS, {"P": (5,), "y": (-1,)})
     assert [{f.owner for f in p.fields if f.offset} for p in plain_memory(there)] == [set(), {"P"}, {"y"}]
     few = next(iter(smaller_inputs(with_views())))
     assert [v.size for v in few.fields[0].views] == [1, 1] and len(few.arrays()["B"]) == 9
@@ -255,7 +255,7 @@ def test_definitions() -> None:
     assert "s = Pair(first=Body(sg.Vector([x[i], 0.25], sg.f32), y[i]), n=c[i])" in text
     assert "def heavier(s: Body, a):" in text and "for i in P:" in text
     assert "fill(P.first.mass.grad, [1.0, 1.0, 1.0], 'float32', (3,))" in text
-    there = render_source(moved(STRUCTS, {"y": (-2,)}))
+    there = render_source(move_origins(STRUCTS, {"y": (-2,)}))
     assert "y = sg.field(sg.f32, shape=(3,), needs_grad=True, offset=(-2,))" in there
 
 
@@ -295,7 +295,7 @@ def test_offsets_and_views_change_no_result(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(alterations, name, 0.0)
     for seed in range(20):
         given = sample(seed, SMOOTH)
-        there = alterations.with_offsets(RandomDraw(seed), given)
+        there = alterations.with_offsets(RandomChooser(seed), given)
         assert same_bits(
             execute(render_ir(given), given.arrays(), given.scalars()),
             execute(render_ir(there), there.arrays(), there.scalars()),

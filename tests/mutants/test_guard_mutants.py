@@ -12,8 +12,8 @@ import pytest
 import stackgrad as sg
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
-from stackgrad.backends.host.standing import Standing
-from stackgrad.compiler.frontend.snapshots import Elements, Items, Number
+from stackgrad.backends.host.standing import ReadyLaunch
+from stackgrad.compiler.frontend.snapshots import ArraySnapshot, ItemsSnapshot, ValueSnapshot
 from stackgrad.harness.tools.mutants import patched
 from stackgrad.runtime.guards import EvaluationGuard, NameGuard, PartGuard
 
@@ -37,10 +37,13 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "part-guard-dropped": (lambda: patched(PartGuard, "holds", always), "property"),
     "evaluation-not-repeated": (lambda: patched(EvaluationGuard, "holds", always), "lambda"),
     "name-not-compared": (lambda: patched(NameGuard, "holds", always), "list by name"),
-    "names-not-pinned": (lambda: patched(Standing, "pin", lambda self, pins: None), "name"),
-    "array-by-identity": (lambda: patched(Elements, "holds", always), "array"),
-    "first-item-alone": (lambda: patched(Items, "holds", as_numbers), "list"),
-    "number-by-type": (lambda: patched(Number, "holds", lambda self, now: type(now) is type(self.then)), "attribute"),
+    "names-not-pinned": (lambda: patched(ReadyLaunch, "pin", lambda self, pins: None), "name"),
+    "array-by-identity": (lambda: patched(ArraySnapshot, "holds", always), "array"),
+    "first-item-alone": (lambda: patched(ItemsSnapshot, "holds", as_numbers), "list"),
+    "number-by-type": (
+        lambda: patched(ValueSnapshot, "holds", lambda self, now: type(now) is type(self.then)),
+        "attribute",
+    ),
 }
 """What is dropped, and a source of numbers that shows it."""
 

@@ -9,12 +9,12 @@ from stackgrad.compiler.analysis.index_checks import index_checks
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.harness.testing.executors import PRECISE, backend_named
-from stackgrad.harness.testing.guarded import Guarded
+from stackgrad.harness.testing.executors import PRECISE, backend_by_name
+from stackgrad.harness.testing.guarded import GuardedArrays
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings
 from stackgrad.harness.tools.mutants import MUTANTS
 from stackgrad.harness.tools.relations import stray
-from stackgrad.harness.tools.relations.chain import Chain, On
+from stackgrad.harness.tools.relations.chain import LaunchChain, RelationExecutor
 
 BELOW = stray.WAYS.index(stray._mirrored)
 """A way that leads to bytes in front of an array, which may be touched: the process lives on."""
@@ -38,8 +38,8 @@ def verdicts(kernel: Kernel, backend: str) -> set[str]:
     loads = [s for s in walk_kernel(kernel) if isinstance(s, (n.Load, n.Store))]
     arrays = {s.array: np.arange(8.0) for s in loads}
     seeds = {f"{name}.grad": np.ones(8) for name in arrays}
-    chain = Chain((Lowerings(kernel),), arrays, {}, seeds)
-    on = On(backend, backend_named(backend), PRECISE)
+    chain = LaunchChain((Lowerings(kernel),), arrays, {}, seeds)
+    on = RelationExecutor(backend, backend_by_name(backend), PRECISE)
     return {judged.verdict for judged in stray.check(chain, on, BELOW * len(loads), True)}
 
 
@@ -80,10 +80,10 @@ def test_a_position_that_passes_is_seen(position: tuple[str, Kernel], backend: s
     draw = max(k for k, s in enumerate(places) if isinstance(s, n.Within))
     arrays = {"x": np.arange(8.0), "y": np.zeros(8), "at": np.zeros(8, np.int32)}
     arrays = {p.name: arrays[p.name] for p in kernel.params}
-    chain = Chain((Lowerings(kernel),), arrays, {}, {"x.grad": np.ones(8), "y.grad": np.ones(8)})
+    chain = LaunchChain((Lowerings(kernel),), arrays, {}, {"x.grad": np.ones(8), "y.grad": np.ones(8)})
 
     def verdicts() -> set[str]:
-        on = On(backend, backend_named(backend), PRECISE)
+        on = RelationExecutor(backend, backend_by_name(backend), PRECISE)
         return {judged.verdict for judged in stray.check(chain, on, draw, True)}
 
     with MUTANTS[name].planted():
@@ -107,7 +107,7 @@ def test_a_proof_that_reaches_too_far_drops_a_comparison() -> None:
 def test_walls_hold() -> None:
     """Arrays between walls are copies; a byte written in front of one shows."""
     given = {"x": np.arange(5, dtype=np.float32), "none": np.zeros((0, 3))}
-    guarded = Guarded.of(given)
+    guarded = GuardedArrays.of(given)
     assert guarded.is_whole
     np.testing.assert_array_equal(guarded.arrays["x"], given["x"])
     assert guarded.arrays["none"].shape == (0, 3)

@@ -24,7 +24,7 @@ from stackgrad.harness.testing.executors import LaunchExecutor
 from stackgrad.harness.testing.launch import used_arrays, with_gradient
 from stackgrad.harness.testing.oracle_executors import JaxExecutor
 from stackgrad.harness.testing.oracles import dual
-from stackgrad.harness.testing.outcome import Arrays, Ok, Outcome, Refused, Trap, attempt
+from stackgrad.harness.testing.outcome import Arrays, OkOutcome, Outcome, RefusedOutcome, TrapOutcome, attempt
 from stackgrad.harness.tools.mutants import MUTANTS, Mutant, patched, patched_row
 from stackgrad.harness.tools.mutants.planting import patched_rule
 
@@ -76,8 +76,8 @@ def seeds_of(kernel: Kernel) -> dict[str, np.ndarray]:
 def panel() -> list[LaunchExecutor]:
     """New executors, which have compiled nothing yet: three policies on the reference, and the CPU."""
     found, _ = executors.present_backends(["cpu", "cpu-masked"])
-    restoring = executors.reference("restoring", lowering="restoring")
-    return [executors.reference(lowering="lean"), executors.twin(), restoring, *found]
+    restoring = executors.reference_executor("restoring", lowering="restoring")
+    return [executors.reference_executor(lowering="lean"), executors.plain_interpreter(), restoring, *found]
 
 
 def answers(kernel: Kernel, after: Arrays) -> Answers:
@@ -135,7 +135,7 @@ def exact_tangents(kernel: Kernel) -> Arrays:
 
 
 def agrees(outcome: Outcome, expected: Arrays) -> bool:
-    return isinstance(outcome, Ok) and all(
+    return isinstance(outcome, OkOutcome) and all(
         np.allclose(array, expected[name], rtol=1e-12, atol=1e-12) for name, array in outcome.arrays.items()
     )
 
@@ -164,12 +164,12 @@ def test_mutant_changes_a_result_and_leaves_nothing_behind(name, kernels, right)
     assert traps(wrong) <= {"AdstackOverflow", "EmptyStack"}, "a compiler that crashes is found by anything"
     for executor, (forward, reverse) in sound.items():
         assert agrees(forward, values), (executor, forward)
-        refused = name in REFUSED and isinstance(reverse, Refused)
+        refused = name in REFUSED and isinstance(reverse, RefusedOutcome)
         assert refused or agrees(reverse, gradient), (executor, reverse)
 
 
 def traps(found: Answers) -> set[str]:
-    return {outcome.kind for pair in found.values() for outcome in pair if isinstance(outcome, Trap)}
+    return {outcome.kind for pair in found.values() for outcome in pair if isinstance(outcome, TrapOutcome)}
 
 
 def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) -> bool:
@@ -179,21 +179,21 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
     forward = [outcome for name, (outcome, _) in found.items() if mutant.shows == "values" or name != "cpu-masked"]
     reverse = [outcome for _, outcome in found.values()]
     if mutant.shows == "overflow":
-        return all(isinstance(o, Trap) and o.kind == "AdstackOverflow" for o in reverse)
+        return all(isinstance(o, TrapOutcome) and o.kind == "AdstackOverflow" for o in reverse)
     if mutant.shows == "values":
         return any(not agrees(o, values) for o in forward)
     return all(agrees(o, values) for o in forward) and any(not agrees(o, gradient) for o in reverse)
 
 
 OWNERS = """
-    backends.cpu.stacks  backends.launching.slices:Slice  backends.llvm.masked.adstack  backends.llvm.masked.atomics
+    backends.cpu.stacks  backends.launching.slices:PreLaunch  backends.llvm.masked.adstack  backends.llvm.masked.atomics
     backends.llvm.masked.loops  backends.codegen.polynomials.evaluate  compiler.driver  compiler.ad.driver
-    compiler.ad.elements:Elements  compiler.ad.forward:ForwardSweep  compiler.ad.requirement:Requirements
-    compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis  compiler.ad.sources:Sources
+    compiler.ad.elements:LocalAccesses  compiler.ad.forward:ForwardSweep  compiler.ad.requirement:Requirements
+    compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis  compiler.ad.sources:ValueSources
     compiler.ad.tangent:TangentSweep  compiler.ad.tangent_statements  compiler.passes.common_subexpressions:_Merger
-    compiler.passes.dead_code:_Liveness  compiler.passes.lower_exits:_Lowering  compiler.analysis.marking:Marking
-    compiler.passes.promote_elements:_Promotion  compiler.sizing.count  compiler.sizing.count:_Counter
-    compiler.sizing.flows
+    compiler.passes.dead_code:_Liveness  compiler.passes.lower_exits:_ExitLowering
+    compiler.analysis.marking:NeededMarker compiler.passes.promote_elements:_ElementPromoter  compiler.sizing.count
+    compiler.sizing.count:_CountingRewriter compiler.sizing.flows
 """.split()
 """Classes and modules that plants patch."""
 TABLES = """

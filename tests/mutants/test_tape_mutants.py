@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.autodiff import overwrites, tape_state
-from stackgrad.autodiff.tape_state import Record, Saved, StateLog, Watched
+from stackgrad.autodiff.tape_state import LaunchRecord, SavedContent, StateLog, WatchedBoxes
 from stackgrad.harness.tools.mutants import patched
-from stackgrad.launch.kept import Kept
+from stackgrad.launch.kept import SavedBox
 
 X = np.array([0.5, -0.3, 0.8, 0.25])
 Found = tuple[np.ndarray, np.ndarray]
@@ -163,21 +163,21 @@ def drawn() -> tuple[Found, Found]:
 
 
 def _narrowed() -> AbstractContextManager[None]:
-    right = Kept.of.__func__  # type: ignore[attr-defined]
+    right = SavedBox.of.__func__  # type: ignore[attr-defined]
 
-    def wrong(cls: type[Kept], array: np.ndarray, box: Any) -> Kept:
+    def wrong(cls: type[SavedBox], array: np.ndarray, box: Any) -> SavedBox:
         first = box and slice(box[0].start, max(box[0].start, box[0].stop - 1))
         return right(cls, array, box and (first, *box[1:]))  # type: ignore[no-any-return]
 
-    return patched(Kept, "of", classmethod(wrong))
+    return patched(SavedBox, "of", classmethod(wrong))
 
 
-def _other_draws(self: Record) -> None:
+def _other_draws(self: LaunchRecord) -> None:
     draws = replace(self.draws, launch=self.draws.launch + 1)
     self.binding.launch_grad(self.scalars, draws, self._replaced, taped=True)
 
 
-def _restored_as_it_is(self: Kept) -> np.ndarray:
+def _restored_as_it_is(self: SavedBox) -> np.ndarray:
     return self.array.copy()
 
 
@@ -185,13 +185,19 @@ Plant = Callable[[], AbstractContextManager[None]]
 MISTAKES: dict[str, tuple[Callable[[], tuple[Found, Found]], Plant]] = {
     "nothing is saved where boxes meet": (
         overwritten_between,
-        lambda: patched(Watched, "endangered", lambda self, writes: ([], None)),
+        lambda: patched(WatchedBoxes, "endangered", lambda self, writes: ([], None)),
     ),
-    "boxes of elements never meet": (partly_overwritten, lambda: patched(tape_state, "meet", lambda a, b: None)),
+    "boxes of elements never meet": (
+        partly_overwritten,
+        lambda: patched(tape_state, "intersect_boxes", lambda a, b: None),
+    ),
     "the box that is saved is too small": (partly_overwritten, _narrowed),
-    "saved content is not swapped in": (overwritten_between, lambda: patched(Kept, "swap", lambda self: None)),
-    "the swap is not undone": (overwritten_between, lambda: patched(Saved, "redo", lambda self: None)),
-    "the state before the launch is that after it": (in_place, lambda: patched(Kept, "restored", _restored_as_it_is)),
+    "saved content is not swapped in": (overwritten_between, lambda: patched(SavedBox, "swap", lambda self: None)),
+    "the swap is not undone": (overwritten_between, lambda: patched(SavedContent, "redo", lambda self: None)),
+    "the state before the launch is that after it": (
+        in_place,
+        lambda: patched(SavedBox, "restored", _restored_as_it_is),
+    ),
     "what the host writes keeps the adjoints of what it replaced": (
         replaced_by_the_host,
         lambda: patched(overwrites.HostWrite, "run", lambda self: None),
@@ -204,7 +210,7 @@ MISTAKES: dict[str, tuple[Callable[[], tuple[Found, Found]], Plant]] = {
         replaced_by_a_constant_launch,
         lambda: patched(overwrites.ConstantLaunch, "run", lambda self: None),
     ),
-    "the gradient draws the numbers of the next launch": (drawn, lambda: patched(Record, "run", _other_draws)),
+    "the gradient draws the numbers of the next launch": (drawn, lambda: patched(LaunchRecord, "run", _other_draws)),
 }
 
 

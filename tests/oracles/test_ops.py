@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.compiler.ir.ops import OPS, Op, result_type
+from stackgrad.compiler.ir.ops import OPS, OpInfo, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar, f64
 from stackgrad.harness.testing.oracles import dual, jax_oracle
@@ -20,7 +20,7 @@ from stackgrad.harness.testing.oracles.taylor import taylor_order
 REAL = [name for name, row in OPS.items() if result_type(name, (f64,) * row.arity) == f64] + ["select"]
 
 
-def elementwise(row: Op, types: tuple[Scalar, ...], result: Scalar) -> Kernel:
+def elementwise(row: OpInfo, types: tuple[Scalar, ...], result: Scalar) -> Kernel:
     """z[i] = op(a0[i], a1[i], ...)."""
     params = ", ".join(f"a{k}: {t}[1]{' grad' if t.is_real else ''}" for k, t in enumerate(types))
     loads = "\n".join(f"%{k + 3}: {t} = load a{k}[%2]" for k, t in enumerate(types))
@@ -38,7 +38,7 @@ def elementwise(row: Op, types: tuple[Scalar, ...], result: Scalar) -> Kernel:
         }}""")
 
 
-def safe_points(row: Op, types: tuple[Scalar, ...]) -> dict[str, np.ndarray]:
+def safe_points(row: OpInfo, types: tuple[Scalar, ...]) -> dict[str, np.ndarray]:
     rng, points = np.random.default_rng(3), {}
     for k, (dtype, (low, high)) in enumerate(zip(types, row.safe)):
         spread = np.exp(rng.uniform(np.log(low), np.log(high), 8)) if low > 0 else rng.uniform(low, high, 8)
@@ -91,7 +91,7 @@ def edges(dtype: Scalar) -> list[float | int | bool]:
     )
 
 
-def accepted(row: Op) -> list[tuple[Scalar, ...]]:
+def accepted(row: OpInfo) -> list[tuple[Scalar, ...]]:
     tried = [SCALARS[t] for t in ("f64", "u1", "i8", "u8", "i32", "u32", "i64", "u64")]
     combinations = [(t,) * row.arity for t in tried] + [(SCALARS["u1"], t, t) for t in tried]
     return [types for types in dict.fromkeys(combinations) if result_type(row.name, types)]

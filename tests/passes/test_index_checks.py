@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stackgrad.compiler.analysis.affine import Affine
 from stackgrad.compiler.analysis.index_checks import index_checks
-from stackgrad.compiler.analysis.inequalities import Facts
+from stackgrad.compiler.analysis.inequalities import FactSet
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -202,7 +202,7 @@ def test_launches_decide_by_extents_and_arguments() -> None:
 
 
 def test_a_proof_combines_facts() -> None:
-    facts = Facts(lambda s: (-(2**31), 2**31 - 1), lambda s: ())
+    facts = FactSet(lambda s: (-(2**31), 2**31 - 1), lambda s: ())
     i, j, size = (("arg", name) for name in ("i", "j", "n"))
     facts.learn(Affine(-1, ((i, -1), (j, 1))))
     mark = facts.mark()

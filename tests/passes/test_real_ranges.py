@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from stackgrad.compiler.analysis.interval_rules import ALL, EXACT, INTERVALS, after, converted, of_type
+from stackgrad.compiler.analysis.interval_rules import ALL, EXACT, INTERVALS, cast_interval, of_type, rounded_interval
 from stackgrad.compiler.analysis.real_ranges import RealRanges, real_ranges
 from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.ops import OPS, result_type
@@ -59,7 +59,7 @@ def test_rules_hold_what_operations_give(name: str) -> None:
             intervals = [around(rng, [p[k] for p in points], t) for k, t in enumerate(types)]
             found = INTERVALS[name](*intervals)
             if name not in EXACT or not made.is_real:
-                found = after(found, made)
+                found = rounded_interval(found, made)
             for point in points:
                 if name in ("floordiv", "mod") and types[0].is_int and point[1] == 0:
                     continue
@@ -73,7 +73,7 @@ def test_casts(source: Scalar, target: Scalar) -> None:
     rng = random.Random(f"{source}{target}")
     for _ in range(100):
         points = [draw(rng, source) for _ in range(2)]
-        found = converted(around(rng, points, source), source, target)
+        found = cast_interval(around(rng, points, source), source, target)
         for point in points:
             value = float(cast(np.asarray(point, source.dtype), source, target))
             assert inside(value, found), (points, found)
@@ -219,4 +219,4 @@ def test_integers_that_wrap_are_unknown() -> None:
     assert ranges(body.format(1)).always[Value(17, i32)] == (-(2.0**31), 2.0**31 - 1)
     found = ranges("%15: i64 = const 5 %16: i64 = add %15, %15 %20: f32 = cast %16")
     assert found.reach(Value(20, f32)) == pytest.approx(10, rel=1e-5)
-    assert after((0.0, 2.0**60), i64) == ALL
+    assert rounded_interval((0.0, 2.0**60), i64) == ALL

@@ -15,7 +15,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar, f16, f32, f64, i8, i32, i64, u1, u8, u32, u64
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.dead_code import remove_dead_code
-from stackgrad.compiler.passes.rewrite import Equation, Name, Number, Pattern, equation
+from stackgrad.compiler.passes.rewrite import ConstantPattern, Equation, NamePattern, Pattern, equation
 from stackgrad.compiler.passes.simplify import EQUATIONS, simplify
 from stackgrad.reference.scalar import NUMPY, cast
 
@@ -37,16 +37,16 @@ def edges(dtype: Scalar, wide: bool = True) -> np.ndarray:
 
 
 def variables(pattern: Pattern) -> list[str]:
-    if isinstance(pattern, Name):
+    if isinstance(pattern, NamePattern):
         return [pattern.text]
-    return [] if isinstance(pattern, Number) else [v for a in pattern.args for v in variables(a)]
+    return [] if isinstance(pattern, ConstantPattern) else [v for a in pattern.args for v in variables(a)]
 
 
 def meaning(pattern: Pattern, given: dict[str, np.ndarray], number: Scalar) -> np.ndarray:
     """What the pattern computes on arrays; numbers have the type `number`, or are booleans."""
-    if isinstance(pattern, Name):
+    if isinstance(pattern, NamePattern):
         return given[pattern.text]
-    if isinstance(pattern, Number):
+    if isinstance(pattern, ConstantPattern):
         dtype = u1 if isinstance(pattern.value, bool) else number
         return np.asarray(normal_constant(pattern.value, dtype), dtype.dtype)
     args = [meaning(a, given, number) for a in pattern.args]
@@ -67,9 +67,9 @@ def types_of(law: Equation) -> list[Scalar]:
 
 
 def _fits(pattern: Pattern, dtype: Scalar) -> Scalar | None:
-    if isinstance(pattern, Name):
+    if isinstance(pattern, NamePattern):
         return u1 if pattern.text == "c" else dtype
-    if isinstance(pattern, Number):
+    if isinstance(pattern, ConstantPattern):
         return u1 if isinstance(pattern.value, bool) else dtype
     args = [_fits(a, dtype) for a in pattern.args]
     return None if None in args else result_type(pattern.op, tuple(args))  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def broken_for(law: Equation, dtype: Scalar) -> bool:
     grid = dict(zip(names, (g.ravel() for g in np.meshgrid(*domains, indexing="ij"))))
     left = meaning(law.left, grid, dtype)
     right = meaning(law.right, grid, dtype)
-    if isinstance(law.right, Number):
+    if isinstance(law.right, ConstantPattern):
         right = right.astype(left.dtype)
     assert left.dtype == right.dtype
     return not np.array_equal(bits(left), np.broadcast_to(bits(right), left.shape))
@@ -122,12 +122,12 @@ def test_false_equations_are_found(text: str, kinds: str) -> None:
 
 def written(pattern: Pattern, dtype: Scalar, names: dict[str, int], lines: list[str]) -> int:
     """Emit the pattern as statements; the number of its value."""
-    if isinstance(pattern, Name):
+    if isinstance(pattern, NamePattern):
         return names[pattern.text]
     out = 100 + len(lines)
     lines.append("")
     made = _fits(pattern, dtype)
-    if isinstance(pattern, Number):
+    if isinstance(pattern, ConstantPattern):
         content = normal_constant(pattern.value, made)  # type: ignore[arg-type]
         lines[out - 100] = f"%{out}: {made} = const {str(content).lower()}"
         return out
@@ -169,7 +169,7 @@ def test_what_is_no_equation(text: str) -> None:
 
 def test_equations_are_written_in_operations_of_the_table() -> None:
     def operations_in(pattern: Pattern) -> set[str]:
-        if isinstance(pattern, (Name, Number)):
+        if isinstance(pattern, (NamePattern, ConstantPattern)):
             return set()
         return {pattern.op}.union(*map(operations_in, pattern.args))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.types import f32, f64
-from stackgrad.harness.testing.outcome import Ok, Trap, Unsupported
+from stackgrad.harness.testing.outcome import OkOutcome, TrapOutcome, UnsupportedOutcome
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.peers import DIED, HUNG, MANY, OVERFLOW, PEERS, PYTHON, Peer, installed, read_answer
@@ -36,7 +36,7 @@ def peer():
 
 def test_values_and_gradient(peer: Peer) -> None:
     answer = peer.run(program())
-    assert isinstance(answer.forward, Ok) and isinstance(answer.gradient, Ok)
+    assert isinstance(answer.forward, OkOutcome) and isinstance(answer.gradient, OkOutcome)
     assert answer.forward.arrays["y"].tolist() == [9.0, 0.25]
     assert answer.gradient.arrays["x.grad"].tolist() == [6.0, -2.0]
     assert answer.gradient.arrays["x.grad"].dtype == np.float64
@@ -44,11 +44,11 @@ def test_values_and_gradient(peer: Peer) -> None:
 
 def test_a_gradient_is_given_without_a_launch(peer: Peer) -> None:
     answer = peer.begin(program(), gradient_alone=True)()
-    assert isinstance(answer.forward, Unsupported)
-    assert isinstance(answer.gradient, Ok) and answer.gradient.arrays["x.grad"].tolist() == [6.0, -2.0]
+    assert isinstance(answer.forward, UnsupportedOutcome)
+    assert isinstance(answer.gradient, OkOutcome) and answer.gradient.arrays["x.grad"].tolist() == [6.0, -2.0]
     whole = peer.run(program())
-    assert isinstance(whole.forward, Ok) and whole.forward.arrays["y"].tolist() == [9.0, 0.25]
-    assert isinstance(read_answer(program(), {}, gradient_alone=True).gradient, Trap)
+    assert isinstance(whole.forward, OkOutcome) and whole.forward.arrays["y"].tolist() == [9.0, 0.25]
+    assert isinstance(read_answer(program(), {}, gradient_alone=True).gradient, TrapOutcome)
 
 
 def test_one_process_serves_many_programs(peer: Peer) -> None:
@@ -62,11 +62,11 @@ def test_one_start_serves_programs_that_start_alike(peer: Peer, monkeypatch: pyt
     monkeypatch.setattr("stackgrad.harness.tools.peers.MANY", 2)
     assert MANY > 2
     answers = [peer.run(program(m.Number(float(k)))) for k in range(4)]
-    assert [a.forward.arrays["y"][0] for a in answers if isinstance(a.forward, Ok)] == [0.0, 1.0, 2.0, 3.0]
+    assert [a.forward.arrays["y"][0] for a in answers if isinstance(a.forward, OkOutcome)] == [0.0, 1.0, 2.0, 3.0]
     assert peer._served == 0, "the fourth started it again"
     single = replace(program(), default_fp=f32)
-    assert isinstance(peer.run(single).gradient, Ok) and peer._served == 0
-    assert isinstance(peer.run(program()).gradient, Ok) and peer._served == 0
+    assert isinstance(peer.run(single).gradient, OkOutcome) and peer._served == 0
+    assert isinstance(peer.run(program()).gradient, OkOutcome) and peer._served == 0
 
 
 def test_a_peer_may_belong_to_another_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_peer_may_belong_to_another_interpreter(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv(PYTHON, str(other))
     with Peer("stackgrad") as found:
         assert found.command[0] == str(other) and found.absent is None
-        assert isinstance(found.run(program()).gradient, Ok)
+        assert isinstance(found.run(program()).gradient, OkOutcome)
     assert installed("numpy", str(other)) == np.__version__
     assert installed("no_such_package_of_anybody", str(other)) is None
 
@@ -87,7 +87,7 @@ def test_a_process_that_ends_or_hangs_is_started_again(text: str, kind: str) -> 
         assert peer.ask("print('{}')") == {}
         peer.limit = 2.0
         lost = peer.ask(text)
-        assert isinstance(lost.forward, Trap) and lost.forward.kind == kind  # type: ignore[union-attr]
+        assert isinstance(lost.forward, TrapOutcome) and lost.forward.kind == kind  # type: ignore[union-attr]
         peer.limit = 60.0
         assert peer.ask("print('{}')") == {}
 
@@ -104,11 +104,11 @@ def test_an_exception_is_told(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        ("QuadrantsSyntaxError: no", Unsupported("QuadrantsSyntaxError: no")),
-        ("TaichiCompilationError: no\nmore", Unsupported("TaichiCompilationError: no")),
-        ("RuntimeError: out of memory", Trap("RuntimeError", "out of memory")),
-        ("RuntimeError: [ad.cpp@1] Not supported.", Unsupported("RuntimeError: [ad.cpp@1] Not supported.")),
-        ("RuntimeError: Adstack overflow in k", Trap(OVERFLOW, "Adstack overflow in k")),
+        ("QuadrantsSyntaxError: no", UnsupportedOutcome("QuadrantsSyntaxError: no")),
+        ("TaichiCompilationError: no\nmore", UnsupportedOutcome("TaichiCompilationError: no")),
+        ("RuntimeError: out of memory", TrapOutcome("RuntimeError", "out of memory")),
+        ("RuntimeError: [ad.cpp@1] Not supported.", UnsupportedOutcome("RuntimeError: [ad.cpp@1] Not supported.")),
+        ("RuntimeError: Adstack overflow in k", TrapOutcome(OVERFLOW, "Adstack overflow in k")),
     ],
 )
 def test_errors_are_classified(error: str, outcome: object) -> None:
@@ -118,14 +118,14 @@ def test_errors_are_classified(error: str, outcome: object) -> None:
 
 
 def test_a_file_that_prints_nothing_is_a_trap() -> None:
-    assert isinstance(read_answer(program(), {}).forward, Trap)
+    assert isinstance(read_answer(program(), {}).forward, TrapOutcome)
 
 
 def test_what_a_dialect_cannot_say_is_unsupported() -> None:
     hard = program(m.Call("ffs", (m.Number(3),)))
     for name in PEERS:
         assert "ffs" in (Peer(name).supports(hard) or "")
-        assert isinstance(Peer(name).run(hard).forward, Unsupported)
+        assert isinstance(Peer(name).run(hard).forward, UnsupportedOutcome)
 
 
 def test_peers_that_are_not_installed_say_so() -> None:

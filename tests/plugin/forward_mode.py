@@ -19,10 +19,10 @@ from stackgrad.backends.base import Draws, Scalars
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.types import f64
 from stackgrad.harness.testing.executors import lower_plainly
-from stackgrad.harness.testing.launch import is_forward, primals, with_gradient
+from stackgrad.harness.testing.launch import array_parameters, is_forward, with_gradient
 from stackgrad.harness.testing.oracles import dual
 from stackgrad.harness.testing.outcome import Arrays
-from stackgrad.harness.testing.rounding import narrowest
+from stackgrad.harness.testing.rounding import narrowest_type
 
 
 @dataclass
@@ -34,7 +34,7 @@ class ForwardMode:
 
     def supports(self, kernel: Kernel) -> str | None:
         """Dual numbers are in double precision, and know no adstacks."""
-        if narrowest(kernel) not in (None, f64):
+        if narrowest_type(kernel) not in (None, f64):
             return "computes in double precision only"
         return None if is_forward(kernel) else "not a forward kernel"
 
@@ -61,7 +61,7 @@ class ForwardMode:
 
     @staticmethod
     def _chosen(kernel: Kernel, arrays: Arrays) -> dict[str, np.ndarray]:
-        return {name: arrays[name] for name in primals(kernel)}
+        return {name: arrays[name] for name in array_parameters(kernel)}
 
     @staticmethod
     def _units(like: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:

@@ -13,7 +13,7 @@ import stackgrad.harness.testing.plugin_matrix
 import stackgrad.runtime.session  # noqa: F401 - all of it before the inner runs, which forget what they import
 from stackgrad.backends.base import Probe
 from stackgrad.compiler.ad.policies import policy_of
-from stackgrad.harness.testing.plugin_matrix import count, lines
+from stackgrad.harness.testing.plugin_matrix import count_outcomes, table_lines
 
 DEFAULT = policy_of("").name
 """That of this run, which may have been given one itself."""
@@ -161,9 +161,9 @@ def test_reports_of_other_processes_are_counted():
         "error": [report(("backend", "cpu")), SimpleNamespace()],
         "warnings": [object()],
     }
-    counts = count(stats)
+    counts = count_outcomes(stats)
     assert counts == {"cpu": Counter(passed=1, failed=2)}
-    assert lines(counts, {"cpu": Probe(True), "there": Probe(True), "away": Probe(False, reason="none")})[1:] == [
+    assert table_lines(counts, {"cpu": Probe(True), "there": Probe(True), "away": Probe(False, reason="none")})[1:] == [
         "cpu                  1         2         0",
         "away            absent: none",
     ]

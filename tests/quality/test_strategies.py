@@ -17,7 +17,7 @@ from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.harness.tools.model.nodes import Program
 from stackgrad.harness.tools.model.walk import walk_program
 from stackgrad.harness.tools.strategies import (
-    KernelCase,
+    RawCase,
     adstack_kernels,
     edge_cases,
     programs,
@@ -25,7 +25,7 @@ from stackgrad.harness.tools.strategies import (
     sample_single_op,
     single_op_kernels,
 )
-from stackgrad.harness.tools.strategies.draw import Draw, RandomDraw
+from stackgrad.harness.tools.strategies.draw import Chooser, RandomChooser
 from stackgrad.harness.tools.strategies.values import EDGES
 from stackgrad.reference.launch import run
 
@@ -34,7 +34,7 @@ QUIET = settings(
 )
 
 
-def trap_of(case: KernelCase, stage: str) -> str | None:
+def trap_of(case: RawCase, stage: str) -> str | None:
     verify(case.kernel, stage)
     try:
         run(case.kernel, case.memory(), {})
@@ -65,13 +65,13 @@ def test_sampled_single_operations_end_as_said() -> None:
 
 @given(adstack_kernels())
 @settings(QUIET, max_examples=30)
-def test_drawn_adstacks(case: KernelCase) -> None:
+def test_drawn_adstacks(case: RawCase) -> None:
     assert trap_of(case, "adjoint") == case.trap
 
 
 @given(single_op_kernels())
 @settings(QUIET, max_examples=60)
-def test_drawn_single_operations(case: KernelCase) -> None:
+def test_drawn_single_operations(case: RawCase) -> None:
     assert trap_of(case, "tasks") == case.trap
 
 
@@ -102,7 +102,7 @@ def test_edges_are_values_of_their_type(dtype: object) -> None:
 
 
 def test_a_random_draw_is_fair() -> None:
-    draw: Draw = RandomDraw(1)
+    draw: Chooser = RandomChooser(1)
     counts = Counter(draw.choice("aab") for _ in range(3000))
     assert 1800 < counts["a"] < 2200 and counts["b"] == 3000 - counts["a"]
     assert {draw.integer(-1, 2) for _ in range(200)} == {-1, 0, 1, 2}

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.reference.launch import Report, run
+from stackgrad.reference.launch import LaunchReport, run
 
 
 @pytest.fixture
-def launch() -> Callable[..., Report]:
+def launch() -> Callable[..., LaunchReport]:
     """launch(text, x=array, n=3, options...): parse and run; arrays are written in place.
 
     Options of `launch.run` are given with a leading underscore.
     """
 
-    def call(text: str, **given: Any) -> Report:
+    def call(text: str, **given: Any) -> LaunchReport:
         options = {name[1:]: value for name, value in given.items() if name.startswith("_")}
         given = {name: value for name, value in given.items() if not name.startswith("_")}
         arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}

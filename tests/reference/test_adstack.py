@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from stackgrad.backends.base import Sizes
 from stackgrad.compiler.errors import AdstackOverflow
-from stackgrad.reference.storage import Heap
+from stackgrad.reference.storage import HeapCounter
 
 Launch = Callable[..., Any]
 Each = Callable[[str, str], str]
@@ -109,7 +109,7 @@ def test_types_of_slots(launch: Launch, each: Each, order: str, dtype: str) -> N
 def test_overflow_writes_nothing_and_names_variable_and_capacity(launch: Launch, each: Each, order: str) -> None:
     text = each("x: f32[1] grad, n: i32[1]", REVERSE_OF_PRODUCTS.format(declared="of velocity"))
     n, x, grad = np.array([1, 2, 4], np.int32), np.ones(3, np.float32), np.full(3, 7, np.float32)
-    heap = Heap()
+    heap = HeapCounter()
     with pytest.raises(AdstackOverflow) as caught:
         launch(text, n=n, x=x, **{"x.grad": grad}, _sizes=Sizes({"s": 2}), _order=order, _heap=heap)
     message = str(caught.value)
@@ -121,7 +121,7 @@ def test_overflow_writes_nothing_and_names_variable_and_capacity(launch: Launch,
 
 def test_growth_stops_at_the_capacity(launch: Launch, each: Each) -> None:
     """1000 lanes, 5 slots of f32 with adjoints, 5 of u8, none of u1: growth in doublings would take 8."""
-    heap = Heap()
+    heap = HeapCounter()
     text = """%1: i32 = const 0 %2: i32 = const 5
         adstack_alloca s: f32 capacity 5 adjoint  adstack_alloca t: u8 capacity 5
         for %3: i32 in %1 .. %2 { %4: f32 = cast %3  adstack_push s, %4  %5: u8 = cast %3  adstack_push t, %5 }"""
@@ -136,7 +136,7 @@ def test_growth_stops_at_the_capacity(launch: Launch, each: Each) -> None:
 def test_deep_stacks_take_narrow_chunks(launch: Launch, each: Each, monkeypatch: pytest.MonkeyPatch) -> None:
     """100 lanes of 16 slots would be 6400 bytes at once; 63 lanes fit."""
     monkeypatch.setattr("stackgrad.reference.launch.CHUNK_BYTES", 4096)
-    heap, x = Heap(), np.zeros(100, np.int32)
+    heap, x = HeapCounter(), np.zeros(100, np.int32)
     text = """%1: i32 = const 0  %2: i32 = const 16  adstack_alloca s: i32 capacity 16
         for %3: i32 in %1 .. %2 { adstack_push s, %0 }  %4: i32 = adstack_load_top s  store x[%0], %4"""
     launch(each("x: i32[1]", text), x=x, _heap=heap)

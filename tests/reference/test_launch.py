@@ -13,7 +13,7 @@ from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.compiler.errors import AdstackOverflow, InternalError, KernelTypeError
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.backend import ReferenceBackend
-from stackgrad.reference.order import FORWARD, REVERSE, VECTOR, order_named, shuffled
+from stackgrad.reference.order import FORWARD, REVERSE, VECTOR, order_by_name, shuffled
 
 Launch = Callable[..., Any]
 Each = Callable[[str, str], str]
@@ -89,12 +89,12 @@ def test_chunks_cover_every_iteration_once(order: Any, total: int, width: int) -
 
 
 def test_orders_by_name() -> None:
-    assert [order_named(n) for n in ("vector", "forward", "reverse")] == [VECTOR, FORWARD, REVERSE]
-    assert list(order_named("shuffled:7").chunks(20, 1)) == list(shuffled(7).chunks(20, 1))
-    assert list(order_named("shuffled:7").chunks(20, 1)) != list(shuffled(8).chunks(20, 1))
+    assert [order_by_name(n) for n in ("vector", "forward", "reverse")] == [VECTOR, FORWARD, REVERSE]
+    assert list(order_by_name("shuffled:7").chunks(20, 1)) == list(shuffled(7).chunks(20, 1))
+    assert list(order_by_name("shuffled:7").chunks(20, 1)) != list(shuffled(8).chunks(20, 1))
     for name in ("", "random", "shuffled", "shuffled:x", "vector:1"):
         with pytest.raises(ValueError, match="use vector, forward, reverse or shuffled:SEED"):
-            order_named(name)
+            order_by_name(name)
 
 
 def test_orders_expose_a_race(launch: Launch, each: Each) -> None:

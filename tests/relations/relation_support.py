@@ -9,11 +9,11 @@ import numpy as np
 import stackgrad as sg
 from relation_kernels import KERNELS, content, fields
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.testing.executors import CHECKED, PRECISE, backend_named
-from stackgrad.harness.testing.launch import GRAD, primals, with_gradient
+from stackgrad.harness.testing.executors import CHECKED, PRECISE, backend_by_name
+from stackgrad.harness.testing.launch import GRAD, array_parameters, with_gradient
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings
-from stackgrad.harness.tools.fuzz.result import Judged
-from stackgrad.harness.tools.relations.chain import Chain, On
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
+from stackgrad.harness.tools.relations.chain import LaunchChain, RelationExecutor
 from stackgrad.harness.tools.relations.table import TABLE
 from stackgrad.reference.backend import ReferenceBackend
 
@@ -21,12 +21,12 @@ DRAWS = range(4)
 """Draws that between them change each part of each kernel."""
 
 
-def reference() -> On:
-    return On("reference", ReferenceBackend(), CHECKED)
+def reference() -> RelationExecutor:
+    return RelationExecutor("reference", ReferenceBackend(), CHECKED)
 
 
-def executor(name: str) -> On:
-    return reference() if name == "reference" else On(name, backend_named(name), PRECISE)
+def executor(name: str) -> RelationExecutor:
+    return reference() if name == "reference" else RelationExecutor(name, backend_by_name(name), PRECISE)
 
 
 @cache
@@ -36,15 +36,17 @@ def traced(name: str, real: Any) -> Kernel:
     return KERNELS[name](fields(real)).ir()
 
 
-def chain_of(kernel: Kernel, real: type = np.float64) -> Chain:
+def chain_of(kernel: Kernel, real: type = np.float64) -> LaunchChain:
     """A launch of it on the content of the list, its gradient seeded everywhere. Lowered anew."""
-    arrays = {name: content(name.rpartition(".")[2], real) for name in primals(kernel)}
+    arrays = {name: content(name.rpartition(".")[2], real) for name in array_parameters(kernel)}
     rng = np.random.default_rng(3)
     seeds = {n + GRAD: np.asarray(rng.uniform(0.5, 1.5, arrays[n].shape), real) for n in with_gradient(kernel)}
-    return Chain((Lowerings(kernel),), arrays, {}, seeds)
+    return LaunchChain((Lowerings(kernel),), arrays, {}, seeds)
 
 
-def said(relation: str, kernel: Kernel, on: On, real: type = np.float64, draws: Any = DRAWS) -> list[Judged]:
+def said(
+    relation: str, kernel: Kernel, on: RelationExecutor, real: type = np.float64, draws: Any = DRAWS
+) -> list[JudgedComparison]:
     """Every verdict of a relation on a kernel."""
     chain = chain_of(kernel, real)
     return [judged for draw in draws for judged in TABLE[relation](chain, on, draw, True)]

@@ -14,10 +14,10 @@ from stackgrad.compiler.ad.statements import Handler
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.types import f32, i32
 from stackgrad.harness.tools.fuzz.bisect import Bisector
-from stackgrad.harness.tools.fuzz.plan import Plan
-from stackgrad.harness.tools.fuzz.reduce import reduce, size
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
+from stackgrad.harness.tools.fuzz.reduce import program_size, reduce
 from stackgrad.harness.tools.fuzz.statistics import Finding
-from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.mutants import MUTANTS
 from stackgrad.harness.tools.mutants.planting import patched_handler, patched_rule
@@ -110,7 +110,7 @@ def test_a_rule_that_is_wrong_in_one_type_is_seen_in_the_other(on: str) -> None:
 
 def test_bounds_are_asked_only_where_results_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs most is left out of every check that finds nothing."""
-    monkeypatch.setattr("stackgrad.harness.tools.relations.chain.bounded", None)
+    monkeypatch.setattr("stackgrad.harness.tools.relations.chain.launch_bounded", None)
     for relation in ("loop-split", "kernel-split"):
         assert {j.verdict for j in said(relation, traced("tasks", sg.f64), reference())} == {"ok"}
     with MUTANTS["for-misses-first"].planted(), pytest.raises(TypeError):
@@ -121,7 +121,7 @@ def test_bounds_are_asked_only_where_results_differ(monkeypatch: pytest.MonkeyPa
 
 
 KEY = ("reverse", "loop-split")
-PLAN = Plan((), twins=False, again=False, tangents=False, classic=False, policy="", relations=("loop-split",))
+PLAN = FuzzPlan((), twins=False, again=False, tangents=False, classic=False, policy="", relations=("loop-split",))
 
 
 def looped() -> m.Program:
@@ -140,13 +140,13 @@ def looped() -> m.Program:
 
 def test_a_finding_is_replayed_reduced_and_bisected() -> None:
     program = looped()
-    assert not Runner(Setup(())).run(Job(0, program, PLAN.narrowed(KEY))).disagreements
+    assert not CaseRunner(WorkerSetup(())).run(Job(0, program, PLAN.narrowed(KEY))).disagreements
     with MUTANTS["for-misses-first"].planted():
-        runner = Runner(Setup(()))
+        runner = CaseRunner(WorkerSetup(()))
         judged = runner.run(Job(0, program, PLAN.narrowed(KEY))).judged
         assert {j.key for j in judged if j.verdict == "disagree"} == {KEY}
         small = reduce(Finding(program, PLAN, judged), runner.run, 2.0)
-        assert size(small.program) < size(program)
+        assert program_size(small.program) < program_size(program)
         assert KEY in {j.key for j in small.judged if j.verdict == "disagree"}
         assert runner.run(Job(0, small.program, small.plan.everything)).disagreements, "a replay asks for everything"
         suspect = Bisector(program, PLAN, KEY, runner.panel).statement()

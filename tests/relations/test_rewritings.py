@@ -14,15 +14,15 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import i64
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import results, walk_kernel
-from stackgrad.harness.testing.launch import primals
-from stackgrad.harness.testing.outcome import Ok, Refused, Trap
+from stackgrad.harness.testing.launch import array_parameters
+from stackgrad.harness.testing.outcome import OkOutcome, RefusedOutcome, TrapOutcome
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings
-from stackgrad.harness.tools.fuzz.plan import BACKENDS, Plan, plan_for
-from stackgrad.harness.tools.fuzz.result import SURE, Judged, Result
-from stackgrad.harness.tools.fuzz.worker import Job, Runner, Setup
+from stackgrad.harness.tools.fuzz.plan import BACKENDS, FuzzPlan, plan_for
+from stackgrad.harness.tools.fuzz.result import SURE, CaseResult, JudgedComparison
+from stackgrad.harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from stackgrad.harness.tools.relations import RELATIONS, launches, loops, order, widths
-from stackgrad.harness.tools.relations.chain import Chain
-from stackgrad.harness.tools.relations.judging import Question, alike
+from stackgrad.harness.tools.relations.chain import LaunchChain
+from stackgrad.harness.tools.relations.judging import RelationQuestion, equal_with_nan
 from stackgrad.harness.tools.strategies import sample
 
 
@@ -49,15 +49,15 @@ def test_the_second_half_of_a_descending_loop_comes_first() -> None:
 
 def test_a_loop_that_break_ends_stays() -> None:
     kernel = traced("exits", sg.f64)
-    assert [bool(loops.stops(s.body)) for s in fors(kernel)] == [False, True]
-    assert len(loops.splittable(kernel)) == 1
+    assert [bool(loops.has_own_break(s.body)) for s in fors(kernel)] == [False, True]
+    assert len(loops.splittable_loops(kernel)) == 1
 
 
 def test_mirrored_kernels_visit_the_same_points() -> None:
-    made = order.mirrored(traced("box", sg.f64))
+    made = order.reverse_order(traced("box", sg.f64))
     assert made is not None
     verify(made, "source")
-    assert order.mirrored(traced("drawn", sg.f64)) is None, "a random number belongs to its iteration"
+    assert order.reverse_order(traced("drawn", sg.f64)) is None, "a random number belongs to its iteration"
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_integers_that_overflow_say_nothing() -> None:
     """2 ** 40 by doubling: the narrow one has wrapped, so the relation is silent; up to 2 ** 20 it speaks."""
     for trips, speaks in ((40, False), (20, True)):
         kernel = doubling(trips)
-        (name,) = primals(kernel)
-        chain = Chain((Lowerings(kernel),), {name: np.array([1], np.int32)}, {}, {})
+        (name,) = array_parameters(kernel)
+        chain = LaunchChain((Lowerings(kernel),), {name: np.array([1], np.int32)}, {}, {})
         assert [j.verdict for j in widths.check(chain, reference(), 0, True)] == (["ok"] if speaks else [])
 
 
@@ -139,17 +139,17 @@ def test_temporaries_that_cross_become_arrays() -> None:
 )
 def test_alike(a: list[float], b: list[float], near: bool, same: bool) -> None:
     left, right = np.array(a), np.array(b)
-    assert (alike(left, right, False), alike(left, right, True)) == (near, same)
-    assert alike(left.astype(np.float32), left, False), "the coarser type decides"
+    assert (equal_with_nan(left, right, False), equal_with_nan(left, right, True)) == (near, same)
+    assert equal_with_nan(left.astype(np.float32), left, False), "the coarser type decides"
 
 
 def test_ends_without_a_result() -> None:
-    question, fine = Question("reverse", "linear", "cpu"), Ok({"x": np.zeros(1)})
+    question, fine = RelationQuestion("reverse", "linear", "cpu"), OkOutcome({"x": np.zeros(1)})
     ask = lambda end: question.compare(fine, end, (None, None)).verdict  # type: ignore[arg-type]  # noqa: E731
-    assert ask(Trap("AdstackOverflow", "")) == "disagree"
-    assert ask(Trap("OutOfFuel", "")) == "unsupported"
-    assert ask(Refused("no")) == "refused"
-    assert question.compare(fine, Ok({"x": np.ones(1)}), (None, None), True).verdict == "disagree"  # type: ignore[arg-type]
+    assert ask(TrapOutcome("AdstackOverflow", "")) == "disagree"
+    assert ask(TrapOutcome("OutOfFuel", "")) == "unsupported"
+    assert ask(RefusedOutcome("no")) == "refused"
+    assert question.compare(fine, OkOutcome({"x": np.ones(1)}), (None, None), True).verdict == "disagree"  # type: ignore[arg-type]
 
 
 # ---- plans ------------------------------------------------------------------------------------------------------
@@ -166,16 +166,19 @@ def test_plans_ask_for_relations() -> None:
 
 def test_a_case_asks_every_executor_that_its_plan_has() -> None:
     program = sample(4, "smooth")
-    everything = Plan(BACKENDS, text=False, twins=False, again=False, tangents=False, relations=RELATIONS)
-    judged = Runner(Setup()).run(Job(4, program, everything)).judged
+    everything = FuzzPlan(BACKENDS, text=False, twins=False, again=False, tangents=False, relations=RELATIONS)
+    judged = CaseRunner(WorkerSetup()).run(Job(4, program, everything)).judged
     asked = {j.reference for j in judged if j.executor in RELATIONS}
     assert asked == {"reference", *BACKENDS}
     key = ("reverse", "linear")
-    narrow = Runner(Setup()).run(Job(4, program, everything.narrowed(key))).judged
+    narrow = CaseRunner(WorkerSetup()).run(Job(4, program, everything.narrowed(key))).judged
     assert {j.key for j in narrow} == {key} and len(narrow) == 3
 
 
 def test_relations_alone_do_not_decide_a_case() -> None:
-    said_so, open_ = Judged("reverse", "linear", "cpu", "ok"), Judged("reverse", "dual", "lean", "undecided")
+    said_so, open_ = (
+        JudgedComparison("reverse", "linear", "cpu", "ok"),
+        JudgedComparison("reverse", "dual", "lean", "undecided"),
+    )
     assert set(RELATIONS) <= SURE
-    assert Result((said_so, open_)).outcome == "undecided"
+    assert CaseResult((said_so, open_)).outcome == "undecided"

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from stackgrad.backends.base import SLABS, Sizes
-from stackgrad.backends.codegen.layout import Stack
+from stackgrad.backends.codegen.layout import StackLayout
 from stackgrad.backends.cpu import stacks
-from stackgrad.backends.cpu.stacks import Placement
+from stackgrad.backends.cpu.stacks import StackPlacement
 from stackgrad.backends.heap import PAGE, Heap, Slab
 from stackgrad.backends.host_memory import map_pages
 from stackgrad.backends.words import EPOCH
@@ -65,7 +65,7 @@ class GuardedHeap(Heap):
             assert _LIBC.mprotect(wall, PAGE, PROT_NONE) == 0
         return start + PAGE + inner - size
 
-    def stray(self, placement: Placement, sizes: Sizes) -> list[str]:
+    def stray(self, placement: StackPlacement, sizes: Sizes) -> list[str]:
         """What was written between the stacks of a launch with these sizes."""
         wrong = []
         for name, slab in self.slabs.items():
@@ -75,7 +75,7 @@ class GuardedHeap(Heap):
                 wrong += [f"{name} slab: byte {k} of {slab.current} belongs to no stack" for k in bad[:3]]
         return wrong
 
-    def used_by_workers(self, placement: Placement, sizes: Sizes) -> bool:
+    def used_by_workers(self, placement: StackPlacement, sizes: Sizes) -> bool:
         """Whether a thread other than the first wrote into its row."""
         rows = range(1, placement.options.threads)
         return any(
@@ -98,7 +98,7 @@ class _Freed:
         _LIBC.free(self.base)
 
 
-def _owned(placement: Placement, sizes: Sizes, slab: str, size: int, rows: range) -> np.ndarray:
+def _owned(placement: StackPlacement, sizes: Sizes, slab: str, size: int, rows: range) -> np.ndarray:
     """Which bytes belong to a slot of some task in these rows of [slot][lane], stacks one after another."""
     plan = stacks.plan(placement.layout, sizes, placement.flights(sizes))
     words, owned = dict(plan.words), np.zeros(size, bool)
@@ -115,13 +115,13 @@ def _owned(placement: Placement, sizes: Sizes, slab: str, size: int, rows: range
 @contextmanager
 def published(capacities: Mapping[str, int]) -> Iterator[None]:
     """Inside, these stacks have fewer slots than the sizes say, and stacks lie apart."""
-    known, gap = stacks.capacity, stacks.GAP
+    known, gap = stacks.stack_capacity, stacks.GAP
 
-    def fewer(stack: Stack, sizes: Sizes) -> int:
+    def fewer(stack: StackLayout, sizes: Sizes) -> int:
         return min(known(stack, sizes), capacities.get(stack.alloca.stack, 1 << 62))
 
-    stacks.capacity, stacks.GAP = fewer, GAP
+    stacks.stack_capacity, stacks.GAP = fewer, GAP
     try:
         yield
     finally:
-        stacks.capacity, stacks.GAP = known, gap
+        stacks.stack_capacity, stacks.GAP = known, gap

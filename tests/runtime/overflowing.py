@@ -36,13 +36,13 @@ def gradient() -> float:
     return float(x.grad[7])
 
 
-known = stacks.capacity
+known = stacks.stack_capacity
 right = gradient()
 for _ in range(2):
-    stacks.capacity = lambda stack, sizes: known(stack, sizes) // 2
+    stacks.stack_capacity = lambda stack, sizes: known(stack, sizes) // 2
     try:
         gradient()
     except sg.AdstackOverflow as overflow:
         print(overflow)
-    stacks.capacity = known
+    stacks.stack_capacity = known
     assert gradient() == right

@@ -39,13 +39,13 @@ from stackgrad.backends.llvm import spread  # noqa: E402
 from stackgrad.backends.llvm.branching.control import Branching  # noqa: E402
 from stackgrad.backends.llvm.masked.masks import Masks  # noqa: E402
 from stackgrad.compiler.ad.policies import LOWERINGS  # noqa: E402
-from stackgrad.compiler.driver import Lowered, prepare_reverse  # noqa: E402
+from stackgrad.compiler.driver import Lowering, prepare_reverse  # noqa: E402
 from stackgrad.compiler.errors import AdstackOverflow, LocatedError, StackgradError  # noqa: E402
 from stackgrad.compiler.ir.nodes import StackAlloca, StackPush  # noqa: E402
 from stackgrad.compiler.ir.walk import walk_kernel  # noqa: E402
 from stackgrad.compiler.sizing.count import count_stacks, shadowed_arrays  # noqa: E402
 from stackgrad.harness.testing.launch import GRAD  # noqa: E402
-from stackgrad.harness.testing.outcome import Ok, attempt  # noqa: E402
+from stackgrad.harness.testing.outcome import OkOutcome, attempt  # noqa: E402
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings  # noqa: E402
 from stackgrad.harness.tools.model import render_ir  # noqa: E402
 from stackgrad.harness.tools.strategies import sample, sample_adstacks  # noqa: E402
@@ -60,7 +60,7 @@ class Subject:
     """A kernel with adstacks, and the memory it is launched on."""
 
     name: str
-    lowered: Lowered
+    lowered: Lowering
     arrays: dict[str, np.ndarray]
     scalars: dict[str, int | float | bool]
     draws: Draws = Draws()
@@ -96,7 +96,7 @@ def _of_check(name: str, text: str, check: Check, is_gradient: bool) -> Iterator
     elif any(isinstance(s, StackAlloca) for s in walk_kernel(kernel)):
         counting = count_stacks(kernel)
         shadow = shadowed_arrays(counting, {p.name for p in kernel.params}) if counting else frozenset()
-        yield Subject(name, Lowered(kernel, counting, shadow=shadow), arrays, scalars, draws)
+        yield Subject(name, Lowering(kernel, counting, shadow=shadow), arrays, scalars, draws)
 
 
 def of_statements(first: int, count: int) -> Iterator[Subject]:
@@ -105,7 +105,7 @@ def of_statements(first: int, count: int) -> Iterator[Subject]:
         case = sample_adstacks(seed)
         counting = None if case.trap else count_stacks(case.kernel)
         if counting is not None:
-            yield Subject(f"raw {seed}", Lowered(case.kernel, counting), case.arrays, {})
+            yield Subject(f"raw {seed}", Lowering(case.kernel, counting), case.arrays, {})
 
 
 def of_programs(first: int, count: int) -> Iterator[Subject]:
@@ -117,7 +117,7 @@ def of_programs(first: int, count: int) -> Iterator[Subject]:
         if made.refusal is not None or not made.gradients:
             continue
         after = {name: array.copy() for name, array in before.items()}
-        if not isinstance(attempt(partial(_launched, made.optimised, after, scalars)), Ok):
+        if not isinstance(attempt(partial(_launched, made.optimised, after, scalars)), OkOutcome):
             continue
         seeds = {name + GRAD: s for name, s in program.seeds().items() if name in made.gradients}
         for lowered in (made.lean, made.classic):
@@ -125,7 +125,7 @@ def of_programs(first: int, count: int) -> Iterator[Subject]:
             yield Subject(f"program {seed}", lowered, {**after, **copies, **seeds}, scalars)
 
 
-def _launched(lowered: Lowered, arrays: dict[str, np.ndarray], scalars: dict[str, int | float | bool]) -> object:
+def _launched(lowered: Lowering, arrays: dict[str, np.ndarray], scalars: dict[str, int | float | bool]) -> object:
     Launcher(lowered, ReferenceBackend(fuel=200_000), Options()).run(arrays, scalars)
     return arrays
 

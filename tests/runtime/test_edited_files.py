@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.compiler.frontend.compiled import imported, is_text_of
+from stackgrad.compiler.frontend.compiled import imported_names, is_text_of
 from stackgrad.compiler.frontend.source import read_source
 
 HEAD = "import math\nimport stackgrad as sg\n\nC = 2.0\n\n"
@@ -287,7 +287,7 @@ def test_names_that_a_module_imports() -> None:
     import ast
 
     text = "import a, b.c as d\ntry:\n    from e import f as g\nexcept E:\n    pass\ndef h():\n    import i\n"
-    assert imported(ast.parse(text)) == {"a", "d", "g"}
+    assert imported_names(ast.parse(text)) == {"a", "d", "g"}
 
 
 def test_the_comparison_is_cheap(load: Load) -> None:

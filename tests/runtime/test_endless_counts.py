@@ -14,7 +14,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.count import count_within
-from stackgrad.harness.testing.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
 MANY = 10**11
 """Steps of a loop."""
@@ -115,7 +115,7 @@ def test_a_count_that_ends_leaves_nothing_behind(name: str) -> None:
     """The room of a counting kernel is given by hand: iterations that go beyond it end there, the others count all."""
     if name == "vulkan" and not registry.probe_all()["vulkan"].available:
         pytest.skip("no Vulkan device")
-    backend = emulated() if name == "cuda-emulated" else registry.get(name)
+    backend = emulated_cuda() if name == "cuda-emulated" else registry.get(name)
     lowered = prepare_reverse(parse_kernel(WHILE.format(kind="i64")))
     assert lowered.counting is not None
     counting = count_within(lowered.kernel, lowered.counting)

@@ -15,7 +15,7 @@ from launch_fast_support import Line, looks, native_of, sines, site_of
 from recorded_support import forward, gradient, memory_of, near
 from stackgrad.backends.host.trampoline import trampoline
 from stackgrad.capture import capture
-from stackgrad.harness.testing.bounds import Bounded
+from stackgrad.harness.testing.bounds import BoundedResult
 
 SIZES = (1, 5, 16)
 
@@ -133,7 +133,7 @@ class Machine:
             assert versions[0] != y.version and versions[1] != x.grad.version
         self.launches += 1
 
-    def known(self, kernel: Any, before: dict[str, np.ndarray]) -> tuple[Bounded, Bounded, Bounded]:
+    def known(self, kernel: Any, before: dict[str, np.ndarray]) -> tuple[BoundedResult, BoundedResult, BoundedResult]:
         """Bounds of both arrays that a launch writes, and of the gradient."""
         numbers = {"times": int(self.times), "factor": float(self.factor)}
         left = forward(kernel.ir(), before, numbers)

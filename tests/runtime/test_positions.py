@@ -11,12 +11,12 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
+from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
-from stackgrad.harness.testing.executors import backend_named, present_backends
+from stackgrad.harness.testing.executors import backend_by_name, present_backends
 from stackgrad.harness.testing.outcome import Arrays
 
 SIZE = 70
@@ -155,11 +155,11 @@ KERNELS: dict[str, tuple[Callable[..., sg.Kernel], int, dict[int, str]]] = {
 """Kernels, each with an argument that is right, and with others and what they lead to."""
 
 
-def with_tangents(kernel: Kernel) -> Lowered:
+def with_tangents(kernel: Kernel) -> Lowering:
     return prepare_tangent(kernel, [p.name for p in kernel.params if getattr(p.type, "grad", False)])
 
 
-DIRECTIONS: dict[str, Callable[[Kernel], Lowered]] = {
+DIRECTIONS: dict[str, Callable[[Kernel], Lowering]] = {
     "forward": prepare_forward,
     "gradient": prepare_reverse,
     "tangent": with_tangents,
@@ -182,11 +182,11 @@ def memory(kernel: Kernel) -> Arrays:
     return found
 
 
-def launcher(executor: str, lowered: Lowered, **options: Any) -> Launcher:
+def launcher(executor: str, lowered: Lowering, **options: Any) -> Launcher:
     missing = present_backends([executor])[1] if executor != "reference" else {}
     if missing:
         pytest.skip(missing[executor])
-    return Launcher(lowered, backend_named(executor), Options(precise=True, **options))
+    return Launcher(lowered, backend_by_name(executor), Options(precise=True, **options))
 
 
 @pytest.mark.rotating
@@ -251,7 +251,7 @@ def proved(**options: Any) -> Kernel:
 
 
 @pytest.mark.parametrize("prepare", [prepare_forward, prepare_reverse])
-def test_what_is_proved_costs_nothing(prepare: Callable[[Kernel], Lowered]) -> None:
+def test_what_is_proved_costs_nothing(prepare: Callable[[Kernel], Lowering]) -> None:
     """Loops, branches and constants prove: the kernel is the one without checks, but for names made of numbers."""
     checked, bare = (prepare(proved(bounds=bounds)).kernel for bounds in ("checked", "off"))
     texts = [re.sub(r"(t0[.][a-z.]+)\d+", r"\1", print_kernel(renumber(kernel))) for kernel in (checked, bare)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.backends.cpu.laps import Laps, making
+from stackgrad.backends.cpu.laps import TaskTimes, measure_compilation
 from stackgrad.backends.launching import profiling
 from stackgrad.runtime.session import RUNTIME
 from stackgrad.runtime.usage import UsageError
@@ -250,8 +250,8 @@ def test_the_table(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- laps ---------------------------------------------------------------------------------------------------
 
 
-def laps_of(ticks: list[int], seconds: float) -> Laps:
-    laps = Laps(len(ticks))
+def laps_of(ticks: list[int], seconds: float) -> TaskTimes:
+    laps = TaskTimes(len(ticks))
     laps._ticks[1:] = ticks
     laps.seconds = seconds
     return laps
@@ -271,9 +271,9 @@ def test_code_made_meanwhile_is_no_time_of_a_task() -> None:
 
 
 def test_making_is_noted_by_the_launch_that_waits() -> None:
-    with making(0):
+    with measure_compilation(0):
         pass  # no launch waits
-    laps = Laps(1)
+    laps = TaskTimes(1)
     kept: list[float] = []
 
     class Memory:
@@ -287,7 +287,7 @@ def test_making_is_noted_by_the_launch_that_waits() -> None:
         laps_at = 8
 
     def launch(_: int) -> int:
-        with making(0):
+        with measure_compilation(0):
             time.sleep(0.01)
         return 5
 

@@ -11,11 +11,11 @@ import stackgrad as sg
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.codegen.gates import selection
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.backends.llvm.masked.function import lowered
-from stackgrad.compiler.driver import Lowered, prepare_forward, prepare_reverse
+from stackgrad.backends.llvm.masked.function import lower_exits_of
+from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.testing.executors import backend_named, present_backends
+from stackgrad.harness.testing.executors import backend_by_name, present_backends
 
 SIZE = 70
 EXECUTORS = ("reference", "cpu", "cpu-masked", "vulkan", "cuda-emulated", "metal-emulated")
@@ -53,7 +53,7 @@ def text(place: str) -> str:
     )
 
 
-def launch(executor: str, made: Lowered, at: np.ndarray) -> None:
+def launch(executor: str, made: Lowering, at: np.ndarray) -> None:
     """Launch on arrays whose gate is closed in iteration 7 and open in every fourth one."""
     closed = np.arange(SIZE) % 4 == 0
     real = {
@@ -61,7 +61,7 @@ def launch(executor: str, made: Lowered, at: np.ndarray) -> None:
     }
     arrays = real | {"at": at, "c": closed.astype(np.int32)}
     memory = {name: arrays[name] for name in made.kernel.array_types() if name in arrays}
-    Launcher(made, backend_named(executor), Options()).run(memory, {"m": 3}, Draws())
+    Launcher(made, backend_by_name(executor), Options()).run(memory, {"m": 3}, Draws())
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
@@ -84,13 +84,13 @@ def test_a_closed_gate_hides_no_index(executor: str, direction: str) -> None:
 def test_what_a_scan_runs() -> None:
     """It runs a load that may be outside, and no load whose index is proved or that stands behind the gate."""
     for place, loads in (("ahead", ["at", "x", "c"]), ("inside", ["at", "c"])):
-        scan = selection(lowered(parse_kernel(text(place)), 0), linear=True)
+        scan = selection(lower_exits_of(parse_kernel(text(place)), 0), linear=True)
         assert scan is not None and scan.gate is not None
         assert [s.array for s in scan.deciding if isinstance(s, n.Load)] == loads
     proved = text("ahead").replace(
         "%4: f32 = load x[%3] set v, %4", "%41: i32 = load c[%2] %4: f32 = cast %41 set v, %4"
     )
-    scan = selection(lowered(parse_kernel(proved), 0), linear=True)
+    scan = selection(lower_exits_of(parse_kernel(proved), 0), linear=True)
     assert scan is not None and [s.array for s in scan.deciding if isinstance(s, n.Load)] == ["at", "c"]
-    scan = selection(lowered(parse_kernel(text("behind")), 0), linear=True)
+    scan = selection(lower_exits_of(parse_kernel(text("behind")), 0), linear=True)
     assert scan is None or scan.gate is None

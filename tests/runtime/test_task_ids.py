@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from runtime_kernels import POWER, SQUARE
-from stackgrad.backends.launching.task_ids import TASK_IDS, TaskIds, fnv1a, specialisation
+from stackgrad.backends.launching.task_ids import TASK_IDS, TaskIds, fnv1a, kernel_digest
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -46,7 +46,7 @@ def test_names_specialisations_and_tasks_differ() -> None:
     named = [(kernel, 0), (kernel, 1), (other, 0), (parse_kernel(SQUARE), 0)]
     assert len({TASK_IDS.of(*one) for one in named}) == 4
     assert TASK_IDS.of(parse_kernel(POWER), 0) == TASK_IDS.of(kernel, 0)
-    assert TASK_IDS.named(TASK_IDS.of(kernel, 1)) == ("power", specialisation(kernel), 1)
+    assert TASK_IDS.named(TASK_IDS.of(kernel, 1)) == ("power", kernel_digest(kernel), 1)
 
 
 def test_collisions_are_probed() -> None:

@@ -18,15 +18,21 @@ import stackgrad as sg
 from shape_table import Refused, Shape
 from stackgrad.capture import capture
 from stackgrad.compiler.ad.policies import POLICIES
-from stackgrad.compiler.driver import Lowered
+from stackgrad.compiler.driver import Lowering
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.passes.promote_elements import RECORD
 from stackgrad.harness.testing.compare import FAILURES
-from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, reordered, twin
-from stackgrad.harness.testing.launch import Captured, Setting, widened
+from stackgrad.harness.testing.executors import (
+    LaunchExecutor,
+    plain_interpreter,
+    present_backends,
+    reference_executor,
+    reordered_interpreter,
+)
+from stackgrad.harness.testing.launch import CapturedLike, LaunchSetting, widen_launch
 from stackgrad.harness.testing.plugin_checks import OpenPanel, ThoroughReplay, explain, failures
-from stackgrad.harness.testing.replay import Case, Replay
-from stackgrad.harness.testing.rounding import narrowest, signs
+from stackgrad.harness.testing.replay import Replay, ReplayCase
+from stackgrad.harness.testing.rounding import narrowest_type, random_signs
 
 Arrays = Mapping[str, np.ndarray]
 _TOLERANCE = 1e-11
@@ -37,9 +43,9 @@ _TOLERANCE = 1e-11
 class Thrifty(LaunchExecutor):
     """An executor that shares lowered gradients with others of its lowering."""
 
-    lowered: dict[tuple[int, str], Lowered] = field(default_factory=dict)
+    lowered: dict[tuple[int, str], Lowering] = field(default_factory=dict)
 
-    def _reverse(self, kernel: Kernel) -> Lowered:
+    def _reverse(self, kernel: Kernel) -> Lowering:
         key = id(kernel), self.lowering
         if key not in self.lowered:
             self.lowered[key] = super()._reverse(kernel)
@@ -52,13 +58,13 @@ def panel_of_all(in_any_order: bool = True) -> OpenPanel:
     in_any_order: the result is the same; else everybody takes the same order.
     """
     (found,), _ = present_backends(["cpu"])
-    shared: dict[tuple[int, str], Lowered] = {}
+    shared: dict[tuple[int, str], Lowering] = {}
 
     def thrifty(e: LaunchExecutor) -> Thrifty:
         return Thrifty(e.name, e.backend, e.lowering, e.lower, e.options, lowered=shared)
 
-    again = reordered() if in_any_order else reference()
-    return OpenPanel([thrifty(found)], thrifty(reference()), twin(), thrifty(again))
+    again = reordered_interpreter() if in_any_order else reference_executor()
+    return OpenPanel([thrifty(found)], thrifty(reference_executor()), plain_interpreter(), thrifty(again))
 
 
 @dataclass
@@ -103,7 +109,7 @@ def cotangents(machine: Machine) -> dict[str, np.ndarray]:
     found = {}
     for name, f in machine.adjoints.items():
         like = f.to_numpy()
-        values = signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
+        values = random_signs(random, like.shape) * random.uniform(0.5, 1.5, like.shape)
         found[name] = np.asarray(values.astype(np.float32), np.float64)
     return found
 
@@ -111,11 +117,11 @@ def cotangents(machine: Machine) -> dict[str, np.ndarray]:
 # ---- expectations --------------------------------------------------------------------------------------------
 
 
-def pulled_back(launch: Captured, seeds: Arrays, policy: str = "classic") -> dict[str, np.ndarray]:
+def pulled_back(launch: CapturedLike, seeds: Arrays, policy: str = "classic") -> dict[str, np.ndarray]:
     """Cotangents of the content before a launch; fields that the kernel does not use keep theirs."""
     used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
-    at = Setting.of(launch)
-    executor = reference(policy, lowering=policy)
+    at = LaunchSetting.of(launch)
+    executor = reference_executor(policy, lowering=policy)
     used = {n: seed.astype(launch.before[n].dtype) for n, seed in used.items()}
     found = executor.gradient(at.kernel, at.arrays, launch.after, at.scalars, at.draws, used)
     return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
@@ -130,7 +136,7 @@ class Expected:
     taped: Arrays
 
 
-def expect(shape: Shape, launches: Sequence[Captured]) -> Expected:
+def expect(shape: Shape, launches: Sequence[CapturedLike]) -> Expected:
     """Gradients for the same cotangents of the final content, by the classic lowering, which was judged."""
     seeds = cotangents(Machine(shape, "reference", sg.f64))
     taped = by_hand = pulled_back(launches[-1], seeds)
@@ -142,7 +148,7 @@ def expect(shape: Shape, launches: Sequence[Captured]) -> Expected:
 # ---- executors ----------------------------------------------------------------------------------------------
 
 
-def judge_executors(shape: Shape) -> list[Captured]:
+def judge_executors(shape: Shape) -> list[CapturedLike]:
     """Record the launches in single precision on the CPU and judge them; gives them in double precision.
 
     Of launches with equal arguments the last is judged: it starts from outputs that a launch wrote. In single precision
@@ -153,8 +159,8 @@ def judge_executors(shape: Shape) -> list[Captured]:
     panel = panel_of_all(not any(p.name.startswith(RECORD) for p in launches[0].kernel.params))
     narrow = panel if shape.how == "tape" else replace(panel, backends=[])
     for launch in _distinct(shape, launches):
-        own = Setting.of(launch)
-        wide = replace(widened(own), kernel=panel.widen(own.kernel))
+        own = LaunchSetting.of(launch)
+        wide = replace(widen_launch(own), kernel=panel.widen(own.kernel))
         cases = [
             *ThoroughReplay(panel, wide, "f64", None, own.kernel).cases(),
             *ThoroughReplay(narrow, own, "f32", launch.after).cases(),
@@ -166,7 +172,7 @@ def judge_executors(shape: Shape) -> list[Captured]:
     return _record(Machine(shape, "reference", sg.f64))
 
 
-def _record(machine: Machine) -> list[Captured]:
+def _record(machine: Machine) -> list[CapturedLike]:
     mode = sg.ad.Tape(sg.field(machine.fp, (), needs_grad=True)) if machine.shape.ordered else nullcontext()
     with capture(limit=len(machine.shape.calls)) as made, mode:
         for args in machine.shape.calls:
@@ -178,11 +184,11 @@ def _record(machine: Machine) -> list[Captured]:
     return launches
 
 
-def _distinct(shape: Shape, launches: Sequence[Captured]) -> list[Captured]:
+def _distinct(shape: Shape, launches: Sequence[CapturedLike]) -> list[CapturedLike]:
     return list(dict(zip(shape.calls, launches)).values())
 
 
-def _undecided(cases: Sequence[Case]) -> list[str]:
+def _undecided(cases: Sequence[ReplayCase]) -> list[str]:
     """Who must have an opinion on the gradient and has none."""
     opinions = {
         c.executor for case in cases if case.direction == "reverse" for c in case.comparisons if c.verdict == "ok"
@@ -190,7 +196,7 @@ def _undecided(cases: Sequence[Case]) -> list[str]:
     return [f"{name} decided nothing" for name in ("classic", "cpu", "jax", "dual", "taylor") if name not in opinions]
 
 
-def _judge_own_precision(machine: Machine, panel: OpenPanel, last: Captured) -> None:
+def _judge_own_precision(machine: Machine, panel: OpenPanel, last: CapturedLike) -> None:
     """`kernel.grad` in single precision on the CPU, against the reference within the bounds of rounding.
 
     Who holds an extreme cannot be told from rounded memory, so no bound is found; there the numbers themselves decide.
@@ -200,13 +206,13 @@ def _judge_own_precision(machine: Machine, panel: OpenPanel, last: Captured) -> 
         machine.seed(seeds)
         machine.launch_grad(machine.shape.calls[-1])
     (launch,) = made.launches
-    case = Replay(panel, Setting.of(launch), str(narrowest(launch.kernel)), launch.after).reverse_as_run()
+    case = Replay(panel, LaunchSetting.of(launch), str(narrowest_type(launch.kernel)), launch.after).reverse_as_run()
     assert case.verdict not in FAILURES, explain([case], [])
     if not any(c.executor == "program" and c.verdict == "ok" for c in case.comparisons):
         compare(machine, pulled_back(last, seeds), "in single precision", 64 * 2.0**-24)
 
 
-def judge_policies(launches: Sequence[Captured], expected: Expected) -> None:
+def judge_policies(launches: Sequence[CapturedLike], expected: Expected) -> None:
     """Every way of saving and recomputing gives the gradient of the last launch."""
     for policy in POLICIES:
         found = pulled_back(launches[-1], expected.seeds, policy)
@@ -227,7 +233,7 @@ def judge_by_hand(shape: Shape, expected: Expected) -> None:
     compare(machine, expected.by_hand, "by hand")
 
 
-def judge_tape(shape: Shape, launches: Sequence[Captured], expected: Expected, arch: str) -> None:
+def judge_tape(shape: Shape, launches: Sequence[CapturedLike], expected: Expected, arch: str) -> None:
     """One tape over all launches; the loss weighs the final content of every field, which stays what it was."""
     machine = Machine(shape, arch, sg.f64)
     loss = sg.field(sg.f64, (), needs_grad=True)

@@ -11,7 +11,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.launching.usage import SlabUse
 from stackgrad.capture import capture
-from stackgrad.harness.testing.executors import LaunchExecutor, present_backends, reference, twin
+from stackgrad.harness.testing.executors import LaunchExecutor, plain_interpreter, present_backends, reference_executor
 
 pytestmark = pytest.mark.lowering("lean")
 
@@ -97,7 +97,7 @@ def cpu() -> LaunchExecutor:
     return executor
 
 
-LEAN = pytest.mark.parametrize("executor", [reference, cpu], ids=["reference", "cpu"])
+LEAN = pytest.mark.parametrize("executor", [reference_executor, cpu], ids=["reference", "cpu"])
 TRIPS = pytest.mark.parametrize("trips", [1, 2, 7, 50])
 
 
@@ -110,7 +110,7 @@ def test_a_recurrence_keeps_one_number_a_trip(executor: Callable[[], LaunchExecu
 @TRIPS
 def test_the_classic_lowering_keeps_primal_and_adjoint(trips: int) -> None:
     """8 bytes a trip, and 8 for the value before the first one."""
-    assert strides(sines, trips, twin()) == {"real": 8 * (trips + 1)}
+    assert strides(sines, trips, plain_interpreter()) == {"real": 8 * (trips + 1)}
 
 
 @LEAN

@@ -13,14 +13,14 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import f64, i32, u1
 from stackgrad.compiler.sizing import algebra as a
 from stackgrad.compiler.sizing import ranges
-from stackgrad.compiler.sizing.evaluate import EVALUATE, Evaluator, Inexact
+from stackgrad.compiler.sizing.evaluate import EVALUATE, Evaluator, InexactSizes
 from stackgrad.compiler.sizing.expressions import (
     KINDS,
     ONE,
     OVER,
     TRUE,
     ZERO,
-    Expr,
+    SizeExpr,
     argument,
     const,
     node,
@@ -40,22 +40,22 @@ OUTER, INNER = 7, 8
 ARRAYS = {"x": np.linspace(0, 1, 5), "c": np.array([3, 0, -2, 5, 1], np.int32), "p": np.array([1, 0, 0, 1, 1], bool)}
 
 
-def element(index: Expr) -> Expr:
+def element(index: SizeExpr) -> SizeExpr:
     return read("c", i32, (a.mod(index, const(5)),))
 
 
-def grown(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+def grown(inner: st.SearchStrategy[SizeExpr]) -> st.SearchStrategy[SizeExpr]:
     pair = st.tuples(inner, inner)
     condition = st.tuples(st.sampled_from([a.positive, a.zero]), inner).map(lambda f: f[0](f[1]))
     gate = inner.map(lambda e: a.compare("cmp_lt", read("x", f64, (a.mod(e, const(5)),)), const(0.5)))
     flag = inner.map(lambda e: read("p", u1, (a.mod(e, const(5)),)))
     conditions = condition | gate | flag
-    joined = st.tuples(st.sampled_from([a.both, a.either]), conditions, conditions).map(lambda t: t[0](t[1], t[2]))
+    joined = st.tuples(st.sampled_from([a.all_of, a.any_of]), conditions, conditions).map(lambda t: t[0](t[1], t[2]))
     return st.one_of(
         *(pair.map(lambda p, make=make: make(*p)) for make in (a.add, a.sub, a.mul, a.maximum, a.minimum)),
         st.tuples(inner, st.integers(2, 4)).map(lambda t: a.floordiv(t[0], const(t[1]))),
         st.tuples(inner, st.integers(2, 4)).map(lambda t: a.mod(t[0], const(t[1]))),
-        st.tuples(conditions | joined | conditions.map(a.negate), inner, inner).map(lambda t: a.when(*t)),
+        st.tuples(conditions | joined | conditions.map(a.negate), inner, inner).map(lambda t: a.select_value(*t)),
         inner.map(element),
     )
 
@@ -69,7 +69,7 @@ TREES = st.recursive(LEAVES, grown, max_leaves=7)
 BOUNDS = st.sampled_from([ZERO, const(2), M, a.sub(N, ONE), variable(OUTER, -4, 9), a.sub(M, variable(OUTER, -4, 9))])
 
 
-def at(expr: Expr, scalars: dict[str, int], points: dict[int, int]) -> int:
+def at(expr: SizeExpr, scalars: dict[str, int], points: dict[int, int]) -> int:
     for number, value in points.items():
         expr = a.substitute(expr, number, const(value))
     return Evaluator(ARRAYS, scalars).number(expr)
@@ -77,10 +77,10 @@ def at(expr: Expr, scalars: dict[str, int], points: dict[int, int]) -> int:
 
 @settings(max_examples=250, deadline=None)
 @given(TREES, st.sampled_from(["total", "largest"]), BOUNDS, BOUNDS, st.integers(-2, 5), st.integers(-2, 5))
-def test_closed_ranges(body: Expr, kind: str, begin: Expr, end: Expr, m: int, n: int) -> None:
+def test_closed_ranges(body: SizeExpr, kind: str, begin: SizeExpr, end: SizeExpr, m: int, n: int) -> None:
     """A range in closed form, inside another, is the range point by point."""
     scalars = {"m": m, "n": n}
-    close = ranges.total if kind == "total" else ranges.largest
+    close = ranges.range_sum if kind == "total" else ranges.range_maximum
     around = {OUTER: (const(-1), const(3))}
     made = close(INNER, begin, end, body, around)
     for i in range(-1, 3):
@@ -96,14 +96,14 @@ def test_closed_ranges(body: Expr, kind: str, begin: Expr, end: Expr, m: int, n:
 
 def test_a_choice_among_numbers_that_are_zero_ends() -> None:
     """Both are at most zero, and so are both when their signs are changed."""
-    nothing = a.floordiv(a.when(a.compare("cmp_lt", read("x", f64, (ZERO,)), const(0.5)), ZERO, ONE), const(2))
+    nothing = a.floordiv(a.select_value(a.compare("cmp_lt", read("x", f64, (ZERO,)), const(0.5)), ZERO, ONE), const(2))
     assert nothing.low == nothing.high == 0
-    assert at(a.when(a.positive(M), nothing, ZERO), {"m": 1, "n": 0}, {}) == 0
+    assert at(a.select_value(a.positive(M), nothing, ZERO), {"m": 1, "n": 0}, {}) == 0
 
 
 @settings(max_examples=150, deadline=None)
 @given(TREES, st.integers(-2, 5), st.integers(-2, 5), st.integers(-4, 9), st.integers(-4, 9))
-def test_vectors_and_numbers_agree(tree: Expr, m: int, n: int, i: int, j: int) -> None:
+def test_vectors_and_numbers_agree(tree: SizeExpr, m: int, n: int, i: int, j: int) -> None:
     """Points of a range are looked at together; each has the value that it has alone, within the bounds."""
     scalars = {"m": m, "n": n}
     points = np.array([i, -4, 0, 9]), np.array([j, 3, 9, -4])
@@ -116,11 +116,11 @@ def test_vectors_and_numbers_agree(tree: Expr, m: int, n: int, i: int, j: int) -
 
 @settings(max_examples=150, deadline=None)
 @given(TREES, st.sampled_from(["total", "largest"]), BOUNDS, BOUNDS)
-def test_text_and_rows(body: Expr, kind: str, begin: Expr, end: Expr) -> None:
+def test_text_and_rows(body: SizeExpr, kind: str, begin: SizeExpr, end: SizeExpr) -> None:
     """Printed, parsed and kept expressions are what they were."""
     around = {OUTER: (const(-1), const(3))}
-    inner = (ranges.total if kind == "total" else ranges.largest)(INNER, begin, end, body, around)
-    tree = a.over(kind, OUTER, const(-1), const(3), inner)
+    inner = (ranges.range_sum if kind == "total" else ranges.range_maximum)(INNER, begin, end, body, around)
+    tree = a.range_node(kind, OUTER, const(-1), const(3), inner)
     parsed = parse_size(print_size(tree), HEAD)
     for m in (-2, 3):
         scalars = {"m": m, "n": 2}
@@ -192,20 +192,20 @@ def test_closed_forms_leave_no_range() -> None:
     """What an argument, a shape or an index alone decides takes no loop; an element does."""
     index = variable(OUTER, 0, 2**31 - 1)
     around = {OUTER: (ZERO, N)}
-    triangle = ranges.trips(ZERO, a.sub(N, index), around)
+    triangle = ranges.range_length(ZERO, a.sub(N, index), around)
     for body in (
         ONE,
         index,
         triangle,
-        a.when(a.positive(a.sub(const(4), index)), M, ZERO),
+        a.select_value(a.positive(a.sub(const(4), index)), M, ZERO),
         a.maximum(M, index),
         a.mul(M, index),
-        a.when(a.zero(a.sub(index, M)), N, ZERO),
+        a.select_value(a.zero(a.sub(index, M)), N, ZERO),
     ):
-        for close in (ranges.total, ranges.largest):
+        for close in (ranges.range_sum, ranges.range_maximum):
             made = close(OUTER, ZERO, N, body, {})
             assert not any(e.kind in OVER for e in walk(made)), print_size(made)
-    assert ranges.total(OUTER, ZERO, N, element(index), {}).kind == "total"
+    assert ranges.range_sum(OUTER, ZERO, N, element(index), {}).kind == "total"
     assert a.sub(a.mul(M, N), a.mul(N, M)) == ZERO and a.sub(triangle, triangle) == ZERO
 
 
@@ -218,14 +218,16 @@ def test_no_element_is_read_in_vain() -> None:
     """Neither beyond a condition nor in an empty range; one outside its array says that nothing is known."""
     wrong: Any = read("c", i32, (const(99),))
     guarded = (
-        a.when(a.positive(M), wrong, ONE),
-        ranges.total(OUTER, ZERO, M, wrong, {}),
-        ranges.largest(OUTER, ZERO, M, a.when(a.positive(wrong), N, ZERO), {}),
-        a.when(a.both(a.positive(M), a.positive(wrong)), ZERO, ONE),
-        ranges.total(OUTER, ZERO, M, a.when(a.positive(a.sub(variable(OUTER, -9, 9), wrong)), ONE, ZERO), {}),
+        a.select_value(a.positive(M), wrong, ONE),
+        ranges.range_sum(OUTER, ZERO, M, wrong, {}),
+        ranges.range_maximum(OUTER, ZERO, M, a.select_value(a.positive(wrong), N, ZERO), {}),
+        a.select_value(a.all_of(a.positive(M), a.positive(wrong)), ZERO, ONE),
+        ranges.range_sum(
+            OUTER, ZERO, M, a.select_value(a.positive(a.sub(variable(OUTER, -9, 9), wrong)), ONE, ZERO), {}
+        ),
     )
     for expr in guarded:
         Evaluator(ARRAYS, {"m": 0, "n": 3}).number(expr)
-        with pytest.raises(Inexact):
+        with pytest.raises(InexactSizes):
             Evaluator(ARRAYS, {"m": 1, "n": 3}).number(expr)
     assert node("const", (), (1,), 1, 1) == ONE and TRUE != ONE

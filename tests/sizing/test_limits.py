@@ -7,14 +7,14 @@ import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Options
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.compiler.driver import Lowered, prepare_reverse
+from stackgrad.compiler.driver import Lowering, prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.types import SCALARS
-from stackgrad.compiler.sizing.evaluate import Inexact, mul, sizes
+from stackgrad.compiler.sizing.evaluate import InexactSizes, mul, sizes
 from stackgrad.compiler.sizing.expressions import INT64, SAFE_PRODUCT
 from stackgrad.compiler.sizing.host import host_function
-from stackgrad.compiler.sizing.sizes import Sized
+from stackgrad.compiler.sizing.sizes import KernelSizes
 from stackgrad.compiler.sizing.to_kernel import size_kernel
 
 HEAD = "kernel run(x: f64[1] grad, y: f64[1] grad, c: {kind}[1], n: {kind}, m: i32)"
@@ -35,19 +35,21 @@ LOOP = (
 ALWAYS = "%40: u1 = const true if %40"
 
 
-def lower(lines: str, kind: str = "i32", start: int = 0, inner: str = ALWAYS, close: str = "") -> Lowered:
+def lower(lines: str, kind: str = "i32", start: int = 0, inner: str = ALWAYS, close: str = "") -> Lowering:
     """The gradient of a loop from `start` to %5, around what `inner` opens."""
     text = LOOP.format(kind=kind, lines=lines, end="%5", start=start, inner=inner, close=close)
     return prepare_reverse(parse_kernel(text))
 
 
-def sized(lines: str, kind: str = "i32", start: int = 0, inner: str = ALWAYS, close: str = "") -> Sized:
+def sized(lines: str, kind: str = "i32", start: int = 0, inner: str = ALWAYS, close: str = "") -> KernelSizes:
     made = lower(lines, kind, start, inner, close).sizes
     assert made is not None
     return made.sized()
 
 
-def found(made: Sized, n: int, m: int = 0, size: int = 1, c: tuple[int, ...] = (), kind: str = "i32") -> list[int]:
+def found(
+    made: KernelSizes, n: int, m: int = 0, size: int = 1, c: tuple[int, ...] = (), kind: str = "i32"
+) -> list[int]:
     arrays = {"x": np.zeros(size), "c": np.array(c, SCALARS[kind].dtype)}
     host = host_function(made)
     right = sizes(made, arrays, {"n": n, "m": m})
@@ -85,7 +87,7 @@ def test_arithmetic_that_wraps_is_left_to_the_count(lines: str, n: int, depth: i
     """m is 0: a divisor of 0 too."""
     made = sized(lines)
     if depth is None:
-        with pytest.raises(Inexact):
+        with pytest.raises(InexactSizes):
             found(made, n)
     else:
         assert found(made, n) == [depth, depth]
@@ -95,7 +97,7 @@ def test_a_wrap_anywhere_in_a_range_counts() -> None:
     """i*n leaves 32 bits for the last i alone; a condition keeps it from being computed."""
     made = sized("%6: i32 = arg n %5: i32 = mul %2, %6")
     assert found(made, 2**29, size=4) == [3 * 2**29, 6 * 2**29]
-    with pytest.raises(Inexact):
+    with pytest.raises(InexactSizes):
         found(made, 2**29, size=5)
     guarded = sized(
         "%6: i32 = arg n %7: i32 = const 4 %8: u1 = cmp_lt %2, %7 local e: i32 "
@@ -138,12 +140,12 @@ def test_wide_integers(kind: str, good: int, bad: int) -> None:
     if kind == "u32":
         assert found(argument, bad, kind=kind)[0] == 0, "it wraps"
         return
-    with pytest.raises(Inexact):
+    with pytest.raises(InexactSizes):
         found(argument, bad, kind=kind)
     assert found(argument, good, kind=kind)[0] == max(good, 0)
     loaded = sized(f"%5: {kind} = load c[%2]", kind)
     assert found(loaded, 0, c=(good,), kind=kind)[0] == max(good, 0)
-    with pytest.raises(Inexact):
+    with pytest.raises(InexactSizes):
         found(loaded, 0, c=(bad,), kind=kind)
 
 
@@ -164,7 +166,7 @@ def test_arithmetic_of_64_bits(lines: str, n: int, m: int, depth: int | None) ->
     """It is exact, or what leaves 64 bits, or comes near, is left to the count."""
     made = sized(lines, "i64")
     if depth is None:
-        with pytest.raises(Inexact):
+        with pytest.raises(InexactSizes):
             found(made, n, m, kind="i64")
     else:
         assert found(made, n, m, kind="i64")[0] == depth
@@ -181,7 +183,7 @@ def test_products_next_to_the_end_of_64_bits() -> None:
                 if abs(exact) < 2**63 - 2 * low:
                     assert mul(np.array([x]), factor)[0] == exact
                 elif not INT64[0] <= exact <= INT64[1]:
-                    with pytest.raises(Inexact):
+                    with pytest.raises(InexactSizes):
                         mul(np.array([x]), factor)
     lowered = lower("%6: i64 = arg n %5: i64 = mul %6, %6", "i64")
     assert lowered.sizes is not None
@@ -201,7 +203,7 @@ def test_a_carried_number_of_64_bits() -> None:
     arrays = {k: np.ones(2) for k in ("x", "y", "x.grad", "y.grad")} | {"c": np.zeros(2, np.int64)}
     launcher = Launcher(lowered, registry.get("reference"), Options())
     if lowered.sizes is not None:
-        with pytest.raises(Inexact):
+        with pytest.raises(InexactSizes):
             found(lowered.sizes.sized(), 3 * 10**9, 5, kind="i64")
     (use,) = launcher.measure(arrays, {"n": 3, "m": 5})
     assert use.stacks[0].capacity == 15

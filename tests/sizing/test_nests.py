@@ -12,20 +12,20 @@ from nests import Nest, make_nest
 from stackgrad.backends import registry
 from stackgrad.backends.base import SLABS, Draws, Options, Sizes
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.compiler.driver import Lowered, prepare_reverse
+from stackgrad.compiler.driver import Lowering, prepare_reverse
 from stackgrad.compiler.ir.nodes import StackAlloca
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.compiler.sizing.count import OUTPUTS, stack_names
-from stackgrad.compiler.sizing.evaluate import Evaluator, Inexact, sizes
-from stackgrad.compiler.sizing.sizes import Sized, estimate
+from stackgrad.compiler.sizing.evaluate import Evaluator, InexactSizes, sizes
+from stackgrad.compiler.sizing.sizes import KernelSizes, estimate
 from stackgrad.compiler.sizing.to_kernel import INEXACT, size_kernel
 from stackgrad.reference.launch import run
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def truth(nest: Nest, lowered: Lowered) -> list[int]:
+def truth(nest: Nest, lowered: Lowering) -> list[int]:
     """Depths as the interpreter reaches them; totals and rows by the counting kernel."""
     launcher = Launcher(replace(lowered, sizes=None), registry.get("reference"), Options())
     launcher.measure({k: a.copy() for k, a in nest.arrays.items()}, nest.scalars)
@@ -39,7 +39,7 @@ def truth(nest: Nest, lowered: Lowered) -> list[int]:
     return [*depths, *(counted.totals[name] for name in names), *(counted.rows[t, s] for t in tasks for s in SLABS)]
 
 
-def native(sized: Sized, nest: Nest, lowered: Lowered, backend: str) -> list[int] | None:
+def native(sized: KernelSizes, nest: Nest, lowered: Lowering, backend: str) -> list[int] | None:
     """What the kernel of the expressions finds; None if it says that they do not hold."""
     kernel = size_kernel(lowered.kernel, sized)
     verify(kernel, "adjoint")
@@ -115,6 +115,6 @@ def test_other_data_is_found_with_the_same_expressions(seed: int) -> None:
     nest.arrays["idx"][:] = 1000
     try:
         found = sizes(sized, nest.arrays, nest.scalars)
-    except Inexact:
+    except InexactSizes:
         found = None
     assert native(sized, nest, lowered, "reference") == found

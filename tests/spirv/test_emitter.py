@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.large import two_over_pi
 from stackgrad.backends.spirv.module import encode, text_words
 from stackgrad.backends.spirv.opcodes import OPCODES
@@ -18,7 +18,7 @@ from stackgrad.compiler.errors import Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
 
 
-def shaders(dtype: str, statements: str, features: Features | None = None, params: str = "") -> Shaders:
+def shaders(dtype: str, statements: str, features: ShaderFeatures | None = None, params: str = "") -> Shaders:
     text = f"""kernel k(x: {dtype}[1]{params}) {{
       bounds {{ %0: i32 = const 0 %1: i32 = shape x, 0 }} parallel %2: i32 in %0 .. %1 {{
         %3: {dtype} = load x[%2]
@@ -51,14 +51,14 @@ def test_capabilities(dtype: str, needs: set[str]) -> None:
 @pytest.mark.parametrize(
     ("dtype", "features", "declared"),
     [
-        ("f32", Features(), "AtomicFloat32AddEXT"),
-        ("f32", Features(float32_add=False), ""),
-        ("f64", Features(), ""),
-        ("f64", Features(float64_add=True), "AtomicFloat64AddEXT"),
-        ("f32", Features(quirks=Quirks(flushes=True)), ""),
+        ("f32", ShaderFeatures(), "AtomicFloat32AddEXT"),
+        ("f32", ShaderFeatures(float32_add=False), ""),
+        ("f64", ShaderFeatures(), ""),
+        ("f64", ShaderFeatures(float64_add=True), "AtomicFloat64AddEXT"),
+        ("f32", ShaderFeatures(quirks=Quirks(flushes=True)), ""),
     ],
 )
-def test_atomic_sums(dtype: str, features: Features, declared: str) -> None:
+def test_atomic_sums(dtype: str, features: ShaderFeatures, declared: str) -> None:
     """By the device where it can and may, else by compare-and-swap: a precise build keeps subnormal numbers."""
     body = f"%4: i32 = const 0 %5: {dtype} = atomic add y[%4], %3"
     made = shaders(dtype, body, features, f", y: {dtype}[1]")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from stackgrad.backends.base import Options
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.spirv_text import MissingDisassembler, text_of
 
 FOLDER = Path(__file__).parent / "golden"
-FEATURES = Features(subgroups=True, wide_subgroups=True, lists=True)
+FEATURES = ShaderFeatures(subgroups=True, wide_subgroups=True, lists=True)
 
 OVER = "bounds { %0: i32 = const 0 %1: i32 = shape x, 0 } parallel %2: i32 in %0 .. %1"
 KERNELS = {

@@ -12,7 +12,7 @@ from stackgrad.backends.codegen.polynomials import lean as fused
 from stackgrad.backends.codegen.polynomials.coefficients import COEFFICIENTS, CONSTANTS
 from stackgrad.backends.codegen.polynomials.trigonometric import LIMITS
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.lean import LEAN, PARTS, shortest
+from stackgrad.backends.spirv.lean import LEAN, PARTS, shortest_writer
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -91,7 +91,7 @@ SMALL: dict[str, tuple[float, Callable[[np.ndarray, Mad], np.ndarray]]] = {
     "cos short": (fused.ONE, lambda x, mad: horner(x * x, fused.SHORT_COSINE, mad)),
     "cos half": (2 * fused.HALF_PI, shifted),
 }
-"""Code for arguments up to a limit, as `shortest` chooses it."""
+"""Code for arguments up to a limit, as `shortest_writer` chooses it."""
 
 
 @pytest.mark.parametrize("mad", [once, twice], ids=["once", "twice"])
@@ -99,7 +99,7 @@ SMALL: dict[str, tuple[float, Callable[[np.ndarray, Mad], np.ndarray]]] = {
 def test_code_for_small_arguments_is_within_the_errors_of_the_table(name: str, mad: Mad) -> None:
     most, code = SMALL[name]
     op, _, form = name.partition(" ")
-    assert shortest(op, most) is not shortest(op, most * (1 + 2.0**-20))
+    assert shortest_writer(op, most) is not shortest_writer(op, most * (1 + 2.0**-20))
     assert fused.form_within(op, most).name == form  # type: ignore[union-attr]
     rng = np.random.default_rng(8)
     ends = most * (1 - 2.0**-24 * np.arange(1 << 14))
@@ -112,8 +112,8 @@ def test_code_for_small_arguments_is_within_the_errors_of_the_table(name: str, m
 
 def test_what_needs_a_look() -> None:
     """Beyond the limit of machines that round twice, and where nothing is known."""
-    assert shortest("sin", 129.0) is None and shortest("cos", math.inf) is None
-    assert shortest("sin", 100.0) is LEAN["sin"] and shortest("cos", 100.0) is LEAN["cos"]
+    assert shortest_writer("sin", 129.0) is None and shortest_writer("cos", math.inf) is None
+    assert shortest_writer("sin", 100.0) is LEAN["sin"] and shortest_writer("cos", 100.0) is LEAN["cos"]
 
 
 @pytest.mark.parametrize(("precise", "one"), [(False, True), (True, False)])

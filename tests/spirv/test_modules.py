@@ -10,7 +10,7 @@ import pytest
 from spirv_support import kernel_texts
 from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.shaders import Shaders, generate
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import StackgradError, Unsupported
@@ -18,7 +18,7 @@ from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 Validate = Callable[[Shaders], str]
-FULL = Features(
+FULL = ShaderFeatures(
     float64_add=True,
     modes=tuple(
         (mode, width)
@@ -27,19 +27,19 @@ FULL = Features(
     ),
 )
 """A device that has everything."""
-LEAST = Features(float32_add=False)
+LEAST = ShaderFeatures(float32_add=False)
 BOUND = replace(FULL, buffer_addresses=False)
 """A device that reaches memory by descriptors alone."""
 PAIRED = replace(FULL, int64=False, int64_atomics=False)
 """A device whose integers of 64 bits are pairs of words."""
 
 
-def judged(text: str, validate: Validate, options: Options, features: Features) -> str:
+def judged(text: str, validate: Validate, options: Options, features: ShaderFeatures) -> str:
     """What is wrong with the module; nothing is with kernels in a declared limit."""
     return judged_kernel(parse_kernel(text), validate, options, features)
 
 
-def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features: Features) -> str:
+def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features: ShaderFeatures) -> str:
     try:
         return validate(generate(kernel, options, features))
     except Unsupported:
@@ -59,7 +59,7 @@ def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features
         ("ad", replace(PAIRED, buffer_addresses=False)),
     ],
 )
-def test_forward(folder: str, features: Features, validate: Validate) -> None:
+def test_forward(folder: str, features: ShaderFeatures, validate: Validate) -> None:
     """Debug builds have all that release builds have, and the traps."""
     texts = list(kernel_texts(folder, every_type=folder == "ops"))
     assert len(texts) > 15
@@ -83,7 +83,7 @@ def test_without_features(validate: Validate) -> None:
 @pytest.mark.parametrize(
     ("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND), ("lean", PAIRED)]
 )
-def test_reverse(lowering: str, features: Features, validate: Validate) -> None:
+def test_reverse(lowering: str, features: ShaderFeatures, validate: Validate) -> None:
     seen = 0
     for name, text in [*kernel_texts("ad", False), *kernel_texts("statements", False)]:
         try:
@@ -115,7 +115,7 @@ def test_pairs_of_words(addresses: bool, subgroups: bool, validate: Validate) ->
 
 
 @pytest.mark.parametrize("features", [FULL, BOUND, PAIRED])
-def test_instructions(features: Features, disassemble: Callable[[Shaders, str], str]) -> None:
+def test_instructions(features: ShaderFeatures, disassemble: Callable[[Shaders, str], str]) -> None:
     """The decoder finds the instructions that SPIRV-Tools finds."""
     seen = 0
     for name, text in kernel_texts("statements", False):

@@ -14,27 +14,27 @@ from typing import Any
 import pytest
 from stackgrad.cli import main
 from stackgrad.compiler.ir.types import f64
-from stackgrad.harness.testing.executors import backend_named
+from stackgrad.harness.testing.executors import backend_by_name
 from stackgrad.harness.tools import apart, peers
 from stackgrad.harness.tools.campaign import unit
 from stackgrad.harness.tools.campaign.page import page
 from stackgrad.harness.tools.campaign.plain import SCHEMA as UNITS
-from stackgrad.harness.tools.campaign.plain import Found, Unit, from_plain, to_plain
+from stackgrad.harness.tools.campaign.plain import CampaignUnit, UnitFinding, from_plain, to_plain
 from stackgrad.harness.tools.campaign.report import report
 from stackgrad.harness.tools.campaign.reproducers import reproducer
 from stackgrad.harness.tools.campaign.spec import SCHEMA as SPECS
-from stackgrad.harness.tools.campaign.spec import Spec
-from stackgrad.harness.tools.campaign.store import Store
+from stackgrad.harness.tools.campaign.spec import CampaignSpec
+from stackgrad.harness.tools.campaign.store import CampaignStore
 from stackgrad.harness.tools.findings.store import confirm
 from stackgrad.harness.tools.fuzz import corpus
-from stackgrad.harness.tools.fuzz.corpus import Stored
-from stackgrad.harness.tools.fuzz.plan import Plan, plan_for
-from stackgrad.harness.tools.fuzz.result import Judged
+from stackgrad.harness.tools.fuzz.corpus import StoredPlan
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan, plan_for
+from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding, Statistics
 from stackgrad.harness.tools.fuzz.words import SCHEMA as CASES
 from stackgrad.harness.tools.model import Program, from_json, to_json
 from stackgrad.harness.tools.model import nodes as m
-from stackgrad.harness.tools.plain_data import Malformed
+from stackgrad.harness.tools.plain_data import MalformedDataError
 
 I = m.Name("i")
 SINE = m.Assign((m.Element("y", (I,)),), (m.Call("sin", (m.Element("x", (I,)),)),))
@@ -45,13 +45,13 @@ PROGRAM = Program(
     m.Inputs((("x", (0.5, 1.0)), ("y", (0.0, 0.0))), (), (("x", (0.0, 0.0)), ("y", (1.0, 1.0)))),
     f64,
 )
-JUDGED = (Judged("reverse", "dual", "lean", "disagree", "it did"),)
+JUDGED = (JudgedComparison("reverse", "dual", "lean", "disagree", "it did"),)
 COMMANDS = ("replay", "reduce", "bisect")
 
 
 @pytest.fixture
 def entry(tmp_path: Path) -> Path:
-    return corpus.write(tmp_path / "corpus", Finding(PROGRAM, Plan(("cpu",)), JUDGED))
+    return corpus.write(tmp_path / "corpus", Finding(PROGRAM, FuzzPlan(("cpu",)), JUDGED))
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -107,7 +107,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "code in a plan": (in_plan(policy=CANARY), "plan.json is no part of a corpus: $.plan.policy"),
     "a plan that never ends": (in_plan(launches=10**9), "$.plan.launches: 1000000000 is not from 1 to 8"),
     "a backend of a path": (in_plan(backends=["../../x"]), "$.plan.backends[0]"),
-    "an unknown key": (in_plan(command="x"), "'command' is no field of Plan"),
+    "an unknown key": (in_plan(command="x"), "'command' is no field of FuzzPlan"),
     "escapes of terminals": (in_plan(relate_on="\x1b[2J"), "$.plan.relate_on: '\\x1b[2J'"),
     "nested lists": (lambda e: (e / "plan.json").write_text("[" * 100_000), "nested too deeply"),
     "other bytes": (lambda e: (e / "plan.json").write_bytes(b"\xff\xfe"), "no text in UTF-8"),
@@ -195,7 +195,7 @@ def test_links_are_replaced_and_not_written_through(entry: Path, tmp_path: Path)
     for name in ("program.json", "plan.json", "case.py", "kernel.ir", "verdict.txt"):
         (entry / name).unlink()
         (entry / name).symlink_to(mine)
-    again = corpus.write(entry.parent, Finding(PROGRAM, Plan(("cpu",)), JUDGED))
+    again = corpus.write(entry.parent, Finding(PROGRAM, FuzzPlan(("cpu",)), JUDGED))
     assert again == entry and corpus.read(entry).program == PROGRAM
     assert mine.read_text() == "of the user" and not any(p.is_symlink() for p in entry.iterdir())
     assert not list(entry.glob("*.part"))
@@ -208,7 +208,7 @@ def test_a_link_in_place_of_an_entry_is_refused(
     before = {p.name: p.stat().st_mtime_ns for p in real.iterdir()}
     entry.symlink_to(real)
     with pytest.raises(OSError, match="it is a link"):
-        corpus.write(entry.parent, Finding(PROGRAM, Plan(("cpu",)), JUDGED))
+        corpus.write(entry.parent, Finding(PROGRAM, FuzzPlan(("cpu",)), JUDGED))
     assert {p.name: p.stat().st_mtime_ns for p in real.iterdir()} == before
 
 
@@ -218,8 +218,8 @@ def test_a_link_in_place_of_an_entry_is_refused(
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """One unit with one finding."""
-    store = Store(tmp_path / "campaign", Spec(7, 3, ("cpu",)))
-    statistics = Statistics(7, cases=1, elapsed=1.0, findings=[Finding(PROGRAM, Plan(("cpu",)), JUDGED, seed=7)])
+    store = CampaignStore(tmp_path / "campaign", CampaignSpec(7, 3, ("cpu",)))
+    statistics = Statistics(7, cases=1, elapsed=1.0, findings=[Finding(PROGRAM, FuzzPlan(("cpu",)), JUDGED, seed=7)])
     statistics.outcomes["disagreement"] = 1
     statistics.comparisons["reverse", "dual", "disagree"] = 1
     statistics.features["statement For", "reverse", "dual", "disagree"] = 1
@@ -261,7 +261,7 @@ def test_pages_escape_what_campaigns_say(campaign: Path) -> None:
     for place in strings(data):
         path.write_text(json.dumps(put(data, place, MARKUP)))
         try:
-            html = page(report(Store(campaign)))
+            html = page(report(CampaignStore(campaign)))
         except ValueError as error:
             assert "0000000.json is no part of a corpus: $" in str(error) and str(error).isprintable()
             continue
@@ -277,7 +277,7 @@ def test_numbers_of_campaigns_are_numbers(campaign: Path) -> None:
         for value in (MARKUP, None, [], {}, 10**400):
             path.write_text(json.dumps(put(data, place, value)))
             try:
-                assert "<script" not in page(report(Store(campaign)))
+                assert "<script" not in page(report(CampaignStore(campaign)))
             except ValueError as error:
                 assert "0000000.json is no part of a corpus: $" in str(error)
 
@@ -315,7 +315,7 @@ def test_a_report_replaces_links(campaign: Path, tmp_path: Path) -> None:
 def test_units_import_nothing_from_where_they_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     liars(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert unit.run_apart(Spec(9000, 1, ("cpu",)).to_json(), 0)["cases"] == 1
+    assert unit.run_apart(CampaignSpec(9000, 1, ("cpu",)).to_json(), 0)["cases"] == 1
     assert not (tmp_path / "canary").exists()
 
 
@@ -360,10 +360,10 @@ def test_scripts_of_findings_import_nothing_that_lies_beside_them(tmp_path: Path
 
 def test_native_code_of_a_report_runs_only_what_the_reference_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index outside would write somewhere into this process."""
-    cpu = backend_named("cpu")
+    cpu = backend_by_name("cpu")
     outside = m.Assign((m.Element("y", (m.Number(1 << 20),)),), (m.Number(1.0),))
     bad = replace(PROGRAM, kernel=m.Kernel("k", (outside,)))
-    finding = Finding(bad, Plan(("cpu",)), (Judged("forward", "cpu", "plain", "disagree", "it did"),))
+    finding = Finding(bad, FuzzPlan(("cpu",)), (JudgedComparison("forward", "cpu", "plain", "disagree", "it did"),))
     monkeypatch.setattr(type(cpu), "compile", lambda *args: pytest.fail("compiled"))
     found = reproducer(finding, {"cpu": cpu})["results"]
     assert "OutOfBounds" in found["reference"][""] and "not run" in found["cpu"][""]
@@ -373,7 +373,11 @@ def test_native_code_of_a_report_runs_only_what_the_reference_has_run(monkeypatc
 
 
 def test_every_field_of_stored_data_has_its_row() -> None:
-    for schema, classes in ((CASES, (Stored, Plan, Judged)), (UNITS, (Unit, Found, Plan, Judged)), (SPECS, (Spec,))):
+    for schema, classes in (
+        (CASES, (StoredPlan, FuzzPlan, JudgedComparison)),
+        (UNITS, (CampaignUnit, UnitFinding, FuzzPlan, JudgedComparison)),
+        (SPECS, (CampaignSpec,)),
+    ):
         for cls in classes:
             assert schema.shapes(cls)
 
@@ -381,13 +385,15 @@ def test_every_field_of_stored_data_has_its_row() -> None:
 def test_what_is_written_is_read_again() -> None:
     for seed in range(200):
         plan = plan_for(seed, ("cpu", "cpu-masked"), ("taichi",))
-        assert CASES.read(json.loads(json.dumps({"plan": asdict(plan), "failed": None})), Stored) == Stored(plan, None)
+        assert CASES.read(json.loads(json.dumps({"plan": asdict(plan), "failed": None})), StoredPlan) == StoredPlan(
+            plan, None
+        )
 
 
 def test_a_result_of_a_worker_stays_in_the_corpus(campaign: Path) -> None:
     """The name of the folder of a finding is made of what was compared."""
     data = json.loads((campaign / "units" / "0000000.json").read_text())
     for place in (("findings", 0, "judged", 0, "executor"), ("findings", 0, "judged", 0, "direction")):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedDataError):
             from_plain(put(data, place, "../../../outside"))
     assert from_json(data["findings"][0]["program"]) == PROGRAM

@@ -22,14 +22,14 @@ from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.model.codec import CLASSES, SCHEMA
 from stackgrad.harness.tools.model.dialects import DIALECTS
 from stackgrad.harness.tools.model.words import RESERVED, WORDS, is_name
-from stackgrad.harness.tools.plain_data import Malformed
+from stackgrad.harness.tools.plain_data import MalformedDataError
 
 
 def is_harmless(text: str) -> bool:
     """Whether a text is refused, or a program: then everything that makes text or objects of it works or is refused."""
     try:
         program = from_json(text)
-    except Malformed as error:
+    except MalformedDataError as error:
         assert re.match(r"\$[\w.\[\]]*: .+; cure: .+", str(error), re.S), error
         assert str(error).isprintable() and len(str(error)) < 1000
         return True
@@ -119,10 +119,10 @@ def test_unknown_and_missing_keys(valid: list[dict[str, Any]]) -> None:
         for place, _, value in walk(data):
             if isinstance(value, dict) and "is" in value and value["is"] not in seen:
                 seen.add(value["is"])
-                with pytest.raises(Malformed, match="'more' is no field of"):
+                with pytest.raises(MalformedDataError, match="'more' is no field of"):
                     from_json(changed(data, place, {**value, "more": 1}))
                 if any(needed for _, needed in SCHEMA.shapes(CLASSES[value["is"]]).values()):
-                    with pytest.raises(Malformed, match="lacks"):
+                    with pytest.raises(MalformedDataError, match="lacks"):
                         from_json(changed(data, place, {"is": value["is"]}))
     assert len(seen) >= 50
 
@@ -198,7 +198,7 @@ SIZES: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", SIZES)
 def test_what_is_too_large_or_does_not_fit(name: str) -> None:
     text, reason = SIZES[name]
-    with pytest.raises(Malformed, match=reason):
+    with pytest.raises(MalformedDataError, match=reason):
         from_json(text)
     assert is_harmless(text)
 
@@ -264,7 +264,7 @@ def test_text_that_no_table_has_seen_is_not_run(canary: Path) -> None:
     for program in smuggled(canary):
         try:
             loading.function_of(program, {"x": None})
-        except Malformed as error:
+        except MalformedDataError as error:
             stopped += "the text of a program has" in str(error)
         except (SyntaxError, KeyError, ValueError, NameError):
             pass
@@ -275,7 +275,7 @@ def test_text_that_no_table_has_seen_is_not_run(canary: Path) -> None:
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_builtins_of_a_program_open_nothing(canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also without the look at the tree."""
-    monkeypatch.setattr(loading, "guarded", lambda text, file, alias, given: ast.parse(text, file))
+    monkeypatch.setattr(loading, "checked_tree", lambda text, file, alias, given: ast.parse(text, file))
     for program in smuggled(canary)[::8]:
         with suppress(Exception):
             loading.function_of(program, {"x": None})

@@ -15,7 +15,7 @@ from recorded_support import GRAD, bounded, near
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.capture import Capture, CapturedLaunch, capture
 from stackgrad.compiler.ir.nodes import Kernel
-from stackgrad.harness.testing.bounds import Bounded
+from stackgrad.harness.testing.bounds import BoundedResult
 
 
 class Recorded:
@@ -23,7 +23,7 @@ class Recorded:
 
     def __init__(self, launches: Capture) -> None:
         self._launches = launches
-        self._known: dict[int, Bounded] = {}
+        self._known: dict[int, BoundedResult] = {}
 
     def near(self, name: str, expected: np.ndarray) -> None:
         """The last launch left this, but for rounding; and not all the same: if every lane agrees nothing is shown."""
@@ -45,12 +45,12 @@ class Recorded:
         launches = list(enumerate(self._launches.launches))
         return next(k for k, one in reversed(launches) if one.kind == kind and kernel in (None, one.kernel))
 
-    def _bounded(self, number: int) -> Bounded:
+    def _bounded(self, number: int) -> BoundedResult:
         if number not in self._known:
             self._known[number] = self._run(self._launches.launches[number])
         return self._known[number]
 
-    def _run(self, launch: CapturedLaunch) -> Bounded:
+    def _run(self, launch: CapturedLaunch) -> BoundedResult:
         """A gradient starts from what the last forward launch of its own executor has left."""
         kernel = launch.kernel
         return bounded(launch, None if launch.kind == "forward" else self._bounded(self._last("forward", kernel)))

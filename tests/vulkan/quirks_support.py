@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.vulkan.backend import VulkanBackend
 
 
@@ -17,7 +17,7 @@ def with_quirks(backend: VulkanBackend, **quirks: bool) -> Iterator[None]:
     features = backend.features
     found = replace(features, quirks=replace(features.quirks, **quirks))
 
-    def taken(self: VulkanBackend) -> Features:
+    def taken(self: VulkanBackend) -> ShaderFeatures:
         return found
 
     with pytest.MonkeyPatch.context() as patch:

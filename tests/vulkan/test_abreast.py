@@ -9,11 +9,11 @@ import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Backend, Draws, Options, Sizes
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import host_code
 from stackgrad.backends.vulkan.backend import GROUPS, VulkanBackend
-from stackgrad.backends.vulkan.cards import Card
+from stackgrad.backends.vulkan.cards import PhysicalDevice
 from stackgrad.backends.vulkan.executable import VulkanExecutable
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -37,14 +37,14 @@ STAYS = {
     "a draw": "%3: f32 = load x[%2] %4: f32 = random %5: f32 = add %3, %4 store y[%2], %5",
     "nothing loaded": "%3: f32 = cast %2 store y[%2], %3",
 }
-FAR = Features(subgroups=True, abreast=True)
+FAR = ShaderFeatures(subgroups=True, abreast=True)
 
 
-class FarCard(Card):
+class FarCard(PhysicalDevice):
     """Of a device whose memory is far away."""
 
     @property
-    def features(self) -> Features:
+    def features(self) -> ShaderFeatures:
         return replace(super().features, abreast=True)
 
 
@@ -86,7 +86,7 @@ def test_any_number_of_iterations(far: VulkanBackend, name: str) -> None:
                 np.testing.assert_array_equal(found[array], expected[array], f"{array}, {count}")
 
 
-def loops(body: str, features: Features, options: Options = FAST) -> int:
+def loops(body: str, features: ShaderFeatures, options: Options = FAST) -> int:
     words = generate(parse_kernel(text(body)), replace(options, bounds=False), features).words
     return sum(name == "LoopMerge" for name, _ in instructions(words))
 

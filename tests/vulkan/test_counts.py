@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stackgrad.backends.vulkan.cards import Absent, Card, choose
+from stackgrad.backends.vulkan.cards import NoVulkanDevice, PhysicalDevice, choose
 from stackgrad.backends.vulkan.counts import iterations
 from stackgrad.backends.vulkan.families import compute_family
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -27,8 +27,8 @@ def test_iterations(bounds: str, ends: str, count: int | None) -> None:
     assert iterations(kernel.tasks[0], {"x": np.zeros(7, np.int32)}, {"n": -3}) == count
 
 
-def card(name: str, kind: int, *missing: str) -> Card:
-    return Card(None, name, kind, "1.2.0", frozenset(), (), missing)
+def card(name: str, kind: int, *missing: str) -> PhysicalDevice:
+    return PhysicalDevice(None, name, kind, "1.2.0", frozenset(), (), missing)
 
 
 LAVAPIPE, LAPTOP, BOARD = card("llvmpipe", 4), card("Integrated", 1), card("Discrete", 2)
@@ -52,8 +52,8 @@ def test_a_device_is_wanted_by_number_or_name() -> None:
         ([OLD], "", "Old has no Vulkan 1.2 (it has 1.1.0)"),
     ],
 )
-def test_why_there_is_none(cards: list[Card], wanted: str, reason: str) -> None:
-    with pytest.raises(Absent) as caught:
+def test_why_there_is_none(cards: list[PhysicalDevice], wanted: str, reason: str) -> None:
+    with pytest.raises(NoVulkanDevice) as caught:
         choose(cards, wanted)
     assert reason in caught.value.reason and caught.value.cure
 

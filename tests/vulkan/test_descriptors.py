@@ -13,8 +13,8 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.spirv import access
 from stackgrad.backends.vulkan import descriptors
 from stackgrad.backends.vulkan.backend import VulkanBackend, most_threads
-from stackgrad.backends.vulkan.memory import Heap
-from stackgrad.backends.vulkan.recording import Recording
+from stackgrad.backends.vulkan.memory import VulkanHeap
+from stackgrad.backends.vulkan.recording import RecordedCommands
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import AdstackOverflow, DeviceError, OutOfBounds, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -170,8 +170,8 @@ def test_parts(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch, reach: int
     """Rows of a part fill a window; the last part may have fewer."""
     card(monkeypatch, bound, reach=reach)
     seen: list[Any] = []
-    send = Recording.run
-    monkeypatch.setattr(Recording, "run", lambda self, *given: (seen.append(given), send(self, *given)))
+    send = RecordedCommands.run
+    monkeypatch.setattr(RecordedCommands, "run", lambda self, *given: (seen.append(given), send(self, *given)))
     assert agrees(bound, ROW.replace("CAPACITY", "100"), rows(500))
     ((sets, steps),) = seen
     assert len(sets) == parts and [part.set for part in steps[1]] == list(range(parts))
@@ -185,7 +185,7 @@ def test_threads_give_way_where_there_is_no_memory_for_all_parts(
     bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(monkeypatch, bound, reach=64 * 4 * 100)
-    heap = Heap(bound.device, limit=4 * 64 * 4 * 100)
+    heap = VulkanHeap(bound.device, limit=4 * 64 * 4 * 100)
     made = bound.compile(parse_kernel(ROW.replace("CAPACITY", "100")), Options())
     made.heap = heap  # type: ignore[assignment]
     ours, theirs = rows(500)(), rows(500)()

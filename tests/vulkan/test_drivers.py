@@ -12,8 +12,8 @@ import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.vulkan import device
 from stackgrad.backends.vulkan.backend import VulkanBackend
-from stackgrad.backends.vulkan.cards import Absent
-from stackgrad.backends.vulkan.device import Device
+from stackgrad.backends.vulkan.cards import NoVulkanDevice
+from stackgrad.backends.vulkan.device import VulkanDevice
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS
 from stackgrad.reference.scalar import NUMPY, cast
@@ -95,7 +95,7 @@ print("done")
 
 
 def test_the_validation_layer_is_silent(vulkan: VulkanBackend, tmp_path: Path) -> None:
-    device = Device()
+    device = VulkanDevice()
     if LAYER not in {layer.layerName for layer in device.vk.vkEnumerateInstanceLayerProperties()}:
         pytest.skip(f"no {LAYER}; cure: apt-get install vulkan-validationlayers")
     wrong = (
@@ -165,10 +165,10 @@ assert os.waitpid(child, 0)[1] == 0 and x[0] == 2
 def test_a_card_is_not_opened_behind_a_fork(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its driver would wait for ever, or open nothing."""
     monkeypatch.setattr(device, "_OPENED", [os.getpid() - 1])
-    with pytest.raises(Absent, match=r"has opened a card; cure: start processes by `spawn`"):
-        device.Device()
+    with pytest.raises(NoVulkanDevice, match=r"has opened a card; cure: start processes by `spawn`"):
+        device.VulkanDevice()
     monkeypatch.setattr(device, "_OPENED", [os.getpid() - 1, os.getpid()])
-    device.Device()._close()
+    device.VulkanDevice()._close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -22,8 +22,8 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.vulkan import host_code
 from stackgrad.backends.vulkan.backend import VulkanBackend
-from stackgrad.backends.vulkan.cards import Absent
-from stackgrad.backends.vulkan.device import Device
+from stackgrad.backends.vulkan.cards import NoVulkanDevice
+from stackgrad.backends.vulkan.device import VulkanDevice
 from stackgrad.compiler.errors import DeviceError, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -150,8 +150,8 @@ def test_a_device_that_does_not_open(
 
 def test_a_device_without_a_queue_for_shaders(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vk(), "vkGetPhysicalDeviceQueueFamilyProperties", lambda handle: [])
-    with pytest.raises(Absent, match="has no queue for compute shaders; cure: use another device"):
-        Device()
+    with pytest.raises(NoVulkanDevice, match="has no queue for compute shaders; cure: use another device"):
+        VulkanDevice()
 
 
 # ---- what a device lacks --------------------------------------------------------------------------------------------

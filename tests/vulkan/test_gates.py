@@ -20,7 +20,7 @@ from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.backends.vulkan.block import VulkanBlock
 from stackgrad.backends.vulkan.executable import VulkanExecutable
-from stackgrad.backends.vulkan.recording import Recording
+from stackgrad.backends.vulkan.recording import RecordedCommands
 from stackgrad.compiler.driver import prepare_reverse
 
 sys.path.append(str(Path(__file__).parent.parent / "runtime"))
@@ -160,14 +160,14 @@ def bound(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[Vul
 def dispatched(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, int]]:
     """Groups of each entry of the last launch that had a task with a list, all parts together."""
     seen: list[dict[str, int]] = []
-    send = Recording.run
+    send = RecordedCommands.run
 
-    def noted(self: Recording, sets: Any, steps: Any) -> None:
+    def noted(self: RecordedCommands, sets: Any, steps: Any) -> None:
         send(self, sets, steps)
         if any(name.startswith("select") for name in self.pipelines):
             seen.append({step[0].entry: sum(part.groups for part in step) for step in steps if step})
 
-    monkeypatch.setattr(Recording, "run", noted)
+    monkeypatch.setattr(RecordedCommands, "run", noted)
     return lambda: seen[-1]
 
 

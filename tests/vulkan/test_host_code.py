@@ -11,10 +11,10 @@ import pytest
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.host.jit import NativeCode
 from stackgrad.backends.llvm.errors import FAILED, OK
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import host_code as h
-from stackgrad.backends.vulkan.block import VulkanBlock, laid_out
+from stackgrad.backends.vulkan.block import VulkanBlock, block_layout
 from stackgrad.backends.vulkan.ring import groups_at
 from stackgrad.backends.words import address_of, words
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -38,9 +38,9 @@ class MadeUp:
 
     def __init__(self, text: str, regions: list[tuple[int, int, int]]) -> None:
         self.kernel = parse_kernel(text)
-        self.shaders = generate(self.kernel, Options(), Features(shared_errors=True))
-        self.layout = laid_out(self.shaders.layout)
-        self.entries = h.needed(self.kernel, self.shaders.entries, Options())
+        self.shaders = generate(self.kernel, Options(), ShaderFeatures(shared_errors=True))
+        self.layout = block_layout(self.shaders.layout)
+        self.entries = h.needed_entries(self.kernel, self.shaders.entries, Options())
         self.counts_at = groups_at(self.shaders.layout.size, b"")
         code = h.host_code(self.kernel, self.layout, self.entries, self.counts_at, SLOTS, MOST, Options())
         self.native = NativeCode(code, 0)

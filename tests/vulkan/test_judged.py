@@ -12,12 +12,12 @@ from stackgrad.backends.base import Backend, Draws, Options, Sizes
 from stackgrad.backends.spirv import emit
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.cli import CommandError, main
-from stackgrad.cli.fuzz import judged
+from stackgrad.cli.fuzz import judged_backends
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.harness.testing.executors import JUDGED, backend_named
-from stackgrad.harness.testing.judged_vulkan import InvalidModule, Reordered, validate
+from stackgrad.harness.testing.executors import JUDGED, backend_by_name
+from stackgrad.harness.testing.judged_vulkan import InvalidModule, ReorderedVulkan, validate
 from stackgrad.harness.tools.fuzz import raw_stacks
-from stackgrad.harness.tools.fuzz.plan import Plan
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
 from stackgrad.harness.tools.mutants import MUTANTS
 from stackgrad.harness.tools.strategies import sample_adstacks
 from stackgrad.harness.tools.strategies.adstacks import EMPTY, OVERFLOW
@@ -30,7 +30,7 @@ def supervised(vulkan: VulkanBackend) -> Backend:
     """The executor of this name."""
     if shutil.which("spirv-val") is None:
         pytest.skip("spirv-val is not installed; cure: apt-get install spirv-tools")
-    return backend_named(JUDGED)
+    return backend_by_name(JUDGED)
 
 
 def launch(backend: Backend, text: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -51,13 +51,13 @@ def test_a_module_that_is_no_module_is_refused(supervised: Backend) -> None:
 def test_every_module_is_judged(supervised: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A generator that forgets to declare a capability is found out, though the driver takes the module."""
     assert launch(supervised, DOUBLE, {"x": np.ones(3)})["x"].tolist() == [2.0] * 3
-    words = emit.Module.words
+    words = emit.SpirvModule.words
 
     def without_float64(self: Any) -> list[int]:
         self.capabilities.pop("Float64")
         return words(self)
 
-    monkeypatch.setattr(emit.Module, "words", without_float64)
+    monkeypatch.setattr(emit.SpirvModule, "words", without_float64)
     with pytest.raises(InvalidModule, match="kernel double: spirv-val: .*Float64"):
         launch(supervised, DOUBLE, {"x": np.ones(3)})
 
@@ -82,7 +82,7 @@ class Recorder:
 
 def test_dispatches_between_barriers_come_last_to_first() -> None:
     vk = Recorder()
-    under_test: Any = Reordered(vk)
+    under_test: Any = ReorderedVulkan(vk)
     for pipeline, groups in (("a", 1), ("b", 2)):
         under_test.vkCmdBindPipeline(7, "compute", pipeline)
         under_test.vkCmdDispatch(7, groups, 1, 1)
@@ -137,7 +137,7 @@ def is_wrong(backend: Backend, text: str, total: bool = False) -> bool:
 def is_wrong_on_stacks(backend: Backend, trap: str) -> bool:
     """Whether one of some raw kernels ends otherwise than it must."""
     seeds = [seed for seed in range(1, 90) if sample_adstacks(seed).trap == trap]
-    plans = (Plan((JUDGED,), stacks=seed, effort=0) for seed in seeds)
+    plans = (FuzzPlan((JUDGED,), stacks=seed, effort=0) for seed in seeds)
     return any(found.verdict == "disagree" for plan in plans for found in raw_stacks.compare(plan, {JUDGED: backend}))
 
 
@@ -174,12 +174,12 @@ def test_the_fuzzer_finds_a_mutant(supervised: Backend, capsys: pytest.CaptureFi
 
 
 def test_the_option_takes_the_place_of_the_backend(supervised: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judged(("cpu", "vulkan")) == ("cpu", JUDGED) and judged((JUDGED,)) == (JUDGED,)
+    assert judged_backends(("cpu", "vulkan")) == ("cpu", JUDGED) and judged_backends((JUDGED,)) == (JUDGED,)
     with pytest.raises(CommandError, match="the backend vulkan, which is not among"):
-        judged(("cpu",))
+        judged_backends(("cpu",))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CommandError, match="spirv-val is not installed; cure: apt-get install spirv-tools"):
-        judged(("vulkan",))
+        judged_backends(("vulkan",))
 
 
 @pytest.fixture

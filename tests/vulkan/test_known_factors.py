@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from quirks_support import with_quirks
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
@@ -94,5 +94,5 @@ ONE_AXIS = """kernel k(x: f32[1], y: f32[1]) {
 )
 def test_what_is_hidden(kernel: Kernel, hides: bool) -> None:
     """Factors of products of 64 bits; arrays of one axis have none that is not a constant."""
-    without, made = (generate(kernel, Options(), Features(quirks=Quirks(known_factors=k))) for k in (False, True))
+    without, made = (generate(kernel, Options(), ShaderFeatures(quirks=Quirks(known_factors=k))) for k in (False, True))
     assert (made.words != without.words) == hides

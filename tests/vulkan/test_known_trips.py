@@ -15,7 +15,7 @@ from known_support import Recorded, fields, recorded
 from quirks_support import with_quirks
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
@@ -94,7 +94,7 @@ def test_as_the_reference(device: VulkanBackend, way: str, word: str) -> None:
 
 def hidden_ends(kernel: Kernel, known_trips: bool, **features: bool) -> list[bool]:
     """Of each branch out of a loop of the last function: whether it goes by a word that was hidden."""
-    made = generate(kernel, Options(), Features(quirks=Quirks(known_trips=known_trips), **features))
+    made = generate(kernel, Options(), ShaderFeatures(quirks=Quirks(known_trips=known_trips), **features))
     found: list[bool] = []
     by_id: dict[int, tuple[str, list[int]]] = {}
     leaves: set[int] = set()
@@ -124,7 +124,7 @@ def test_sweeps_stay_as_they_are() -> None:
     """Loops over a number of trips cost no instruction more."""
     kernel = kernel_of("abs", "0 .. E", "i32")
     with_it, without = (
-        generate(kernel, Options(), Features(quirks=Quirks(known_trips=known))).words for known in (True, False)
+        generate(kernel, Options(), ShaderFeatures(quirks=Quirks(known_trips=known))).words for known in (True, False)
     )
     assert with_it == without
 

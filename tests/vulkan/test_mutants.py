@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from recorded_support import verdicts
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.codegen.layout import Stack
+from stackgrad.backends.codegen.layout import StackLayout
 from stackgrad.backends.spirv import adstack, stack_state
 from stackgrad.backends.spirv.emit import Emitter, ModuleState
 from stackgrad.backends.vulkan.backend import VulkanBackend
@@ -58,7 +58,7 @@ def one_row_for_all(patch: pytest.MonkeyPatch) -> None:
     """Rows of all threads at one address."""
     enter = stack_state._enter
 
-    def shared(e: Emitter, stacks: list[Stack]) -> None:
+    def shared(e: Emitter, stacks: list[StackLayout]) -> None:
         row, e.row = e.row, e.word(0)
         enter(e, stacks)
         e.row = row
@@ -70,7 +70,7 @@ def slots_of_one_row(patch: pytest.MonkeyPatch) -> None:
     """The distance of slots without the number of rows."""
     enter = stack_state._enter
 
-    def close(e: Emitter, stacks: list[Stack]) -> None:
+    def close(e: Emitter, stacks: list[StackLayout]) -> None:
         enter(e, stacks)
         for stack in stacks:
             stack_state.state_of(e, stack.alloca.stack).group.pitch = e.word(stack.slot_bytes)

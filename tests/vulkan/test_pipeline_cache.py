@@ -54,7 +54,7 @@ class Driver:
 def driver(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Driver]:
     monkeypatch.setenv("STACKGRAD_CACHE", "1")
     monkeypatch.setenv("STACKGRAD_CACHE_DIR", str(tmp_path / "cache"))
-    disk_cache.choose()  # as in a process of its own, where no program has turned it off
+    disk_cache.choose_cache()  # as in a process of its own, where no program has turned it off
     yield Driver(vulkan.device.vk, monkeypatch)
 
 
@@ -88,7 +88,7 @@ def test_another_driver_has_entries_of_its_own(
 
 def test_damaged_entries_and_those_that_the_driver_refuses_are_ignored(vulkan: VulkanBackend, driver: Driver) -> None:
     run(vulkan, 1.0)
-    cache = disk_cache.active()
+    cache = disk_cache.active_cache()
     assert cache is not None
     own = [e.path for e in cache.entries() if e.path.read_bytes().endswith(b"code")]
     assert len(own) == 1
@@ -108,7 +108,7 @@ def test_damaged_entries_and_those_that_the_driver_refuses_are_ignored(vulkan: V
 def test_strange_entries_do_not_reach_the_driver(vulkan: VulkanBackend, driver: Driver, kind: str) -> None:
     """One that would be waited for without end, and one that is somewhere else."""
     run(vulkan, 1.0)
-    cache = disk_cache.active()
+    cache = disk_cache.active_cache()
     assert cache is not None
     (own,) = [e.path for e in cache.entries() if e.path.read_bytes().endswith(b"code")]
     if kind == "link":

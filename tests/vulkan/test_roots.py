@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.codegen.types import F32, I32
-from stackgrad.backends.spirv.code import Code
+from stackgrad.backends.spirv.code import ArithmeticWriter
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.ir.parser import parse_kernel
 
@@ -48,10 +48,13 @@ def numbers() -> np.ndarray:
 
 
 def off_by(places: int) -> Callable[..., object]:
-    """`Code.glsl`, but for square roots that many numbers away from the device's, which are lavapipe's: rounded."""
-    exact = Code.glsl
+    """`ArithmeticWriter.glsl`, but for square roots that many numbers away from the device's, which are lavapipe's.
 
-    def glsl(self: Code, name: str, t: object, *args: object) -> object:
+    Rounded.
+    """
+    exact = ArithmeticWriter.glsl
+
+    def glsl(self: ArithmeticWriter, name: str, t: object, *args: object) -> object:
         found = exact(self, name, t, *args)  # type: ignore[arg-type]
         if name != "sqrt" or not places:
             return found
@@ -69,7 +72,7 @@ def off_by(places: int) -> Callable[..., object]:
 def test_roots_of_devices_that_are_off(
     vulkan: VulkanBackend, places: int, precise: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Code, "glsl", off_by(places))
+    monkeypatch.setattr(ArithmeticWriter, "glsl", off_by(places))
     x = numbers()
     y = np.full_like(x, 7.0)
     vulkan.compile(parse_kernel(KERNEL), Options(precise=precise)).run({"x": x, "y": y}, {}, Sizes(), Draws())

@@ -163,4 +163,4 @@ def test_no_shader_computes_bounds_that_the_host_computes(vulkan: VulkanBackend)
     ):
         kernel = parse_kernel(text.format(bound))
         entries = generate(kernel, Options(debug=debug), vulkan.features).entries
-        assert [name for name, _ in h.needed(kernel, entries, Options(debug=debug))] == names
+        assert [name for name, _ in h.needed_entries(kernel, entries, Options(debug=debug))] == names

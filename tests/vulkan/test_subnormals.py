@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from quirks_support import with_quirks
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.spirv.emit import Features
+from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
@@ -114,6 +114,7 @@ def test_what_is_compared_with_a_normal_number_needs_nothing() -> None:
     )
     for kernel, same in ((threshold, True), (order, False)):
         plain, made = (
-            generate(kernel, Options(), Features(quirks=quirks)).words for quirks in (Quirks(), Quirks(flushes=True))
+            generate(kernel, Options(), ShaderFeatures(quirks=quirks)).words
+            for quirks in (Quirks(), Quirks(flushes=True))
         )
         assert (plain == made) == same

@@ -18,7 +18,7 @@ from stackgrad.backends.base import Backend, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.spirv import trips
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.pops import Pops
+from stackgrad.backends.spirv.pops import PopGroups
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
@@ -113,7 +113,7 @@ def test_which_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = kernel({**GROUPED, **SINGLE}[name], "f32")
     assert loops(source, Options(precise=False, debug=True)) == 3  # one for each, and that over iterations
     found = loops(source)
-    monkeypatch.setattr(Pops, "of", lambda *_: None)
+    monkeypatch.setattr(PopGroups, "of", lambda *_: None)
     assert found - loops(source) == (name in GROUPED)
 
 

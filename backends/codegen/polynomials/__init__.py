@@ -12,19 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from ..types import I1, const, like, suffix
 from . import remainder, trigonometric
 from .arcsine import acos, asin
 from .arctangent import atan2
 from .exponential import exp, tanh
-from .guard import Inside, guarded
+from .guard import Inside, guard_range
 from .logarithm import log
 from .power import power
 
 
 @dataclass(frozen=True)
-class Inlined:
+class InlinedFunction:
     """Represent the inlined code of one function.
 
     Attributes:
@@ -32,26 +32,26 @@ class Inlined:
         inside: Gives the condition that the code is made for these arguments; None if it is made for all.
     """
 
-    write: Callable[..., ir.Value]
+    write: Callable[..., ir.LLVMValue]
     inside: Inside | None = None
 
 
-INLINED: dict[str, Inlined] = {
-    "exp": Inlined(exp),
-    "log": Inlined(log),
-    "sin": Inlined(trigonometric.sin, trigonometric.inside),
-    "cos": Inlined(trigonometric.cos, trigonometric.inside),
-    "tan": Inlined(trigonometric.tan, trigonometric.inside),
-    "asin": Inlined(asin),
-    "acos": Inlined(acos),
-    "tanh": Inlined(tanh),
-    "atan2": Inlined(atan2),
-    "pow": Inlined(power),
-    "fmod": Inlined(remainder.fmod, remainder.inside),
+INLINED: dict[str, InlinedFunction] = {
+    "exp": InlinedFunction(exp),
+    "log": InlinedFunction(log),
+    "sin": InlinedFunction(trigonometric.sin, trigonometric.inside),
+    "cos": InlinedFunction(trigonometric.cos, trigonometric.inside),
+    "tan": InlinedFunction(trigonometric.tan, trigonometric.inside),
+    "asin": InlinedFunction(asin),
+    "acos": InlinedFunction(acos),
+    "tanh": InlinedFunction(tanh),
+    "atan2": InlinedFunction(atan2),
+    "pow": InlinedFunction(power),
+    "fmod": InlinedFunction(remainder.fmod, remainder.inside),
 }
 
 
-def inlined(e: Arith, name: str, scalar: ir.Function, args: Sequence[ir.Value]) -> ir.Value:
+def emit_inlined(e: ArithEmitter, name: str, scalar: ir.LLVMFunction, args: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
     """Emit a function of scalars or vectors and return the result.
 
     Args:
@@ -64,11 +64,11 @@ def inlined(e: Arith, name: str, scalar: ir.Function, args: Sequence[ir.Value]) 
     lanes = e.active if isinstance(t, ir.VectorType) else None
     mask = [lanes or const(like(t, I1), True)] if row.inside else []
 
-    def body(e: Arith, function: ir.Function) -> None:
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         operands = function.args[: len(args)]
         fast = row.write(e, *operands)
         if row.inside:
-            fast = guarded(e, name, scalar, row.inside, fast, operands, function.args[-1])
+            fast = guard_range(e, name, scalar, row.inside, fast, operands, function.args[-1])
         e.b.ret(fast)
 
     params = [v.type for v in (*args, *mask)]

@@ -6,11 +6,11 @@ The formula is asin(x) = pi/2 - 2·asin(sqrt((1 - x)/2)).
 from __future__ import annotations
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from .evaluate import constants, mad, polynomial
 
 
-def _core(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _core(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (condition '|x| > 1/2', asin of |x|, or of sqrt((1 - |x|)/2) where it holds); NaN beyond 1."""
     b = e.b
     magnitude = e.intrinsic("fabs", x)
@@ -22,20 +22,20 @@ def _core(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return big, mad(e, b.fmul(w, z), polynomial(e, "asin", z), w)
 
 
-def less_than(e: Arith, x: ir.Value, multiple: float) -> ir.Value:
+def less_than(e: ArithEmitter, x: ir.LLVMValue, multiple: float) -> ir.LLVMValue:
     """Return multiple·pi - x, with pi to twice the digits."""
     high, low, _ = constants("pi_whole", x)
     return e.b.fsub(e.const(x, multiple * high), e.b.fsub(x, e.const(x, multiple * low)))
 
 
-def asin(e: Arith, x: ir.Value) -> ir.Value:
+def asin(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the arcsine of x; -0.0 gives -0.0."""
     big, core = _core(e, x)
     folded = less_than(e, e.b.fadd(core, core), 0.5)
     return e.intrinsic("copysign", e.b.select(big, folded, core), x)
 
 
-def acos(e: Arith, x: ir.Value) -> ir.Value:
+def acos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the arccosine of x: 2·core near 1, pi - 2·core near -1, pi/2 minus the arcsine of x between."""
     b = e.b
     big, core = _core(e, x)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from .evaluate import constants, format_of, mad, polynomial
 
 TURN = math.sqrt(2.0) - 1.0
 """tan(pi/8): above it, pi/4 is taken off."""
 
 
-def _small_angle(e: Arith, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _small_angle(e: ArithEmitter, low: ir.LLVMValue, high: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (condition 'pi/4 is taken off', the remaining angle) of 0 <= low <= high.
 
     tan(a - pi/4) = (tan(a) - 1)/(tan(a) + 1), so one division serves both. The largest numbers are scaled down, and two
@@ -31,7 +31,7 @@ def _small_angle(e: Arith, low: ir.Value, high: ir.Value) -> tuple[ir.Value, ir.
     return turned, mad(e, b.fmul(t, z), polynomial(e, "atan", z), t)
 
 
-def atan2(e: Arith, y: ir.Value, x: ir.Value) -> ir.Value:
+def atan2(e: ArithEmitter, y: ir.LLVMValue, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the angle of the point (x, y): q·pi/4 + r or q·pi/4 - r, with the small angle r.
 
     The number q counts what the three reflections add.
@@ -52,13 +52,13 @@ def atan2(e: Arith, y: ir.Value, x: ir.Value) -> ir.Value:
     return b.select(b.fcmp_unordered("uno", x, y), b.fadd(x, y), angle)
 
 
-def _times(e: Arith, q: ir.Value, unit: float) -> ir.Value:
+def _times(e: ArithEmitter, q: ir.LLVMValue, unit: float) -> ir.LLVMValue:
     """Return q·unit for q = 0 .. 4."""
     # For q = 3, pi/4 loses a digit, which is far below the rounding of the sum.
     return e.b.fmul(q, e.const(q, unit))
 
 
-def _sign_of(e: Arith, x: ir.Value) -> ir.Value:
+def _sign_of(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that the sign bit of x is set."""
     one = e.intrinsic("copysign", e.const(x, 1.0), x)
     return e.b.fcmp_ordered("<", one, e.const(x, 0.0))

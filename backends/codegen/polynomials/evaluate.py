@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from ..types import bits_type, element, mantissa_bits, suffix
 from .coefficients import COEFFICIENTS, CONSTANTS
 
 
 @dataclass(frozen=True)
-class Format:
+class FloatFormat:
     """Represent the layout of a real type in bits.
 
     Attributes:
@@ -53,51 +53,53 @@ class Format:
         return ((self.bias + self.mantissa) << self.mantissa) | 1 << (self.mantissa - 1)
 
 
-_FORMATS = {"f32": Format(23, 32), "f64": Format(52, 64)}
+_FORMATS = {"f32": FloatFormat(23, 32), "f64": FloatFormat(52, 64)}
 
 
-def kind(x: ir.Value) -> str:
+def kind(x: ir.LLVMValue) -> str:
     """Return "f32" or "f64": the column of a value's type in tables."""
     return suffix(element(x.type))
 
 
-def format_of(x: ir.Value) -> Format:
+def format_of(x: ir.LLVMValue) -> FloatFormat:
     """Return the layout of a value's type in bits."""
     return _FORMATS[kind(x)]
 
 
-def constants(name: str, x: ir.Value) -> tuple[float, ...]:
+def constants(name: str, x: ir.LLVMValue) -> tuple[float, ...]:
     """Return the parts of a constant for the type of x."""
     return CONSTANTS[name][kind(x)]
 
 
-def mad(e: Arith, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+def mad(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue, z: ir.LLVMValue) -> ir.LLVMValue:
     """Return x·y + z."""
     if e.m.target.fused or e.m.target.contracts:
         return e.intrinsic("fma", x, y, z)
     return e.b.fadd(e.b.fmul(x, y), z)
 
 
-def scaled(e: Arith, x: ir.Value, factor: float, more: ir.Value) -> ir.Value:
+def scaled(e: ArithEmitter, x: ir.LLVMValue, factor: float, more: ir.LLVMValue) -> ir.LLVMValue:
     """Return x·factor + more."""
     return mad(e, x, e.const(x, factor), more)
 
 
-def horner(e: Arith, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+def horner(e: ArithEmitter, x: ir.LLVMValue, coefficients: Sequence[float]) -> ir.LLVMValue:
     """Return the polynomial at x; the lowest coefficient comes first."""
     # Other lanes fill the time that each step waits for the last one.
-    total: ir.Value = e.const(x, coefficients[-1])
+    total: ir.LLVMValue = e.const(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = mad(e, total, x, e.const(x, c))
     return total
 
 
-def polynomial(e: Arith, name: str, x: ir.Value, skip: int = 0) -> ir.Value:
+def polynomial(e: ArithEmitter, name: str, x: ir.LLVMValue, skip: int = 0) -> ir.LLVMValue:
     """Return the fitted polynomial at x, without its `skip` lowest coefficients and divided by x^skip."""
     return horner(e, x, COEFFICIENTS[name][kind(x)][skip:])
 
 
-def round_to_integer(e: Arith, x: ir.Value, factor: float, offset: float = 0.0) -> tuple[ir.Value, ir.Value]:
+def round_to_integer(
+    e: ArithEmitter, x: ir.LLVMValue, factor: float, offset: float = 0.0
+) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (n, the sum that holds n in its low bits), n the integer nearest to x·factor + offset.
 
     n may be the second nearest where both are almost equally near. |n| < 2^(mantissa - 1).
@@ -110,28 +112,28 @@ def round_to_integer(e: Arith, x: ir.Value, factor: float, offset: float = 0.0) 
     return e.b.fsub(total, big), total
 
 
-def bits(e: Arith, x: ir.Value) -> ir.Value:
+def bits(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the bits of a real as an integer."""
     return e.b.bitcast(x, bits_type(x.type))
 
 
-def real(e: Arith, word: ir.Value, x: ir.Value) -> ir.Value:
+def real(e: ArithEmitter, word: ir.LLVMValue, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return bits as a real of x's type."""
     return e.b.bitcast(word, x.type)
 
 
-def sign_if_odd(e: Arith, total: ir.Value) -> ir.Value:
+def sign_if_odd(e: ArithEmitter, total: ir.LLVMValue) -> ir.LLVMValue:
     """Return the sign bit where the integer that `round_to_integer` left in `total` is odd, else 0."""
     word = bits(e, total)
     return e.b.shl(word, e.const(word, format_of(total).width - 1))
 
 
-def flip(e: Arith, x: ir.Value, sign: ir.Value) -> ir.Value:
+def flip(e: ArithEmitter, x: ir.LLVMValue, sign: ir.LLVMValue) -> ir.LLVMValue:
     """Return x with its sign flipped where `sign` has the sign bit."""
     return real(e, e.b.xor(bits(e, x), sign), x)
 
 
-def two_to(e: Arith, total: ir.Value) -> ir.Value:
+def two_to(e: ArithEmitter, total: ir.LLVMValue) -> ir.LLVMValue:
     """Return 2^n for the integer n in `total`; n must be the exponent of a normal number."""
     f = format_of(total)
     word = bits(e, total)
@@ -139,7 +141,7 @@ def two_to(e: Arith, total: ir.Value) -> ir.Value:
     return real(e, e.b.shl(biased, e.const(word, f.mantissa)), total)
 
 
-def times_two_to(e: Arith, x: ir.Value, total: ir.Value) -> ir.Value:
+def times_two_to(e: ArithEmitter, x: ir.LLVMValue, total: ir.LLVMValue) -> ir.LLVMValue:
     """Return x·2^n for the integer n in `total`."""
     f = format_of(total)
     word = bits(e, total)
@@ -151,13 +153,13 @@ def times_two_to(e: Arith, x: ir.Value, total: ir.Value) -> ir.Value:
     return x
 
 
-def clamp(e: Arith, x: ir.Value, low: float, high: float) -> ir.Value:
+def clamp(e: ArithEmitter, x: ir.LLVMValue, low: float, high: float) -> ir.LLVMValue:
     """Return x moved into the interval; NaN stays."""
     x = e.b.select(e.b.fcmp_ordered("<", x, e.const(x, low)), e.const(x, low), x)
     return e.b.select(e.b.fcmp_ordered(">", x, e.const(x, high)), e.const(x, high), x)
 
 
-def two_product(e: Arith, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+def two_product(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (p, q) with p the rounded product and p + q the exact one, away from overflow and underflow."""
     product = e.b.fmul(x, y)
     if e.m.target.fused:
@@ -169,7 +171,7 @@ def two_product(e: Arith, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]
     return product, b.fadd(rest, b.fmul(x0, y0))
 
 
-def _halves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _halves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return the upper and lower half of the digits of x; their products are exact.
 
     Source: Veltkamp's splitting.
@@ -179,7 +181,7 @@ def _halves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return upper, e.b.fsub(x, upper)
 
 
-def two_sum(e: Arith, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+def two_sum(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (s, r) with s the rounded sum and s + r the exact one, for |x| >= |y| or x = 0."""
     total = e.b.fadd(x, y)
     return total, e.b.fsub(y, e.b.fsub(total, x))

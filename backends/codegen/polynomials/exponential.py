@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from .evaluate import clamp, constants, kind, mad, polynomial, round_to_integer, scaled, times_two_to, two_to
 
 ENDS = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
@@ -13,7 +13,7 @@ FLAT = {"f32": 10.0, "f64": 20.0}
 """Arguments from which on tanh is 1."""
 
 
-def reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def reduced(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (x - n·ln 2, the sum that holds n), n the integer nearest to x/ln 2."""
     n, total = round_to_integer(e, x, constants("inverse_ln2", x)[0])
     # The product with the first part is exact.
@@ -22,7 +22,7 @@ def reduced(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return x, total
 
 
-def exp(e: Arith, x: ir.Value, more: ir.Value | None = None) -> ir.Value:
+def exp(e: ArithEmitter, x: ir.LLVMValue, more: ir.LLVMValue | None = None) -> ir.LLVMValue:
     """Return e to the power x = 2^n times e to the power r.
 
     Args:
@@ -35,7 +35,7 @@ def exp(e: Arith, x: ir.Value, more: ir.Value | None = None) -> ir.Value:
     return times_two_to(e, polynomial(e, "exp", r), total)
 
 
-def _exp_minus_one(e: Arith, x: ir.Value) -> ir.Value:
+def _exp_minus_one(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return exp(x) - 1 = 2^n·(exp(r) - 1) + (2^n - 1), precise also near 0; 0 <= x <= 2·FLAT."""
     r, total = reduced(e, x)
     rest = mad(e, e.b.fmul(r, r), polynomial(e, "exp", r, skip=2), r)
@@ -43,7 +43,7 @@ def _exp_minus_one(e: Arith, x: ir.Value) -> ir.Value:
     return mad(e, power, rest, e.b.fsub(power, e.const(power, 1.0)))
 
 
-def tanh(e: Arith, x: ir.Value) -> ir.Value:
+def tanh(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the hyperbolic tangent of x: t/(t + 2) for |x|, t = exp(2|x|) - 1, with the sign of x."""
     magnitude = clamp(e, e.intrinsic("fabs", x), 0.0, FLAT[kind(x)])
     t = _exp_minus_one(e, e.b.fadd(magnitude, magnitude))

@@ -10,16 +10,22 @@ from collections.abc import Callable
 
 from .. import ir
 from ..builder import IRBuilder
-from ..emit import Arith
+from ..emit import ArithEmitter
 from ..types import I64, PTR, VOID, const, element, suffix
 
-Inside = Callable[..., ir.Value]
+Inside = Callable[..., ir.LLVMValue]
 """inside(e, *args): the condition that the inlined code is made for these arguments; it must hold where one is NaN."""
 
 
-def guarded(
-    e: Arith, name: str, scalar: ir.Function, inside: Inside, fast: ir.Value, args: list[ir.Value], active: ir.Value
-) -> ir.Value:
+def guard_range(
+    e: ArithEmitter,
+    name: str,
+    scalar: ir.LLVMFunction,
+    inside: Inside,
+    fast: ir.LLVMValue,
+    args: list[ir.LLVMValue],
+    active: ir.LLVMValue,
+) -> ir.LLVMValue:
     """Return `fast` where `inside` holds, else what the scalar function gives.
 
     Args:
@@ -47,7 +53,9 @@ def guarded(
     return out
 
 
-def _repaired(e: Arith, places: list[ir.Value], values: list[ir.Value], loop: ir.Function) -> ir.Value:
+def _repaired(
+    e: ArithEmitter, places: list[ir.LLVMValue], values: list[ir.LLVMValue], loop: ir.LLVMFunction
+) -> ir.LLVMValue:
     """Return the results after the lanes outside were computed by the library."""
     # Arguments and results pass through memory: vectors in registers have no common calling convention.
     for value, place in zip(values, places):
@@ -57,7 +65,7 @@ def _repaired(e: Arith, places: list[ir.Value], values: list[ir.Value], loop: ir
     return e.b.load(places[-1], t)
 
 
-def _any(b: IRBuilder, condition: ir.Value) -> ir.Value:
+def _any(b: IRBuilder, condition: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that `condition` holds in some lane."""
     if not isinstance(condition.type, ir.VectorType):
         return condition
@@ -66,10 +74,12 @@ def _any(b: IRBuilder, condition: ir.Value) -> ir.Value:
     return b.icmp_unsigned("!=", b.bitcast(condition, word), const(word, 0))
 
 
-def _lane_loop(e: Arith, name: str, scalar: ir.Function, inside: Inside, t: ir.Type, arity: int) -> ir.Function:
+def _lane_loop(
+    e: ArithEmitter, name: str, scalar: ir.LLVMFunction, inside: Inside, t: ir.Type, arity: int
+) -> ir.LLVMFunction:
     """Return sg.NAME.lanes(arguments..., results, count), which overwrites the results of lanes outside."""
 
-    def body(e: Arith, function: ir.Function) -> None:
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         b, count, before = e.b, function.args[-1], e.b.block
         lane, outside, last, done = map(function.append_basic_block, ("lane", "outside", "next", "done"))
         b.branch(lane)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from ..types import F32, I1, const
 from .evaluate import bits, constants, flip, horner, polynomial, round_to_integer, scaled, sign_if_odd
 from .trigonometric import LIMITS, inside
@@ -39,42 +39,42 @@ HALF_PI = 1.5707962512969970703
 """Half of the first part of pi, which is just below pi/2."""
 
 
-def _half_wave(e: Arith, d: ir.Value) -> ir.Value:
+def _half_wave(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
     """Return sin(d) for |d| up to about pi/2."""
     return e.b.fmul(d, horner(e, e.b.fmul(d, d), SINE))
 
 
-def _short_sine(e: Arith, d: ir.Value) -> ir.Value:
+def _short_sine(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
     """Return sin(d) for |d| up to ONE."""
     return e.b.fmul(d, horner(e, e.b.fmul(d, d), SHORT_SINE))
 
 
-def _short_cosine(e: Arith, d: ir.Value) -> ir.Value:
+def _short_cosine(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
     """Return cos(d) for |d| up to ONE."""
     return horner(e, e.b.fmul(d, d), SHORT_COSINE)
 
 
-def _shifted(e: Arith, x: ir.Value) -> ir.Value:
+def _shifted(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return cos(x) = sin(pi/2 - |x|) for |x| up to pi."""
     first, second, _ = constants("pi_whole", x)
     d = e.b.fsub(e.const(x, first / 2), e.intrinsic("fabs", x))
     return _half_wave(e, e.b.fadd(d, e.const(x, second / 2)))
 
 
-def _less_multiple(e: Arith, x: ir.Value, n: ir.Value) -> ir.Value:
+def _less_multiple(e: ArithEmitter, x: ir.LLVMValue, n: ir.LLVMValue) -> ir.LLVMValue:
     """Return x - n·pi, taken part by part of pi."""
     for part in constants("pi_whole", x):
         x = scaled(e, n, -part, x)
     return x
 
 
-def sin(e: Arith, x: ir.Value) -> ir.Value:
+def sin(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the sine of x, which is the sine of (-1)^n·(x - n·pi)."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0])
     return _half_wave(e, flip(e, _less_multiple(e, x, n), sign_if_odd(e, total)))
 
 
-def cos(e: Arith, x: ir.Value) -> ir.Value:
+def cos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the cosine of x, which is the sine of (-1)^n·((n + 1/2)·pi - x); the difference is never 0."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     d = _less_multiple(e, x, e.b.fadd(n, e.const(n, 0.5)))
@@ -82,31 +82,41 @@ def cos(e: Arith, x: ir.Value) -> ir.Value:
 
 
 @dataclass(frozen=True)
-class Form:
+class ReductionForm:
     """Represent code for arguments with a magnitude of at most `limit`."""
 
     name: str
     limit: float
-    write: Callable[[Arith, ir.Value], ir.Value]
+    write: Callable[[ArithEmitter, ir.LLVMValue], ir.LLVMValue]
 
 
 NEAR = LIMITS[True]["f32"]
 
-FORMS: dict[str, tuple[Form, ...]] = {
-    "sin": (Form("short", ONE, _short_sine), Form("half", HALF_PI, _half_wave), Form("near", NEAR, sin)),
-    "cos": (Form("short", ONE, _short_cosine), Form("half", 2 * HALF_PI, _shifted), Form("near", NEAR, cos)),
+FORMS: dict[str, tuple[ReductionForm, ...]] = {
+    "sin": (
+        ReductionForm("short", ONE, _short_sine),
+        ReductionForm("half", HALF_PI, _half_wave),
+        ReductionForm("near", NEAR, sin),
+    ),
+    "cos": (
+        ReductionForm("short", ONE, _short_cosine),
+        ReductionForm("half", 2 * HALF_PI, _shifted),
+        ReductionForm("near", NEAR, cos),
+    ),
 }
 """Forms of the code by operation, shortest first; beyond the limit of the last one, the library computes."""
 
 LEAN = frozenset(FORMS)
 
 
-def form_within(name: str, reach: float) -> Form | None:
+def form_within(name: str, reach: float) -> ReductionForm | None:
     """Return the shortest code for all arguments up to a magnitude; None if the library is needed for some."""
     return next((form for form in FORMS[name] if reach <= form.limit), None)
 
 
-def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value, reach: float = math.inf) -> ir.Value:
+def emit_sin_or_cos(
+    e: ArithEmitter, name: str, scalar: ir.LLVMFunction, x: ir.LLVMValue, reach: float = math.inf
+) -> ir.LLVMValue:
     """Emit sin or cos of a scalar and return it.
 
     Args:
@@ -120,7 +130,7 @@ def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value, reach: float = m
     if form is not None:
         return form.write(e, x)
 
-    def body(e: Arith, function: ir.Function) -> None:
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         b, x = e.b, function.args[0]
         within = inside(e, x)
         fast, far = function.append_basic_block("inside"), function.append_basic_block("outside")
@@ -134,12 +144,14 @@ def lean(e: Arith, name: str, scalar: ir.Function, x: ir.Value, reach: float = m
 
 
 def pays_together(reach: float) -> bool:
-    """Return True if sin and cos of one argument are better computed by `pair`."""
-    # Short code shares what it can without `pair`.
+    """Return True if sin and cos of one argument are better computed by `emit_sincos`."""
+    # Short code shares what it can without `emit_sincos`.
     return form_within("cos", reach) in (None, FORMS["cos"][-1])
 
 
-def pair(e: Arith, x: ir.Value, reach: float, libraries: tuple[ir.Function, ir.Function]) -> tuple[ir.Value, ir.Value]:
+def emit_sincos(
+    e: ArithEmitter, x: ir.LLVMValue, reach: float, libraries: tuple[ir.LLVMFunction, ir.LLVMFunction]
+) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Emit sin and cos of one scalar with one reduction and one comparison of the argument; return (sin, cos).
 
     The builder may stand in another block afterwards.
@@ -169,17 +181,17 @@ def pair(e: Arith, x: ir.Value, reach: float, libraries: tuple[ir.Function, ir.F
     return found
 
 
-def _quarter_waves(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _quarter_waves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (sin, cos) of x by n = the integer nearest to 2x/pi and d = x - n·pi/2."""
     n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
     # Sine and cosine of x are ± those of d, exchanged where n is odd.
     d = x
     for part in constants("pi_whole", x):
         d = scaled(e, n, -part / 2, d)
-    return exchanged(e, d, total)
+    return rotate_quadrant(e, d, total)
 
 
-def exchanged(e: Arith, d: ir.Value, total: ir.Value) -> tuple[ir.Value, ir.Value]:
+def rotate_quadrant(e: ArithEmitter, d: ir.LLVMValue, total: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (sin, cos) of d + n·pi/2.
 
     Args:
@@ -199,10 +211,10 @@ def exchanged(e: Arith, d: ir.Value, total: ir.Value) -> tuple[ir.Value, ir.Valu
     return flip(e, sine, half), flip(e, cosine, b.xor(half, sign))
 
 
-def _outside(e: Arith, name: str, scalar: ir.Function) -> ir.Function:
+def _outside(e: ArithEmitter, name: str, scalar: ir.LLVMFunction) -> ir.LLVMFunction:
     """Return the library's function behind a call, so that it takes no registers and no room in loops."""
 
-    def body(e: Arith, function: ir.Function) -> None:
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         e.b.ret(e.b.call(scalar, function.args))
 
     return e.m.helper(f"sg.{name}.outside", F32, [F32], body, ("nounwind", "noinline", "cold", "memory(none)"))

@@ -10,7 +10,7 @@ import math
 import struct
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from .evaluate import bits, constants, format_of, kind, polynomial, real, scaled
 
 _ROOT = {
@@ -20,7 +20,7 @@ _ROOT = {
 """The bits of sqrt(1/2), by type."""
 
 
-def parted(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def split_exponent(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (k as a real, 1 + f) of a positive finite x."""
     b, f, root = e.b, format_of(x), _ROOT[kind(x)]
     lift = f.mantissa + 1
@@ -37,10 +37,10 @@ def parted(e: Arith, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return b.fsub(real(e, held, x), lowered), mantissa
 
 
-def log_of_positive(e: Arith, x: ir.Value) -> ir.Value:
+def log_of_positive(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return log(x) of a positive finite x; any other x gives an arbitrary number."""
     b = e.b
-    k, mantissa = parted(e, x)
+    k, mantissa = split_exponent(e, x)
     f = b.fsub(mantissa, e.const(x, 1.0))
     s = b.fdiv(f, b.fadd(f, e.const(f, 2.0)))
     z = b.fmul(s, s)
@@ -51,7 +51,7 @@ def log_of_positive(e: Arith, x: ir.Value) -> ir.Value:
     return scaled(e, k, high, b.fsub(f, inner))
 
 
-def log(e: Arith, x: ir.Value) -> ir.Value:
+def log(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the natural logarithm of x: -inf for zeros, NaN for negative numbers; infinity and NaN stay."""
     b, zero, infinite = e.b, e.const(x, 0.0), e.const(x, math.inf)
     positive = b.fcmp_ordered(">", x, zero)

@@ -10,26 +10,26 @@ from __future__ import annotations
 import math
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from ..types import F32, F64, like
 from .evaluate import constants, kind, mad, polynomial, two_product, two_sum
 from .exponential import exp
-from .logarithm import log, parted
+from .logarithm import log, split_exponent
 
-Pair = tuple[ir.Value, ir.Value]
+DoubleDouble = tuple[ir.LLVMValue, ir.LLVMValue]
 """A number as a sum of two: the rounded number, and what is left of it."""
 
 _TWO_THIRDS = {"f32": (11184811 * 2.0**-24, -(2.0**-24) / 3), "f64": (2 / 3, 2.0**-53 / 3)}
 
 
-def power(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+def power(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return pow(x, y)."""
     up = e.intrinsic("fabs", x)
     wider = kind(x) == "f32" and e.m.target.doubles
     return _signed(e, x, y, up, (_by_f64 if wider else _by_pairs)(e, up, y))
 
 
-def _by_f64(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
+def _by_f64(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return pow(|x|, y) of f32 by way of f64."""
     b, wide = e.b, like(up.type, F64)
     return b.fptrunc(exp(e, b.fmul(b.fpext(y, wide), log(e, b.fpext(up, wide)))), like(up.type, F32))
@@ -38,7 +38,7 @@ def _by_f64(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
 # ---- pairs --------------------------------------------------------------------------------------------------
 
 
-def _by_pairs(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
+def _by_pairs(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return pow(|x|, y) with the logarithm as a sum of two numbers."""
     b = e.b
     high, low = _log_pair(e, up)
@@ -53,17 +53,17 @@ def _by_pairs(e: Arith, up: ir.Value, y: ir.Value) -> ir.Value:
     return exp(e, product, b.select(within, rest, e.const(up, 0.0)))
 
 
-def _log_pair(e: Arith, x: ir.Value) -> Pair:
+def _log_pair(e: ArithEmitter, x: ir.LLVMValue) -> DoubleDouble:
     """Return log(x) of a positive finite x to about 65 digits: k·ln 2 + s·(2 + s²·L(s²)), s = f/(2 + f)."""
     b = e.b
-    k, mantissa = parted(e, x)
+    k, mantissa = split_exponent(e, x)
     log_high, log_low = _times(e, s := _quotient(e, mantissa), _series(e, s))
     high, low = constants("ln2", x)
     total, rest = two_sum(e, b.fmul(k, e.const(k, high)), log_high)
     return two_sum(e, total, b.fadd(rest, mad(e, k, e.const(k, low), log_low)))
 
 
-def _quotient(e: Arith, mantissa: ir.Value) -> Pair:
+def _quotient(e: ArithEmitter, mantissa: ir.LLVMValue) -> DoubleDouble:
     """Return f/(2 + f) with f = mantissa - 1, by one division and one correction."""
     b = e.b
     f = b.fsub(mantissa, e.const(mantissa, 1.0))
@@ -75,7 +75,7 @@ def _quotient(e: Arith, mantissa: ir.Value) -> Pair:
     return two_sum(e, s, b.fmul(left, inverse))
 
 
-def _series(e: Arith, s: Pair) -> Pair:
+def _series(e: ArithEmitter, s: DoubleDouble) -> DoubleDouble:
     """Return 2 + z·L(z) for z = s²; only the first term of L needs more than one number."""
     z = _times(e, s, s)
     first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS[kind(z[0])])
@@ -85,7 +85,7 @@ def _series(e: Arith, s: Pair) -> Pair:
     return total, e.b.fadd(rest, term_rest)
 
 
-def _times(e: Arith, x: Pair, y: Pair) -> Pair:
+def _times(e: ArithEmitter, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
     """Return the product of two pairs."""
     product, rest = two_product(e, x[0], y[0])
     return product, mad(e, x[0], y[1], mad(e, x[1], y[0], rest))
@@ -94,7 +94,7 @@ def _times(e: Arith, x: Pair, y: Pair) -> Pair:
 # ---- sign and exceptions ------------------------------------------------------------------------------------
 
 
-def _signed(e: Arith, x: ir.Value, y: ir.Value, up: ir.Value, size: ir.Value) -> ir.Value:
+def _signed(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue, up: ir.LLVMValue, size: ir.LLVMValue) -> ir.LLVMValue:
     """Return the result of pow from its magnitude.
 
     Args:
@@ -119,6 +119,6 @@ def _signed(e: Arith, x: ir.Value, y: ir.Value, up: ir.Value, size: ir.Value) ->
     return b.select(always, one, out)
 
 
-def _is_whole(e: Arith, y: ir.Value) -> ir.Value:
+def _is_whole(e: ArithEmitter, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that y is a whole number."""
     return e.b.fcmp_ordered("==", e.intrinsic("floor", y), y)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from ..types import F32, F64, like
 from .evaluate import kind, two_product
 
 
-def inside(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+def inside(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that the code is exact for these operands, or one of them is NaN.
 
     The quotient must have few enough digits, and products must neither overflow nor underflow.
@@ -32,14 +32,14 @@ def inside(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.and_(few, b.and_(small, b.fcmp_unordered(">", down, e.const(x, 2.0**-900))))
 
 
-def fmod(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+def fmod(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return x - y·trunc(x/y), with the sign of x."""
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     rest = _narrow(e, up, down) if kind(x) == "f32" else _exact(e, up, down)
     return e.intrinsic("copysign", rest, x)
 
 
-def _narrow(e: Arith, up: ir.Value, down: ir.Value) -> ir.Value:
+def _narrow(e: ArithEmitter, up: ir.LLVMValue, down: ir.LLVMValue) -> ir.LLVMValue:
     """Return fmod of two positive f32 by way of f64."""
     b, wide = e.b, like(up.type, F64)
     x, y = b.fpext(up, wide), b.fpext(down, wide)
@@ -47,14 +47,14 @@ def _narrow(e: Arith, up: ir.Value, down: ir.Value) -> ir.Value:
     return b.fptrunc(_corrected(e, b.fsub(x, b.fmul(quotient, y)), y), like(up.type, F32))
 
 
-def _exact(e: Arith, x: ir.Value, y: ir.Value) -> ir.Value:
+def _exact(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return fmod of two positive f64, with the product in two parts."""
     quotient = e.intrinsic("trunc", e.b.fdiv(x, y))
     product, rest = two_product(e, quotient, y)
     return _corrected(e, e.b.fsub(e.b.fsub(x, product), rest), y)
 
 
-def _corrected(e: Arith, rest: ir.Value, y: ir.Value) -> ir.Value:
+def _corrected(e: ArithEmitter, rest: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the remainder moved to 0 <= rest < y, because the rounded quotient may be one too many."""
     b = e.b
     rest = b.select(b.fcmp_ordered("<", rest, e.const(rest, 0.0)), b.fadd(rest, y), rest)

@@ -8,40 +8,40 @@ are rounded once. Without it the parts are so short that the products are exact.
 from __future__ import annotations
 
 from .. import ir
-from ..emit import Arith
+from ..emit import ArithEmitter
 from .evaluate import clamp, constants, flip, kind, mad, polynomial, round_to_integer, scaled, sign_if_odd
 
 LIMITS = {True: {"f32": 2.0**15, "f64": 2.0**30}, False: {"f32": 2.0**7, "f64": 2.0**20}}
 """Largest argument of the inlined code, by whether the machine fuses, and by type."""
 
 
-def inside(e: Arith, x: ir.Value) -> ir.Value:
+def inside(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the condition that |x| is at most the limit, or NaN."""
     limit = e.const(x, LIMITS[e.m.target.fused][kind(x)])
     return e.b.fcmp_unordered("<=", e.intrinsic("fabs", x), limit)
 
 
-def _less_multiple(e: Arith, x: ir.Value, n: ir.Value, unit: float) -> ir.Value:
+def _less_multiple(e: ArithEmitter, x: ir.LLVMValue, n: ir.LLVMValue, unit: float) -> ir.LLVMValue:
     """Return x - n·unit·pi."""
     for part in constants("pi_whole" if e.m.target.fused else "pi_short", x):
         x = scaled(e, n, -part * unit, x)
     return x
 
 
-def _half_wave(e: Arith, d: ir.Value) -> ir.Value:
+def _half_wave(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
     """Return sin(d) for |d| <= pi/2, but +0.0 for -0.0; rounding never carries the result beyond 1."""
     square = e.b.fmul(d, d)
     return clamp(e, mad(e, e.b.fmul(d, square), polynomial(e, "sin_half", square, skip=1), d), -1.0, 1.0)
 
 
-def sin(e: Arith, x: ir.Value) -> ir.Value:
+def sin(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the sine of x, which is the sine of (-1)^n·(x - n·pi), n the integer nearest to x/pi."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0])
     d = flip(e, _less_multiple(e, x, n, 1), sign_if_odd(e, total))
     return e.intrinsic("copysign", _half_wave(e, d), d)
 
 
-def cos(e: Arith, x: ir.Value) -> ir.Value:
+def cos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the cosine of x: the sine of (-1)^n·((n + 1/2)·pi - x), n the integer nearest to x/pi - 1/2."""
     n, total = round_to_integer(e, x, constants("inverse_pi", x)[0], -0.5)
     # The difference is never 0.
@@ -49,7 +49,7 @@ def cos(e: Arith, x: ir.Value) -> ir.Value:
     return one_at_zero(e, x, _half_wave(e, e.b.fneg(flip(e, d, sign_if_odd(e, total)))))
 
 
-def one_at_zero(e: Arith, x: ir.Value, found: ir.Value) -> ir.Value:
+def one_at_zero(e: ArithEmitter, x: ir.LLVMValue, found: ir.LLVMValue) -> ir.LLVMValue:
     """Return 1 for x = 0, else `found`."""
     # The code gives cos(0) = 1 in f64; rounding leaves the result of f32 below 1.
     if kind(x) == "f64":
@@ -57,7 +57,7 @@ def one_at_zero(e: Arith, x: ir.Value, found: ir.Value) -> ir.Value:
     return e.b.select(e.b.fcmp_ordered("==", x, e.const(x, 0.0)), e.const(x, 1.0), found)
 
 
-def tan(e: Arith, x: ir.Value) -> ir.Value:
+def tan(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the tangent of x: s/c, or -c/s where n is odd.
 
     n is the integer nearest to 2x/pi; s and c are sine and cosine of x - n·pi/2.

@@ -22,7 +22,7 @@ from .stack_state import StackState, state_of
 from .statements import LOWER, from_memory, to_memory
 
 
-def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
+def _slot(e: Emitter, s: StackState, number: ir.LLVMValue, part: int) -> ir.LLVMValue:
     """Return the address of the primal (part 0) or adjoint (part 1) of a slot."""
     place = e.b.mul(number, s.pitch)
     if part:
@@ -30,7 +30,7 @@ def _slot(e: Emitter, s: StackState, number: ir.Value, part: int) -> ir.Value:
     return e.b.gep(s.base, place, memory_type(s.dtype))
 
 
-def _top(e: Emitter, s: StackState) -> tuple[ir.Value, ir.Value]:
+def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (number of the top slot, condition 'the stack is not empty'); the number is 0 if the stack is empty."""
     depth = s.depth(e)
     if e.flow.filled.get(s.stack.alloca.stack):

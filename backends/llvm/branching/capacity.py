@@ -18,14 +18,14 @@ from contextlib import contextmanager
 
 from ....compiler.ir import nodes as n
 from ...codegen import ir
-from ...codegen.stack_changes import behind_pops, pops_of_a_trip, pushes, pushes_of_a_trip, reads
+from ...codegen.stack_changes import after_last_pop, pops_of_a_trip, pushes, pushes_of_a_trip, reads
 from ...codegen.types import I64, const
 from ..emit import Emitter
-from .stack_state import Cursor, Group, state_of
+from .stack_state import Cursor, StackGroup, state_of
 
 
 @contextmanager
-def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
+def check_room_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
     """Compare the room before a loop with `trips` trips; inside the `with`, pushes of the loop do not compare.
 
     Debug builds compare at each push, so that the error names the very push.
@@ -44,7 +44,7 @@ def room_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 
 
 def check_room(
-    e: Emitter, loop: n.For, push: n.StackPush, trips: ir.Value, depth: ir.Value, capacity: ir.Value
+    e: Emitter, loop: n.For, push: n.StackPush, trips: ir.LLVMValue, depth: ir.LLVMValue, capacity: ir.LLVMValue
 ) -> None:
     """End the launch unless the values of `trips` trips fit.
 
@@ -65,7 +65,7 @@ def check_room(
 
 
 @contextmanager
-def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
+def check_depth_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
     """Compare the depth before a loop with `trips` trips; code for CPUs, and debug builds, compare at each pop."""
     outer = e.flow.filled
     found = pops_of_a_trip(loop) if e.m.target.entries and not e.m.options.debug else {}
@@ -76,7 +76,7 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
         depth, wanted = state_of(e, name).depth(e), e.b.mul(trips, const(I64, found[name]))
         e.flow.trap_if(e.b.icmp_unsigned(">", wanted, depth), e.m.site("empty", e.task, pops[name]), wanted, depth)
     e.flow.filled = outer | found
-    early = {name: -count for name, count in found.items() if not reads(behind_pops(loop.body, name), name)}
+    early = {name: -count for name, count in found.items() if not reads(after_last_pop(loop.body, name), name)}
     with _cursors(e, early, trips, -1):
         yield
     e.flow.filled = outer
@@ -86,7 +86,7 @@ def filled_for(e: Emitter, loop: n.For, trips: ir.Value) -> Iterator[None]:
 
 
 @contextmanager
-def _cursors(e: Emitter, changes: dict[str, int], trips: ir.Value, at: int) -> Iterator[None]:
+def _cursors(e: Emitter, changes: dict[str, int], trips: ir.LLVMValue, at: int) -> Iterator[None]:
     """Give cursors to stacks inside a loop.
 
     Stacks whose slots have adjoints get none, nor does a group of stacks of which one needs its depth.
@@ -98,7 +98,7 @@ def _cursors(e: Emitter, changes: dict[str, int], trips: ir.Value, at: int) -> I
         at: Distance of the cursor from the depth, in slots.
     """
     outer = e.flow.cursors
-    groups: dict[int, Group] = {}
+    groups: dict[int, StackGroup] = {}
     if e.m.target.entries and not e.m.options.debug:
         groups = {id(group): group for group in (state_of(e, name).group for name in changes)}
         groups = {key: group for key, group in groups.items() if _all_move(e, group, changes)}
@@ -110,6 +110,6 @@ def _cursors(e: Emitter, changes: dict[str, int], trips: ir.Value, at: int) -> I
         group.jump(e, e.b.mul(trips, const(I64, changes[next(iter(group.pending))])))
 
 
-def _all_move(e: Emitter, group: Group, changes: dict[str, int]) -> bool:
+def _all_move(e: Emitter, group: StackGroup, changes: dict[str, int]) -> bool:
     """Return True if each stack of a group moves in the loop and has no adjoints."""
     return all(name in changes and not state_of(e, name).stack.alloca.adjoint for name in group.pending)

@@ -21,9 +21,9 @@ from ...codegen.reach import first_is_apart
 from ...codegen.types import I1, I32, I64, const
 from ..emit import Emitter
 from ..errors import FAILED, report
-from ..polls import tick
-from .capacity import filled_for, room_for
-from .pop_groups import PopGroups, trips_at_once
+from ..polls import poll_in_loop
+from .capacity import check_depth_once, check_room_once
+from .pop_groups import PopGroups, unroll_factor
 from .stack_state import Cursor
 
 BRANCHING: Table[type[Stmt], Callable[..., None]] = Table(
@@ -32,11 +32,11 @@ BRANCHING: Table[type[Stmt], Callable[..., None]] = Table(
 
 
 @dataclass(frozen=True)
-class Frame:
+class ExitBlocks:
     """Represent what `break` leaves and `continue` repeats; a scope has no latch."""
 
-    exit: ir.Block
-    latch: ir.Block | None
+    exit: ir.BasicBlock
+    latch: ir.BasicBlock | None
 
 
 class Branching:
@@ -58,12 +58,12 @@ class Branching:
         self.e = e
         self.rows = rows
         self.leave = leave
-        self.frames: list[Frame] = []
+        self.frames: list[ExitBlocks] = []
         self.roomy: frozenset[str] = frozenset()
         self.filled: dict[str, int] = {}
         self.usual = False
         self.cursors: dict[str, Cursor] = {}
-        self.tops: dict[str, ir.Value] = {}
+        self.tops: dict[str, ir.LLVMValue] = {}
 
     def block(self, body: Block) -> None:
         """Emit statements in order; what follows a jump is never reached and is not emitted."""
@@ -77,40 +77,42 @@ class Branching:
             row(self.e, stmt)
         function.mark = around
 
-    def append(self, name: str) -> ir.Block:
+    def append(self, name: str) -> ir.BasicBlock:
         """Append a block to the function; it is not opened."""
         return self.e.function.append_basic_block(name)
 
-    def go(self, target: ir.Block) -> None:
+    def go(self, target: ir.BasicBlock) -> None:
         """Branch to `target` unless the open block has jumped already, and open `target`."""
         self.jump(target)
         self.e.b.position_at_end(target)
 
-    def jump(self, target: ir.Block) -> None:
+    def jump(self, target: ir.BasicBlock) -> None:
         """Branch to `target` unless the open block has jumped already."""
         if not self.e.b.block.is_terminated:
             self.e.b.branch(target)
 
     # -- memory and traps -----------------------------------------------------------------------------------
 
-    def load(self, t: ir.Type, address: ir.Value) -> ir.Value:
+    def load(self, t: ir.Type, address: ir.LLVMValue) -> ir.LLVMValue:
         """Return the content of type `t` at an address."""
         return self.e.b.load(address, t)
 
-    def store(self, value: ir.Value, address: ir.Value) -> None:
+    def store(self, value: ir.LLVMValue, address: ir.LLVMValue) -> None:
         """Write a value to an address."""
         self.e.b.store(value, address)
 
-    def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+    def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
         """Record an error with two numbers and end the launch if `bad` holds."""
         trap_with(self.e, bad, site, lambda: (first, second))
 
-    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+    def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
         """Record an error and end the launch if `bad` holds; `numbers` emits the error's two numbers in that branch."""
         trap_with(self.e, bad, site, numbers)
 
 
-def trap_with(e: Emitter, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+def trap_with(
+    e: Emitter, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]
+) -> None:
     """Record an error and end the launch if `bad` holds.
 
     Args:
@@ -147,7 +149,7 @@ def _if(e: Emitter, stmt: n.If) -> None:
     e.b.position_at_end(done)
 
 
-def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
+def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (begin, number of trips) of a loop in 64 bits."""
     b = e.b
     begin, end = e.index(stmt.begin), e.index(stmt.end)
@@ -163,7 +165,7 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.Value, ir.Value]:
 def _for(e: Emitter, stmt: n.For) -> None:
     begin, count = trip_count(e, stmt)
     check_before_loop(e, stmt, begin, count)
-    with room_for(e, stmt, count), filled_for(e, stmt, count):
+    with check_room_once(e, stmt, count), check_depth_once(e, stmt, count):
         groups = PopGroups.of(e, stmt, begin, count, _counter_type(e, stmt))
         if groups:
             groups.emit()
@@ -171,7 +173,7 @@ def _for(e: Emitter, stmt: n.For) -> None:
             _trips(e, stmt, begin, count)
 
 
-def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
+def _trips(e: Emitter, stmt: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
     """Emit a loop trip by trip; its first trip is written apart where shorter code serves all later ones."""
     b, flow = e.b, e.flow
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
@@ -179,13 +181,13 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     word = _counter_type(e, stmt)
     limit = count if word is I64 else b.trunc(count, word)
     apart = first_is_apart(e, stmt)
-    start: ir.Value = const(word, 0)
+    start: ir.LLVMValue = const(word, 0)
     if apart:
         first, second = flow.append("for.first"), flow.append("for.second")
         b.cbranch(b.icmp_unsigned("==", limit, start), done, first)
         b.position_at_end(first)
         start = _start_trip(e, stmt, begin, count, start, ran)
-        _body(e, stmt, Frame(done, second), header)
+        _body(e, stmt, ExitBlocks(done, second), header)
     before = second if apart else b.block
     flow.go(header)
     k = b.phi(word)
@@ -195,7 +197,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
     following = _start_trip(e, stmt, begin, count, k, ran)
     # Behind a first trip that stands apart, all trips are usual.
     flow.usual, usual = apart, flow.usual
-    _body(e, stmt, Frame(done, latch), header)
+    _body(e, stmt, ExitBlocks(done, latch), header)
     flow.usual = usual
     k.add_incoming(following, latch)
     b.position_at_end(done)
@@ -203,8 +205,8 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value) -> None:
 
 
 def _start_trip(
-    e: Emitter, stmt: n.For, begin: ir.Value, count: ir.Value, k: ir.Value, ran: ir.Value | None
-) -> ir.Value:
+    e: Emitter, stmt: n.For, begin: ir.LLVMValue, count: ir.LLVMValue, k: ir.LLVMValue, ran: ir.LLVMValue | None
+) -> ir.LLVMValue:
     """Count trip number k and set the index; return the number of the next trip."""
     b = e.b
     following = b.add(k, const(k.type, 1))
@@ -235,27 +237,27 @@ def _while(e: Emitter, stmt: n.While) -> None:
     b.position_at_end(body)
     if ran is not None:
         b.store(b.add(b.load(ran, I64), const(I64, 1)), ran)
-    _body(e, stmt, Frame(done, latch), header)
+    _body(e, stmt, ExitBlocks(done, latch), header)
     b.position_at_end(done)
     _read_trips(e, stmt.trips, ran)
 
 
-def _body(e: Emitter, stmt: n.For | n.While, frame: Frame, header: ir.Block) -> None:
+def _body(e: Emitter, stmt: n.For | n.While, frame: ExitBlocks, header: ir.BasicBlock) -> None:
     """Emit the body and the latch of a loop; the latch tests `until` and goes back to the header."""
     assert frame.latch is not None
     e.flow.frames.append(frame)
-    tick(e, stmt)
+    poll_in_loop(e, stmt)
     e.flow.block(stmt.body)
     e.flow.frames.pop()
     e.flow.go(frame.latch)
     if stmt.stop is None:
-        count = trips_at_once(e, stmt)
+        count = unroll_factor(e, stmt)
         e.b.branch(header, e.m.module.unrolled(count) if count > 1 else "")
     else:
         e.b.cbranch(e.b.load(e.locals[stmt.stop].address, I1), frame.exit, header)
 
 
-def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
+def _trip_counter(e: Emitter, trips: Value | None) -> ir.LLVMValue | None:
     """Return a register that counts the trips of a loop, zero at first; None if nothing reads the number."""
     if trips is None:
         return None
@@ -264,7 +266,7 @@ def _trip_counter(e: Emitter, trips: Value | None) -> ir.Value | None:
     return ran
 
 
-def _read_trips(e: Emitter, trips: Value | None, ran: ir.Value | None) -> None:
+def _read_trips(e: Emitter, trips: Value | None, ran: ir.LLVMValue | None) -> None:
     """Set the result `trips` of a loop from its counter."""
     if trips is not None and ran is not None:
         e.values[trips] = e.from_i64(e.b.load(ran, I64), trips.type)
@@ -273,7 +275,7 @@ def _read_trips(e: Emitter, trips: Value | None, ran: ir.Value | None) -> None:
 @BRANCHING.row(n.Scope)
 def _scope(e: Emitter, stmt: n.Scope) -> None:
     done = e.flow.append("scope.exit")
-    e.flow.frames.append(Frame(done, None))
+    e.flow.frames.append(ExitBlocks(done, None))
     e.flow.block(stmt.body)
     e.flow.frames.pop()
     e.flow.go(done)

@@ -15,18 +15,18 @@ from ...codegen import ir
 from ...codegen.index_checks import check_indices, check_number, limit_of
 from ...codegen.types import I1, I8, I64, VOID, const, memory_type, value_type
 from .. import atomics
-from ..emit import Emitter, Variable
+from ..emit import Emitter, StackVariable
 from .statements import LOWER, from_memory, to_memory
 
 
-def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Scalar]:
+def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.LLVMValue, Scalar]:
     """Return (address, dtype) of the element that a statement accesses."""
     temp = e.m.layout.temps.get(stmt.array)
     if temp is not None:
         return e.temp(temp[0]), temp[1]
     array = e.m.layout.arrays[stmt.array]
     extents = [e.slot(array.shape_at + 8 * axis) for axis in range(array.type.ndim)]
-    linear: ir.Value = const(I64, 0)
+    linear: ir.LLVMValue = const(I64, 0)
     if stmt.array in e.numbered and stmt.indices == e.m.kernel.tasks[e.task].indices:
         linear = e.iteration
         stray = check_number(e, stmt, linear, extents)
@@ -39,7 +39,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.Value, Sc
     return _instead(e, stray, place), array.type.dtype
 
 
-def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
+def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.LLVMValue:
     """Return the place, or a word that may be read where the index is outside.
 
     The launch ends before the content of that word counts.
@@ -50,7 +50,7 @@ def _instead(e: Emitter, stray: ir.Value | None, place: ir.Value) -> ir.Value:
     return e.b.select(stray, e.slot_address(e.m.layout.halted_at), place)
 
 
-def _note(e: Emitter, stray: ir.Value) -> None:
+def _note(e: Emitter, stray: ir.LLVMValue) -> None:
     """Store that an index was outside, if the function itself cannot end the launch."""
     if e.strayed is not None:
         e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
@@ -83,7 +83,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
     write(e, to_memory(e, e.operand(stmt.value), t.is_bool), place)
 
 
-def write(e: Emitter, value: ir.Value, place: ir.Value) -> None:
+def write(e: Emitter, value: ir.LLVMValue, place: ir.LLVMValue) -> None:
     """Store a value, or put the store off where the emitter puts writes off."""
     if e.late is None:
         e.flow.store(value, place)
@@ -122,7 +122,7 @@ def _atomic(e: Emitter, stmt: n.Atomic) -> None:
 def _local(e: Emitter, stmt: n.Local) -> None:
     t = value_type(stmt.dtype)
     if stmt.var not in e.locals:
-        e.locals[stmt.var] = Variable(e.alloca(t), stmt.dtype)
+        e.locals[stmt.var] = StackVariable(e.alloca(t), stmt.dtype)
     e.flow.store(const(t, 0), e.locals[stmt.var].address)
 
 
@@ -140,14 +140,14 @@ def _set(e: Emitter, stmt: n.Set) -> None:
 def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
     t = memory_type(stmt.dtype)
     if stmt.var not in e.locals:
-        e.locals[stmt.var] = Variable(e.alloca(t, max(stmt.size, 1)), stmt.dtype, stmt.size)
+        e.locals[stmt.var] = StackVariable(e.alloca(t, max(stmt.size, 1)), stmt.dtype, stmt.size)
     place = e.locals[stmt.var].address
     size = const(I64, max(stmt.size, 1) * stmt.dtype.size)
     memset = e.m.declare("llvm.memset.p0.i64", VOID, [place.type, I8, I64, I1])
     e.b.call(memset, [place, const(I8, 0), size, const(I1, False)])
 
 
-def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.Value, ir.Value, Variable]:
+def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.LLVMValue, ir.LLVMValue, StackVariable]:
     """Return (address, condition 'the index is inside', variable); outside, the address is that of element 0."""
     array = e.locals[stmt.var]
     index, size = e.index(stmt.index), const(I64, array.size or 0)

@@ -15,14 +15,14 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.roles import JUMPS, LOOPS
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
-from ...codegen.reach import needs_library, ranges_of, shortens
+from ...codegen.reach import is_code_shorter, needs_library, ranges_of
 from ...codegen.stack_changes import AT_ONCE, SAVED_AT_ONCE, pops_of_a_trip
 from ...codegen.types import F32, I64, const, memory_type
 from ..emit import Emitter
 from .stack_state import state_of
 
 
-def trips_at_once(e: Emitter, stmt: n.For | n.While) -> int:
+def unroll_factor(e: Emitter, stmt: n.For | n.While) -> int:
     """Return the number of trips at a time of an innermost loop that pops or saves history; 1 means one by one.
 
     Only a GPU runs several, because it hides latency by loads in flight.
@@ -71,18 +71,20 @@ class PopGroups:
         assumed: Largest magnitude of the top in usual trips, by name of the stack.
     """
 
-    def __init__(self, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType) -> None:
+    def __init__(self, e: Emitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue, word: ir.IntType) -> None:
         self.e, self.loop, self.begin, self.wide, self.word = e, loop, begin, count, word
-        self.at_once = trips_at_once(e, loop)
+        self.at_once = unroll_factor(e, loop)
         self.count = count if word is I64 else e.b.trunc(count, word)
         tops = dict.fromkeys(s.stack for s in walk(loop.body) if isinstance(s, n.StackTop))
         self.read = [stack for stack in tops if stack in e.flow.cursors]
-        self.assumed = ranges_of(e.m, e.task).assumed.get(loop.index, {}) if shortens(e, loop) else {}
+        self.assumed = ranges_of(e.m, e.task).assumed.get(loop.index, {}) if is_code_shorter(e, loop) else {}
 
     @classmethod
-    def of(cls, e: Emitter, loop: n.For, begin: ir.Value, count: ir.Value, word: ir.IntType) -> PopGroups | None:
+    def of(
+        cls, e: Emitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue, word: ir.IntType
+    ) -> PopGroups | None:
         """Return the loop in groups of trips, or None if it does not suit."""
-        if not _suits(e, loop) or trips_at_once(e, loop) == 1:
+        if not _suits(e, loop) or unroll_factor(e, loop) == 1:
             return None
         return cls(e, loop, begin, count, word)
 
@@ -110,12 +112,12 @@ class PopGroups:
         self._one_by_one(left, head, done)
         b.position_at_end(done)
 
-    def _number(self, number: int) -> ir.Value:
+    def _number(self, number: int) -> ir.LLVMValue:
         return const(self.word, number)
 
     # -- a group --------------------------------------------------------------------------------------------
 
-    def _tops(self, stack: str) -> list[ir.Value]:
+    def _tops(self, stack: str) -> list[ir.LLVMValue]:
         """Return the tops that the trips of a group find."""
         e, cursor, found = self.e, self.e.flow.cursors[stack], []
         address = cursor.address(e)
@@ -124,17 +126,17 @@ class PopGroups:
             address = cursor.moved(e, address, -1)
         return found
 
-    def _are_small(self, tops: dict[str, list[ir.Value]]) -> ir.Value | None:
+    def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue | None:
         """Return the condition that all tops are as small as assumed, or NaN; None if nothing is assumed."""
         e, b = self.e, self.e.b
-        small: ir.Value | None = None
+        small: ir.LLVMValue | None = None
         for stack, most in self.assumed.items():
             for largest in self._largest(tops.get(stack) or self._tops(stack)):
                 within = b.fcmp_unordered("<=", largest, e.const(largest, most))
                 small = within if small is None else b.and_(small, within)
         return small
 
-    def _largest(self, values: list[ir.Value]) -> list[ir.Value]:
+    def _largest(self, values: list[ir.LLVMValue]) -> list[ir.LLVMValue]:
         """Return the largest magnitude of the values, or several, as far as one instruction gives the larger of two."""
         sizes = [self.e.intrinsic("fabs", v) for v in values]
         while len(sizes) > 1 and sizes[0].type == F32:
@@ -142,7 +144,7 @@ class PopGroups:
             sizes = [self.e.intrinsic("maxnum", *pair) for pair in zip(sizes[::2], sizes[1::2])]
         return sizes
 
-    def _together(self, tops: dict[str, list[ir.Value]], left: ir.Value) -> None:
+    def _together(self, tops: dict[str, list[ir.LLVMValue]], left: ir.LLVMValue) -> None:
         """Emit the `at_once` trips that run together, with the stack values that were read before them."""
         e = self.e
         usual = e.flow.usual
@@ -153,7 +155,7 @@ class PopGroups:
 
     # -- single trips ---------------------------------------------------------------------------------------
 
-    def _one_by_one(self, left: ir.Phi, head: ir.Block, done: ir.Block) -> None:
+    def _one_by_one(self, left: ir.Phi, head: ir.BasicBlock, done: ir.BasicBlock) -> None:
         """Emit as many single trips as a group has, or all that are left if those are fewer; then repeat."""
         e, b = self.e, self.e.b
         few = b.icmp_unsigned("<", left, self._number(self.at_once))
@@ -178,7 +180,7 @@ class PopGroups:
         else:
             b.branch(done)
 
-    def _trip(self, left: ir.Value) -> None:
+    def _trip(self, left: ir.LLVMValue) -> None:
         """Emit one trip; `left` counts the trips left before it."""
         e, b, loop = self.e, self.e.b, self.loop
         if loop.index in used_values(walk(loop.body)):

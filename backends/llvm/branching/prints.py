@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from ....compiler.ir import nodes as n
 from ...codegen import ir
-from ...codegen.emit import Arith
+from ...codegen.emit import ArithEmitter
 from ...codegen.prints import CAPACITY, HEAD, HEADER
 from ...codegen.types import I8, I32, I64, const, pointer
 from ..emit import Emitter
 
 
-def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.Value]) -> None:
+def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.LLVMValue]) -> None:
     """Emit the writing of a record at the place where the builder of `e` stands.
 
     Args:
@@ -31,7 +31,7 @@ def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.Value]) -> None:
             b.store(value, b.gep(found, const(I64, 8 * at), I8, inbounds=True))
 
 
-def _claim(e: Arith, function: ir.Function) -> None:
+def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write `sg.print(buffer, first, printer, head, iteration)`: it gives the address of a record, or null.
 
     The result is null if the buffer has no room.
@@ -42,7 +42,7 @@ def _claim(e: Arith, function: ir.Function) -> None:
     full = b.icmp_unsigned(">", b.add(begin, words), const(I64, CAPACITY))
     with b.if_then(full):
         b.atomic_rmw("add", b.gep(buffer, const(I64, 8), I8, inbounds=True), const(I64, 1), "monotonic")
-        b.ret(ir.Value(pointer(m.target.space), "null"))
+        b.ret(ir.LLVMValue(pointer(m.target.space), "null"))
     own = b.trunc(b.add(begin, const(I64, 1)), I32)
     # All records of a launch carry the place of its first record, which tells launches apart.
     known, is_first = b.cmpxchg(first, const(I32, 0), own, "monotonic", m.target.scope)

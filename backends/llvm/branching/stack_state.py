@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from ....compiler.analysis.lockstep import lockstep
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
-from ...codegen.layout import Stack
+from ...codegen.layout import StackLayout
 from ...codegen.types import I8, I64, const, memory_type
 from ..emit import Emitter
 
 
 @dataclass
-class Group:
+class StackGroup:
     """Represent stacks whose depths are always equal, so that one register holds the depth of all.
 
     Attributes:
@@ -24,26 +24,26 @@ class Group:
         known: The value of the register in this basic block, with the block; None if it has to be loaded.
     """
 
-    register: ir.Value
-    capacity: ir.Value
+    register: ir.LLVMValue
+    capacity: ir.LLVMValue
     pending: dict[str, int]
     checked: set[int] = field(default_factory=set)
-    known: tuple[ir.Block, ir.Value] | None = None
+    known: tuple[ir.BasicBlock, ir.LLVMValue] | None = None
 
-    def depth(self, e: Emitter) -> ir.Value:
+    def depth(self, e: Emitter) -> ir.LLVMValue:
         """Return the value of the register."""
         if self.known is None or self.known[0] is not e.b.block:
             self.known = e.b.block, e.flow.load(I64, self.register)
         return self.known[1]
 
-    def set(self, e: Emitter, depth: ir.Value) -> None:
+    def set(self, e: Emitter, depth: ir.LLVMValue) -> None:
         """Set the depth of all stacks."""
         e.flow.store(depth, self.register)
         self.known = e.b.block, depth
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
-    def jump(self, e: Emitter, change: ir.Value) -> None:
+    def jump(self, e: Emitter, change: ir.LLVMValue) -> None:
         """Add `change` to the depth of all stacks."""
         depth = e.b.add(self.depth(e), change)
         e.flow.store(depth, self.register)
@@ -80,17 +80,17 @@ class StackState:
         pitch: Distance between slots, in elements.
     """
 
-    stack: Stack
-    group: Group
-    base: ir.Value
-    pitch: ir.Value
+    stack: StackLayout
+    group: StackGroup
+    base: ir.LLVMValue
+    pitch: ir.LLVMValue
 
     @property
     def dtype(self) -> Scalar:
         """Return the type of the values on the stack."""
         return self.stack.alloca.dtype
 
-    def depth(self, e: Emitter) -> ir.Value:
+    def depth(self, e: Emitter) -> ir.LLVMValue:
         """Return the number of slots in use."""
         return e.b.add(self.group.depth(e), const(I64, self.group.pending[self.stack.alloca.stack]))
 
@@ -105,9 +105,9 @@ class Cursor:
         step: Bytes from one slot to the next.
     """
 
-    place: ir.Value
+    place: ir.LLVMValue
     space: ir.Type
-    step: ir.Value
+    step: ir.LLVMValue
 
     @classmethod
     def of(cls, e: Emitter, s: StackState, at: int) -> Cursor:
@@ -118,11 +118,11 @@ class Cursor:
         e.flow.store(e.b.gep(s.base, e.b.mul(number, s.pitch), t), made.place)
         return made
 
-    def address(self, e: Emitter) -> ir.Value:
+    def address(self, e: Emitter) -> ir.LLVMValue:
         """Return the address that the cursor has at this point."""
         return e.flow.load(self.space, self.place)
 
-    def moved(self, e: Emitter, address: ir.Value, change: int) -> ir.Value:
+    def moved(self, e: Emitter, address: ir.LLVMValue, change: int) -> ir.LLVMValue:
         """Return the address of the slot above (change 1) or below (change -1) an address."""
         return e.b.gep(address, self.step if change > 0 else e.b.sub(const(I64, 0), self.step), I8)
 
@@ -144,15 +144,15 @@ def state_of(e: Emitter, name: str) -> StackState:
     return e.stacks[name]
 
 
-def _group(e: Emitter, stacks: list[Stack]) -> Group:
+def _group(e: Emitter, stacks: list[StackLayout]) -> StackGroup:
     """Return the group of these stacks, with the least of their capacities."""
     capacity, *others = [e.slot(s.capacity_at) for s in stacks]
     for other in others:
         capacity = e.entry.select(e.entry.icmp_unsigned("<", other, capacity), other, capacity)
-    return Group(e.alloca(I64), capacity, {s.alloca.stack: 0 for s in stacks})
+    return StackGroup(e.alloca(I64), capacity, {s.alloca.stack: 0 for s in stacks})
 
 
-def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
+def _place(e: Emitter, stack: StackLayout) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return the address of the stack's first slot and the distance of its slots, computed at the function's head."""
     layout, b = e.m.layout, e.entry
     key = stack.task, stack.slab
@@ -164,7 +164,7 @@ def _place(e: Emitter, stack: Stack) -> tuple[ir.Value, ir.Value]:
         none = b.icmp_unsigned("==", rows, const(I64, 0))
         within = b.mul(b.select(none, const(I64, 0), e.row), const(I64, stack.slot_bytes))
         bytes_before = b.add(b.mul(offset, rows), within)
-        pitch: ir.Value = b.mul(rows, const(I64, width))
+        pitch: ir.LLVMValue = b.mul(rows, const(I64, width))
     else:
         bytes_before = b.add(b.mul(e.row, e.slot(layout.strides[key])), offset)
         pitch = const(I64, width)

@@ -13,14 +13,14 @@ from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import u1, u8
 from ...codegen import casts, ir, random
-from ...codegen.emit import Arith
+from ...codegen.emit import ArithEmitter
 from ...codegen.libcall import LIBRARY
 from ...codegen.ops import apply
-from ...codegen.pairs import taken
+from ...codegen.pairs import paired_result
 from ...codegen.reach import reach_of
 from ...codegen.types import I32, I64, PTR, VOID, const, memory_type, value_type
 from ..emit import Emitter
-from ..polls import look
+from ..polls import run_signal_handlers
 from .prints import record
 
 LOWER: Table[type[Stmt], Callable[..., None]] = Table(
@@ -42,12 +42,12 @@ def _arg(e: Emitter, stmt: n.Arg) -> None:
     e.values[stmt.result] = from_memory(e, content, t.is_bool)
 
 
-def from_memory(e: Arith, content: ir.Value, is_bool: bool) -> ir.Value:
+def from_memory(e: ArithEmitter, content: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
     """Return a value from its form in memory: any non-zero byte is a true u1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
-def to_memory(e: Arith, value: ir.Value, is_bool: bool) -> ir.Value:
+def to_memory(e: ArithEmitter, value: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
     """Return a value in the form that it has in memory."""
     return casts.cast(e, value, u1, u8) if is_bool else value
 
@@ -68,7 +68,7 @@ def _op(e: Emitter, stmt: n.Op) -> None:
     flags, e.flags = e.flags, () if stmt.result in e.m.exact else e.flags
     e.alike = stmt.op in LIBRARY and stmt.result in e.m.deciding
     e.reach = reach_of(e, stmt)
-    e.values[stmt.result] = taken(e, stmt) or apply(e, stmt.op, types, *args)
+    e.values[stmt.result] = paired_result(e, stmt) or apply(e, stmt.op, types, *args)
     e.flags, e.alike = flags, False
 
 
@@ -115,6 +115,6 @@ def _print(e: Emitter, stmt: n.Print) -> None:
     for place, value in enumerate(stmt.args):
         address = e.b.gep(buffer, const(I64, place), I64)
         e.b.store(to_memory(e, e.operand(value), value.type.is_bool), address)
-    look(e.m, e.b, e.argument_block)
+    run_signal_handlers(e.m, e.b, e.argument_block)
     callback = e.slot(e.m.layout.print_at, PTR)
     e.b.call_pointer(callback, VOID, [const(I64, e.m.site("print", e.task, stmt)), buffer])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...codegen import ir
-from ...codegen.emit import Arith
+from ...codegen.emit import ArithEmitter
 from ...codegen.types import I1, I32, PTR, VOID, const, suffix
 from ..lane_loop import each_lane, spilled
 from .lanes import WIDE, LaneEmitter
@@ -21,7 +21,7 @@ _SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "
 
 
 @dataclass(frozen=True)
-class Place:
+class LanePlace:
     """Represent where the lanes access memory.
 
     Attributes:
@@ -31,10 +31,10 @@ class Place:
     """
 
     kind: Literal["uniform", "run", "apart"]
-    address: ir.Value
+    address: ir.LLVMValue
 
 
-def read(e: LaneEmitter, place: Place, t: ir.Type) -> ir.Value:
+def read(e: LaneEmitter, place: LanePlace, t: ir.Type) -> ir.LLVMValue:
     """Return the element of each active lane, zero in the others; one scalar if all lanes read one element."""
     if place.kind == "uniform":
         return e.b.load(place.address, t)
@@ -48,7 +48,7 @@ def read(e: LaneEmitter, place: Place, t: ir.Type) -> ir.Value:
     return e.b.call(_helper(e, name, wide, wide, [place.address.type, mask.type], body), [place.address, mask])
 
 
-def write(e: LaneEmitter, place: Place, value: ir.Value) -> None:
+def write(e: LaneEmitter, place: LanePlace, value: ir.LLVMValue) -> None:
     """Store the element of each active lane; of lanes that store to one address, the last one stays."""
     mask = e.flow.mask
     if place.kind == "uniform":
@@ -69,22 +69,24 @@ def write(e: LaneEmitter, place: Place, value: ir.Value) -> None:
     e.b.call(_helper(e, name, wide, VOID, params, body), [value, place.address, mask])
 
 
-def _has_instruction(e: LaneEmitter, place: Place, t: ir.Type) -> bool:
+def _has_instruction(e: LaneEmitter, place: LanePlace, t: ir.Type) -> bool:
     """Return True if the machine accesses elements of the type `t` at this place under a mask."""
     return e.m.target.vector_masks and (place.kind == "run" or _SIZES[t.name] >= 4)
 
 
 # ---- lane by lane -------------------------------------------------------------------------------------------
 
-Body = Callable[[Arith, ir.Function], None]
+LaneBody = Callable[[ArithEmitter, ir.LLVMFunction], None]
 
 
-def _helper(e: Arith, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: Body) -> ir.Function:
+def _helper(
+    e: ArithEmitter, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: LaneBody
+) -> ir.LLVMFunction:
     """Return the function that does this access lane by lane."""
     return e.m.helper(f"sg.lanes.{name}.{suffix(wide)}", result, params, body, WIDE)
 
 
-def _load_body(a: Arith, function: ir.Function) -> None:
+def _load_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write a function that reads a run: whole if all lanes are active, else lane by lane."""
     start, mask = function.args
     assert isinstance(function.result, ir.VectorType)
@@ -95,7 +97,7 @@ def _load_body(a: Arith, function: ir.Function) -> None:
     a.b.ret(a.b.load(out, wide))
 
 
-def _unless_full(a: Arith, mask: ir.Value, whole: Callable[[], None]) -> None:
+def _unless_full(a: ArithEmitter, mask: ir.LLVMValue, whole: Callable[[], None]) -> None:
     """Do what `whole` emits, which leaves the function, if all lanes are set; go on otherwise."""
     b = a.b
     full, part = b.function.append_basic_block("full"), b.function.append_basic_block("part")
@@ -105,7 +107,7 @@ def _unless_full(a: Arith, mask: ir.Value, whole: Callable[[], None]) -> None:
     b.position_at_end(part)
 
 
-def _store_body(a: Arith, function: ir.Function) -> None:
+def _store_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write a function that stores a run: whole if all lanes are active, else lane by lane."""
     value, start, mask = function.args
     assert isinstance(value.type, ir.VectorType)
@@ -121,28 +123,28 @@ def _store_body(a: Arith, function: ir.Function) -> None:
     a.b.ret_void()
 
 
-def _gather_body(a: Arith, function: ir.Function) -> None:
+def _gather_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write a function that reads an address of each active lane."""
     addresses, mask = function.args
     assert isinstance(function.result, ir.VectorType)
     t = function.result.element
     places, out = spilled(a, addresses), spilled(a, const(function.result, 0))
 
-    def visit(lane: ir.Value) -> None:
+    def visit(lane: ir.LLVMValue) -> None:
         a.b.store(a.b.load(a.b.load(a.b.gep(places, lane, PTR), PTR), t), a.b.gep(out, lane, t))
 
     each_lane(a, mask, visit)
     a.b.ret(a.b.load(out, function.result))
 
 
-def _scatter_body(a: Arith, function: ir.Function) -> None:
+def _scatter_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Write a function that stores to an address of each active lane."""
     value, addresses, mask = function.args
     assert isinstance(value.type, ir.VectorType)
     t = value.type.element
     places, contents = spilled(a, addresses), spilled(a, value)
 
-    def visit(lane: ir.Value) -> None:
+    def visit(lane: ir.LLVMValue) -> None:
         a.b.store(a.b.load(a.b.gep(contents, lane, t), t), a.b.load(a.b.gep(places, lane, PTR), PTR))
 
     each_lane(a, mask, visit)

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
-from ...codegen.layout import Stack
+from ...codegen.layout import StackLayout
 from ...codegen.ops import apply
 from ...codegen.stack_changes import pushes_of_a_trip
 from ...codegen.types import I8, I32, I64, const, memory_type
 from ..branching.capacity import check_room
 from ..branching.statements import from_memory, to_memory
-from .access import Place, read, write
+from .access import LanePlace, read, write
 from .lanes import LaneEmitter
 from .statements import MASKED
 
@@ -46,14 +46,14 @@ class LaneStack:
         empty: Row of zeros that is read where the stack is empty.
     """
 
-    stack: Stack
+    stack: StackLayout
     ragged: bool
     single: bool
-    base: ir.Value
-    capacity: ir.Value
-    depth: ir.Value
-    hint: ir.Value
-    empty: ir.Value
+    base: ir.LLVMValue
+    capacity: ir.LLVMValue
+    depth: ir.LLVMValue
+    hint: ir.LLVMValue
+    empty: ir.LLVMValue
 
     @property
     def dtype(self) -> Scalar:
@@ -70,8 +70,8 @@ def _stack(e: LaneEmitter, name: str) -> LaneStack:
         empty = e.alloca(t, 2)
         for part in (0, 1):
             e.entry.store(const(t, 0), e.entry.gep(empty, const(I64, part), t))
-        capacity: ir.Value = e.slot(stack.capacity_at)
-        hint: ir.Value = const(I64, 0)
+        capacity: ir.LLVMValue = e.slot(stack.capacity_at)
+        hint: ir.LLVMValue = const(I64, 0)
         if ragged:
             hint = e.alloca(I32)
             e.entry.store(const(I32, 0), hint)
@@ -85,7 +85,7 @@ def _stack(e: LaneEmitter, name: str) -> LaneStack:
     return e.lane_stacks[name]
 
 
-def _base(e: LaneEmitter, stack: Stack) -> ir.Value:
+def _base(e: LaneEmitter, stack: StackLayout) -> ir.LLVMValue:
     """Return the address of the first slot in the function's row, computed at the head of the function."""
     b, layout = e.entry, e.m.layout
     row = b.mul(e.row, e.slot(layout.strides[stack.task, stack.slab]))
@@ -93,13 +93,13 @@ def _base(e: LaneEmitter, stack: Stack) -> ir.Value:
     return b.gep(e.slot_address(layout.slabs[stack.slab]), before, I8)
 
 
-def _slot(e: LaneEmitter, s: LaneStack, number: ir.Value) -> ir.Value:
+def _slot(e: LaneEmitter, s: LaneStack, number: ir.LLVMValue) -> ir.LLVMValue:
     """Return the address of the primal of lane 0 in a slot; the number of the slot is a scalar, i64 or i32."""
     wide = number if number.type == I64 else e.b.zext(number, I64)
     return e.b.gep(s.base, e.b.mul(wide, const(I64, s.stack.slot_bytes * e.lanes)), I8)
 
 
-def _part(e: LaneEmitter, s: LaneStack, slot: ir.Value, part: int) -> ir.Value:
+def _part(e: LaneEmitter, s: LaneStack, slot: ir.LLVMValue, part: int) -> ir.LLVMValue:
     """Return the address of the primals (part 0) or adjoints (part 1) of a slot."""
     return e.b.gep(slot, const(I64, part), e.wide(memory_type(s.dtype))) if part else slot
 
@@ -117,7 +117,7 @@ def _alloca(e: LaneEmitter, stmt: n.StackAlloca) -> None:
 # ---- stacks of one depth ------------------------------------------------------------------------------------
 
 
-def _top(e: LaneEmitter, s: LaneStack) -> tuple[ir.Value, ir.Value]:
+def _top(e: LaneEmitter, s: LaneStack) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (depth after a pop, address of the top slot) of a stack of one depth; the row of zeros if it is empty."""
     depth = e.b.load(s.depth, I64)
     filled = e.b.icmp_unsigned("!=", depth, const(I64, 0))
@@ -130,7 +130,7 @@ def _aligned(t: ir.Type) -> int:
     return {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}[t.name]
 
 
-def room_for(e: LaneEmitter, loop: n.For, trips: ir.Value) -> frozenset[str]:
+def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozenset[str]:
     """Compare the room of stacks of one depth before a loop; return the stacks whose pushes need no comparison."""
     found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
     even = {name: s for name, s in found.items() if not s.ragged}
@@ -139,7 +139,7 @@ def room_for(e: LaneEmitter, loop: n.For, trips: ir.Value) -> frozenset[str]:
     return frozenset(even)
 
 
-def _even_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
+def _even_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> None:
     """Push a value onto a stack of one depth."""
     b = e.b
     depth = b.load(s.depth, I64)
@@ -159,7 +159,7 @@ def _even_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None
 # ---- ragged stacks ------------------------------------------------------------------------------------------
 
 
-def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> None:
+def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.LLVMValue) -> None:
     """Set the depth of the active lanes; the others keep theirs."""
     old = e.b.load(s.depth, depth.type)
     e.b.store(e.b.select(e.flow.mask, depth, old), s.depth)
@@ -168,9 +168,9 @@ def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> None:
 def _together(
     e: LaneEmitter,
     s: LaneStack,
-    run: Callable[[ir.Value], ir.Value | None],
-    apart: Callable[[ir.Value], ir.Value | None],
-) -> ir.Value | None:
+    run: Callable[[ir.LLVMValue], ir.LLVMValue | None],
+    apart: Callable[[ir.LLVMValue], ir.LLVMValue | None],
+) -> ir.LLVMValue | None:
     """Emit an access to a ragged stack twice, for lanes of one depth and for lanes of several; renew the hint.
 
     Args:
@@ -188,7 +188,7 @@ def _together(
     off = b.and_(mask, b.icmp_unsigned("!=", depths, e.splat(hint)))
     one, many, done = (e.flow.append(f"stack.{part}") for part in ("run", "apart", "done"))
     b.cbranch(e.any(off), many, one)
-    found: list[tuple[ir.Value, ir.Block]] = []
+    found: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
     for block, access, at in ((one, run, hint), (many, apart, depths)):
         b.position_at_end(block)
         made = access(at)
@@ -207,16 +207,16 @@ def _together(
     return out
 
 
-def _places(e: LaneEmitter, s: LaneStack, numbers: ir.Value, part: int) -> Place:
+def _places(e: LaneEmitter, s: LaneStack, numbers: ir.LLVMValue, part: int) -> LanePlace:
     """Return the place of the element of each lane in its own slot."""
     t = memory_type(s.dtype)
     wide = e.b.zext(numbers, e.wide(I64))
     per_slot = e.lanes * (2 if s.stack.alloca.adjoint else 1)
     within = e.b.add(e.b.mul(wide, e.const(wide, per_slot)), e.numbers(I64))
-    return Place("apart", e.b.geps(_part(e, s, s.base, part), within, t))
+    return LanePlace("apart", e.b.geps(_part(e, s, s.base, part), within, t))
 
 
-def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> None:
+def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> None:
     """Push a value onto a ragged stack."""
     b = e.b
     content = e.splat(value)
@@ -224,13 +224,13 @@ def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.Value, site: int) -> No
     capacity = e.slot(s.stack.capacity_at)
     more = b.add(capacity, const(I64, 1))
 
-    def run(depth: ir.Value) -> None:
+    def run(depth: ir.LLVMValue) -> None:
         e.flow.trap_if(b.icmp_unsigned(">=", depth, s.capacity), site, more, capacity)
         slot = _slot(e, s, depth)
         for part, vector in enumerate(parts):
-            write(e, Place("run", _part(e, s, slot, part)), vector)
+            write(e, LanePlace("run", _part(e, s, slot, part)), vector)
 
-    def apart(depths: ir.Value) -> None:
+    def apart(depths: ir.LLVMValue) -> None:
         full = b.icmp_unsigned(">=", depths, e.splat(s.capacity))
         e.flow.trap_if(e.any(b.and_(full, e.flow.mask)), site, more, capacity)
         for part, vector in enumerate(parts):
@@ -256,14 +256,14 @@ def _ragged_pop(e: LaneEmitter, s: LaneStack) -> None:
             b.store(fewer, place)
 
 
-def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.Value:
+def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.LLVMValue:
     """Return the primals (part 0) or adjoints (part 1) on top of a ragged stack."""
     b, t = e.b, memory_type(s.dtype)
 
-    def run(depth: ir.Value) -> ir.Value:
+    def run(depth: ir.LLVMValue) -> ir.LLVMValue:
         return b.load(_part(e, s, _top_at(e, s, depth), part), e.wide(t), _aligned(t))
 
-    def apart(depths: ir.Value) -> ir.Value:
+    def apart(depths: ir.LLVMValue) -> ir.LLVMValue:
         with _filled(e, depths) as under:
             return read(e, _places(e, s, under, part), t)
 
@@ -272,7 +272,7 @@ def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.Value:
     return found
 
 
-def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> ir.Value:
+def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.LLVMValue) -> ir.LLVMValue:
     """Return the address of the slot below this depth, or of the zeros at depth 0."""
     filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
     return e.b.select(filled, _slot(e, s, e.b.sub(depth, const(I32, 1))), s.empty)
@@ -281,14 +281,14 @@ def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.Value) -> ir.Value:
 class _filled:
     """Narrow the mask to lanes whose stack is not empty; give the number of their top slot, 0 in the others."""
 
-    def __init__(self, e: LaneEmitter, depths: ir.Value) -> None:
+    def __init__(self, e: LaneEmitter, depths: ir.LLVMValue) -> None:
         self.e, self.outer = e, e.flow.mask
         zero = const(depths.type, 0)
         filled = e.b.icmp_unsigned("!=", depths, zero)
         self.under = e.b.select(filled, e.b.sub(depths, const(depths.type, 1)), zero)
         self.mask = e.b.and_(self.outer, filled)
 
-    def __enter__(self) -> ir.Value:
+    def __enter__(self) -> ir.LLVMValue:
         self.e.flow.mask = self.mask
         return self.under
 
@@ -296,21 +296,21 @@ class _filled:
         self.e.flow.mask = self.outer
 
 
-def _ragged_accumulate(e: LaneEmitter, s: LaneStack, value: ir.Value) -> None:
+def _ragged_accumulate(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue) -> None:
     """Add a value to the adjoint on top of a ragged stack."""
     t, added = memory_type(s.dtype), e.splat(value)
 
-    def update(place: Place) -> None:
+    def update(place: LanePlace) -> None:
         write(e, place, apply(e, "add", (s.dtype, s.dtype), read(e, place, t), added))
 
-    def run(depth: ir.Value) -> None:
+    def run(depth: ir.LLVMValue) -> None:
         filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
         outer = e.flow.mask
         e.flow.mask = e.b.and_(outer, e.splat(filled))
-        update(Place("run", _part(e, s, _top_at(e, s, depth), 1)))
+        update(LanePlace("run", _part(e, s, _top_at(e, s, depth), 1)))
         e.flow.mask = outer
 
-    def apart(depths: ir.Value) -> None:
+    def apart(depths: ir.LLVMValue) -> None:
         with _filled(e, depths) as under:
             update(_places(e, s, under, 1))
 

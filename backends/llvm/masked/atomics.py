@@ -13,13 +13,13 @@ from ....compiler.analysis.affine import is_own
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar, f16
 from ...codegen import ir
-from ...codegen.emit import Arith
+from ...codegen.emit import ArithEmitter
 from ...codegen.ops import apply
 from ...codegen.types import I64, PTR, const, memory_type
 from .. import atomics
 from ..branching.statements import from_memory, to_memory
 from ..lane_loop import each_lane, spilled
-from .access import Place, read, write
+from .access import LanePlace, read, write
 from .lanes import WIDE, LaneEmitter
 from .memory import place_of
 from .statements import MASKED
@@ -46,7 +46,7 @@ def _is_own(e: LaneEmitter, stmt: n.Atomic) -> bool:
     return is_own(tuple(e.forms.form(v) for v in stmt.indices), e.body, e.forms)
 
 
-def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar) -> None:
+def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar) -> None:
     """Update an element of each lane by a vector read, operation and write."""
     old = read(e, place, memory_type(t))
     value = to_memory(e, e.vector(stmt.value), t.is_bool)
@@ -63,7 +63,7 @@ def _combines(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> bool:
     return stmt.expected is None and t != f16 and e.lanes & (e.lanes - 1) == 0
 
 
-def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.Value:
+def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.LLVMValue:
     """Return the value of one update that does what the updates of all active lanes do."""
     value, mask = e.operand(stmt.value), e.flow.mask
     if stmt.op == "exchange":
@@ -79,7 +79,7 @@ def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.Value:
     return e.b.extract_element(value, const(I64, 0))
 
 
-def _part(e: LaneEmitter, value: ir.Value, start: int, count: int) -> ir.Value:
+def _part(e: LaneEmitter, value: ir.LLVMValue, start: int, count: int) -> ir.LLVMValue:
     """Return `count` lanes of a vector from lane `start` on."""
     return e.b.shuffle(value, range(start, start + count))
 
@@ -99,7 +99,7 @@ def _neutral(op: str, t: Scalar) -> float | int:
 # ---- one by one ---------------------------------------------------------------------------------------------
 
 
-def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic: bool) -> None:
+def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar, atomic: bool) -> None:
     """Let one active lane after the other make its update."""
     wide = e.wide(memory_type(t))
     if place.kind == "uniform":
@@ -111,7 +111,7 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic:
     values = [v for v in (stmt.value, stmt.expected) if v is not None]
     args = [places, e.flow.mask, *(to_memory(e, e.vector(v), t.is_bool) for v in values)]
 
-    def update(is_atomic: bool) -> ir.Value:
+    def update(is_atomic: bool) -> ir.LLVMValue:
         name = f"sg.lanes.{'atomic' if is_atomic else 'plain'}.{stmt.op}.{t}.{e.lanes}"
         types = [a.type for a in args]
         return e.b.call(e.m.helper(name, wide, types, lambda a, f: _in_order(a, f, stmt.op, t, is_atomic), WIDE), args)
@@ -119,14 +119,14 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: Place, t: Scalar, atomic:
     e.values[stmt.result] = from_memory(e, atomics.where_shared(e, atomic, update), t.is_bool)
 
 
-def _in_order(a: Arith, function: ir.Function, op: str, t: Scalar, atomic: bool) -> None:
+def _in_order(a: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar, atomic: bool) -> None:
     """Write helper(addresses, mask, values[, expected]), which gives old contents, zero for inactive lanes."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
     places, contents = spilled(a, addresses), [spilled(a, v) for v in values]
     out = spilled(a, const(function.result, 0))
 
-    def visit(lane: ir.Value) -> None:
+    def visit(lane: ir.LLVMValue) -> None:
         place = a.b.load(a.b.gep(places, lane, PTR), PTR)
         value, *expected = (from_memory(a, a.b.load(a.b.gep(c, lane, memory), memory), t.is_bool) for c in contents)
         if expected:

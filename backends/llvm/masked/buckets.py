@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...codegen import ir
 from ...codegen.builder import IRBuilder
-from ...codegen.emit import Arith
+from ...codegen.emit import ArithEmitter
 from ...codegen.types import F32, I1, I8, I32, I64, PTR, VOID, const
 from .lanes import LaneEmitter
 
@@ -27,7 +27,7 @@ _DIGITS = 3
 _OF_ONE = (127 << _DIGITS) - 1
 
 
-def keys(e: LaneEmitter, trips: ir.Value) -> ir.Value:
+def keys(e: LaneEmitter, trips: ir.LLVMValue) -> ir.LLVMValue:
     """Return the key of each lane: 0 for no trips, then rising; up to 15 trips each number has its own key."""
     b = e.b
     trips = e.intrinsic("umin", trips, e.const(trips, LONGEST))
@@ -37,16 +37,16 @@ def keys(e: LaneEmitter, trips: ir.Value) -> ir.Value:
     return b.select(b.icmp_unsigned("==", trips, e.const(trips, 0)), e.const(key, 0), key)
 
 
-def sorter(a: Arith) -> ir.Function:
+def sorter(a: ArithEmitter) -> ir.LLVMFunction:
     """Return the function sg.sort(places, keys, count, out), which writes the places in order of their keys."""
 
-    def body(a: Arith, function: ir.Function) -> None:
+    def body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
         b, (places, key_of, count, out) = a.b, function.args
         starts = b.alloca(I32, COUNT * WAYS)
         memset = a.m.declare("llvm.memset.p0.i64", VOID, [PTR, I8, I64, I1])
         b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT * WAYS), const(I1, False)])
 
-        def take(k: ir.Value) -> ir.Value:
+        def take(k: ir.LLVMValue) -> ir.LLVMValue:
             """Return the counter of entry k's key, which goes up by one."""
             key = b.mul(b.zext(b.load(b.gep(key_of, k, I32), I32), I64), const(I64, WAYS))
             place = b.gep(starts, b.or_(key, b.and_(k, const(I64, WAYS - 1))), I32)
@@ -54,14 +54,14 @@ def sorter(a: Arith) -> ir.Function:
             b.store(b.add(number, const(I32, 1)), place)
             return number
 
-        def put(k: ir.Value) -> None:
+        def put(k: ir.LLVMValue) -> None:
             at = b.zext(take(k), I64)
             b.store(b.load(b.gep(places, k, I32), I32), b.gep(out, at, I32))
 
         sum_so_far = b.alloca(I32)
         b.store(const(I32, 0), sum_so_far)
 
-        def begin(k: ir.Value) -> None:
+        def begin(k: ir.LLVMValue) -> None:
             """Put the sum of the numbers before number k in place of number k."""
             place, before = b.gep(starts, k, I32), b.load(sum_so_far, I32)
             b.store(b.add(before, b.load(place, I32)), sum_so_far)
@@ -75,7 +75,7 @@ def sorter(a: Arith) -> ir.Function:
     return a.m.helper("sg.sort", VOID, [PTR, PTR, I64, PTR], body)
 
 
-def _each(b: IRBuilder, count: ir.Value, visit: Callable[[ir.Value], object]) -> None:
+def _each(b: IRBuilder, count: ir.LLVMValue, visit: Callable[[ir.LLVMValue], object]) -> None:
     """Run visit(k) for 0 <= k < count."""
     head, body, done = map(b.function.append_basic_block, ("each", "entry", "done"))
     before = b.block

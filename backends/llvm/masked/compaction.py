@@ -13,13 +13,21 @@ from dataclasses import replace
 
 from ...codegen import ir
 from ...codegen.builder import IRBuilder
-from ...codegen.emit import Arith, ModuleState
-from ...codegen.gates import Gate, Selection
+from ...codegen.emit import ArithEmitter, ModuleState
+from ...codegen.gates import Gate, ScanPlan
 from ...codegen.types import I32, I64, PTR, const
 from ..errors import OK
 from ..lane_loop import each_lane
 from . import buckets
-from .function import blocks, decode, emitter, runs_along_rows, start_block, straight, task_function
+from .function import (
+    decode_indices,
+    emit_block_loop,
+    emit_neighbor_blocks,
+    emitter,
+    runs_along_rows,
+    start_block,
+    task_function,
+)
 from .lanes import WIDE, LaneEmitter
 from .loops import counts_of
 
@@ -33,25 +41,25 @@ SORTED = 200
 """Cost of sorting one iteration into the list and of gathering for it, in additions."""
 
 
-def selecting_function(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
+def selecting_function(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunction:
     """Write masked.N(block, first, last, stride, row) for a task whose iterations a scan selects."""
     scan, listed = _scan(m, index, s, lanes), _listed(m, index, s, lanes)
     neighbours = None
     if s.gate is None:
         neighbours = task_function(m, index, f"neighbours.{index}", "internal")
-        straight(m, neighbours, index, s.task, lanes)
+        emit_neighbor_blocks(m, neighbours, index, s.task, lanes)
     function = task_function(m, index, f"masked.{index}")
-    _Chunks(m, function, s, lanes).emit(scan, listed, neighbours)
+    _ChunkLoop(m, function, s, lanes).emit(scan, listed, neighbours)
     return function
 
 
 # ---- chunks -------------------------------------------------------------------------------------------------
 
 
-class _Chunks:
+class _ChunkLoop:
     """Write the loop over chunks; `outcomes` holds the status of each way to run one, and its block."""
 
-    def __init__(self, m: ModuleState, function: ir.Function, s: Selection, lanes: int) -> None:
+    def __init__(self, m: ModuleState, function: ir.LLVMFunction, s: ScanPlan, lanes: int) -> None:
         self.m, self.function, self.s = m, function, s
         self.b = b = IRBuilder(function.append_basic_block("entry"))
         # The scan stores whole vectors, so there is room for the lanes behind the last iteration.
@@ -65,9 +73,9 @@ class _Chunks:
         names = ["chunks", "chunk", "scanned", "listed", "ran", "failed", "done", "refused"]
         names += ["uneven", "even"] if s.loops else []
         self.at = {name: function.append_basic_block(name) for name in names}
-        self.outcomes: list[tuple[ir.Value, ir.Block]] = []
+        self.outcomes: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
 
-    def emit(self, scan: ir.Function, listed: ir.Function, neighbours: ir.Function | None) -> None:
+    def emit(self, scan: ir.LLVMFunction, listed: ir.LLVMFunction, neighbours: ir.LLVMFunction | None) -> None:
         """Emit the whole function.
 
         Args:
@@ -107,11 +115,11 @@ class _Chunks:
         k.add_incoming(end, at["ran"])
         self._close()
 
-    def _found(self, at: int) -> ir.Value:
+    def _found(self, at: int) -> ir.LLVMValue:
         """Return a number that the scan has found."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
-    def _order(self, count: ir.Value) -> ir.Value:
+    def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
         """Go to `listed` with the list that is returned, or to `even`.
 
         Where all iterations are run from the list, `even` leads to `listed` too.
@@ -125,7 +133,7 @@ class _Chunks:
         worth = b.icmp_signed(">", saved, b.mul(count, const(I64, SORTED)))
         b.cbranch(b.and_(worth, b.icmp_unsigned(">=", count, self.few)), at["uneven"], at["even"])
         b.position_at_end(at["uneven"])
-        b.call(buckets.sorter(Arith(self.m, b)), [self.places, self.keys, count, self.ordered])
+        b.call(buckets.sorter(ArithEmitter(self.m, b)), [self.places, self.keys, count, self.ordered])
         b.branch(at["listed"])
         if s.gate is None:
             return self.ordered
@@ -137,7 +145,7 @@ class _Chunks:
         chosen.add_incoming(self.places, at["even"])
         return chosen
 
-    def _ran(self, status: ir.Value) -> None:
+    def _ran(self, status: ir.LLVMValue) -> None:
         """Note the status of one way to run a chunk."""
         self.outcomes.append((status, self.b.block))
         self.b.branch(self.at["ran"])
@@ -159,14 +167,14 @@ class _Chunks:
 # ---- the scan -----------------------------------------------------------------------------------------------
 
 
-def _scan(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
+def _scan(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunction:
     """Write scan.N(block, first, last, places, keys, found), which lists iterations by their distance from `first`.
 
     It gives a status. `found` gets three numbers: how many iterations are listed, the sum of their trips, and the trips
     that lanes of blocks of neighbors would run or wait.
     """
     params = [PTR, I64, I64, PTR, PTR, PTR]
-    function = ir.Function(m.module, f"scan.{index}", I32, params, WIDE, "internal")
+    function = ir.LLVMFunction(m.module, f"scan.{index}", I32, params, WIDE, "internal")
     along = runs_along_rows(s.task)
     e = emitter(m, function, index, s.flat, lanes, along)
     # Only some statements of the task run in the scan, so an index may have to be compared that another statement of
@@ -179,7 +187,7 @@ def _scan(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
 class _Scan:
     """Write a scan."""
 
-    def __init__(self, e: LaneEmitter, s: Selection) -> None:
+    def __init__(self, e: LaneEmitter, s: ScanPlan) -> None:
         self.e, self.s = e, s
         self.totals = [e.alloca(I64) for _ in range(3)]
         self.vector = e.alloca(e.wide(I32))
@@ -189,13 +197,13 @@ class _Scan:
     def emit(self, along: bool) -> None:
         """Emit the whole function."""
         e, found = self.e, self.e.function.args[5]
-        blocks(e, along, self._block)
+        emit_block_loop(e, along, self._block)
         for at, total in enumerate(self.totals):
             e.b.store(e.b.load(total, I64), e.b.gep(found, const(I64, at), I64))
         e.b.ret(const(I32, OK))
         e.finish()
 
-    def _block(self, k: ir.Value) -> None:
+    def _block(self, k: ir.LLVMValue) -> None:
         """Emit the scan of one block of neighbors."""
         e, s, b = self.e, self.s, self.e.b
         e.flow.block(s.deciding)
@@ -209,20 +217,20 @@ class _Scan:
         (self._append if s.gate is None else self._compress)(start, keys)
         e.flow.go(after)
 
-    def _add(self, at: int, amount: ir.Value) -> ir.Value:
+    def _add(self, at: int, amount: ir.LLVMValue) -> ir.LLVMValue:
         """Add to a total; return its old value."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])
         return old
 
-    def _number(self) -> ir.Value:
+    def _number(self) -> ir.LLVMValue:
         """Return the number of active lanes."""
         e, b = self.e, self.e.b
         number = e.intrinsic("ctpop", e.bits(e.flow.mask))
         return b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64)
 
-    def _trips(self) -> ir.Value | None:
+    def _trips(self) -> ir.LLVMValue | None:
         """Return for each lane the sum of the trip counts of `s.loops`, or None without them; update totals 1 and 2."""
         e, b, trips = self.e, self.e.b, None
         for loop in self.s.loops:
@@ -237,7 +245,7 @@ class _Scan:
             self._add(2, b.mul(b.zext(e.reduce("umax", trips), I64), self._number()))
         return trips
 
-    def _append(self, start: ir.Value, keys: ir.Value | None) -> None:
+    def _append(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
         """List all active lanes, which are the lowest."""
         e, b = self.e, self.e.b
         count = self._add(0, self._number())
@@ -246,13 +254,13 @@ class _Scan:
             if vector is not None:
                 b.store(vector, b.gep(e.function.args[place], count, I32), 4)
 
-    def _compress(self, start: ir.Value, keys: ir.Value | None) -> None:
+    def _compress(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
         """List the active lanes one after the other."""
         e, b = self.e, self.e.b
         if keys is not None:
             b.store(keys, self.vector)
 
-        def visit(lane: ir.Value) -> None:
+        def visit(lane: ir.LLVMValue) -> None:
             count = self._add(0, const(I64, 1))
             b.store(b.add(start, b.trunc(lane, I32)), b.gep(e.function.args[3], count, I32))
             if keys is not None:
@@ -261,7 +269,7 @@ class _Scan:
         each_lane(e, e.flow.mask, visit)
 
 
-def _pass(e: LaneEmitter, gate: Gate, closed: ir.Block) -> None:
+def _pass(e: LaneEmitter, gate: Gate, closed: ir.BasicBlock) -> None:
     """Go on with the lanes that pass the gate, or to `closed` if there are none."""
     b, cond = e.b, e.vector(gate.cond)
     e.flow.mask = b.and_(e.flow.mask, cond if gate.opens else b.xor(cond, e.const(cond, True)))
@@ -273,9 +281,9 @@ def _pass(e: LaneEmitter, gate: Gate, closed: ir.Block) -> None:
 # ---- the list -----------------------------------------------------------------------------------------------
 
 
-def _listed(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function:
+def _listed(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunction:
     """Write listed.N(block, base, places, count, row), which runs the iterations base + places[0 .. count]."""
-    function = ir.Function(m.module, f"listed.{index}", I32, [PTR, I64, PTR, I64, I64], WIDE, "internal")
+    function = ir.LLVMFunction(m.module, f"listed.{index}", I32, [PTR, I64, PTR, I64, I64], WIDE, "internal")
     e = emitter(m, function, index, s.flat, lanes, along=False)
     _, base, places, count, e.row = function.args
     b = e.b
@@ -302,7 +310,7 @@ def _listed(m: ModuleState, index: int, s: Selection, lanes: int) -> ir.Function
     return function
 
 
-def _open_block(e: LaneEmitter, base: ir.Value, places: ir.Value, left: ir.Value) -> None:
+def _open_block(e: LaneEmitter, base: ir.LLVMValue, places: ir.LLVMValue, left: ir.LLVMValue) -> None:
     """Set indices and mask for the next block of the list; lanes behind its end stand for `base`."""
     b = e.b
     number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
@@ -310,5 +318,5 @@ def _open_block(e: LaneEmitter, base: ir.Value, places: ir.Value, left: ir.Value
     # A whole vector is read; what lies behind the end of the list is masked.
     read = b.load(places, e.wide(I32), 4)
     further = b.zext(b.select(mask, read, e.const(read, 0)), e.wide(I64))
-    decode(e, base, further)
+    decode_indices(e, base, further)
     start_block(e, mask, lambda: b.add(e.splat(base), further))

@@ -31,34 +31,34 @@ SHORT = 16
 """Iterations along the last axis below which a block is not cut at the end of a row."""
 
 
-def lowered(kernel: Kernel, index: int) -> Task:
+def lower_exits_of(kernel: Kernel, index: int) -> Task:
     """Return the task alone, without break, continue, return and scope."""
     return lower_exits(replace(kernel, tasks=(kernel.tasks[index],))).tasks[0]
 
 
-def masked_function(m: ModuleState, index: int, lanes: int) -> ir.Function:
+def masked_function(m: ModuleState, index: int, lanes: int) -> ir.LLVMFunction:
     """Write the exported function of a task, over blocks of neighboring iterations."""
     function = task_function(m, index, f"masked.{index}")
-    straight(m, function, index, lowered(m.kernel, index), lanes)
+    emit_neighbor_blocks(m, function, index, lower_exits_of(m.kernel, index), lanes)
     return function
 
 
-def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.Function:
+def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.LLVMFunction:
     """Return a function that runs iterations of a task, as yet without code."""
-    return ir.Function(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
+    return ir.LLVMFunction(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
 
 
-def straight(m: ModuleState, function: ir.Function, index: int, task: Task, lanes: int) -> None:
+def emit_neighbor_blocks(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, lanes: int) -> None:
     """Write code for blocks of neighboring iterations."""
     along = runs_along_rows(task)
     e = emitter(m, function, index, task, lanes, along)
     e.row = function.args[4]
-    blocks(e, along, lambda k: e.flow.block(task.body))
+    emit_block_loop(e, along, lambda k: e.flow.block(task.body))
     e.b.ret(const(I32, OK))
     e.finish()
 
 
-def emitter(m: ModuleState, function: ir.Function, index: int, task: Task, lanes: int, along: bool) -> LaneEmitter:
+def emitter(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, lanes: int, along: bool) -> LaneEmitter:
     """Return an emitter for a function whose lanes are iterations of the task.
 
     Args:
@@ -85,7 +85,7 @@ def runs_along_rows(task: Task) -> bool:
     return bool(begin.terms or end.terms) or end.constant - begin.constant >= SHORT
 
 
-def blocks(e: LaneEmitter, along: bool, content: Callable[[ir.Value], None]) -> None:
+def emit_block_loop(e: LaneEmitter, along: bool, content: Callable[[ir.LLVMValue], None]) -> None:
     """Emit a loop over the iterations from the function's second argument to its third.
 
     Args:
@@ -107,7 +107,7 @@ def blocks(e: LaneEmitter, along: bool, content: Callable[[ir.Value], None]) -> 
     if along:
         count = _cut(e, k, count)
     else:
-        decode(e, k, e.numbers(I64))
+        decode_indices(e, k, e.numbers(I64))
     start_block(e, e.first_lanes(count), lambda: e.linear(k))
     content(k)
     k.add_incoming(b.add(k, count), b.block)
@@ -115,7 +115,7 @@ def blocks(e: LaneEmitter, along: bool, content: Callable[[ir.Value], None]) -> 
     b.position_at_end(done)
 
 
-def start_block(e: LaneEmitter, mask: ir.Value, iterations: Callable[[], ir.Value]) -> None:
+def start_block(e: LaneEmitter, mask: ir.LLVMValue, iterations: Callable[[], ir.LLVMValue]) -> None:
     """Begin a block with these lanes; iterations() gives their numbers, for lanes that draw."""
     e.flow.mask = mask
     if e.draws is not None:
@@ -123,18 +123,18 @@ def start_block(e: LaneEmitter, mask: ir.Value, iterations: Callable[[], ir.Valu
         e.b.store(const(e.wide(I32), 0), e.draws)
 
 
-def _least(b: IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+def _least(b: IRBuilder, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the lesser of two unsigned numbers."""
     return b.select(b.icmp_unsigned("<", x, y), x, y)
 
 
-def _box(e: LaneEmitter, axis: int) -> tuple[ir.Value, ir.Value]:
+def _box(e: LaneEmitter, axis: int) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (begin, extent) of an axis."""
     at = e.m.layout.boxes[e.task] + 16 * axis
     return e.slot(at), e.slot(at + 8)
 
 
-def _cut(e: LaneEmitter, k: ir.Value, count: ir.Value) -> ir.Value:
+def _cut(e: LaneEmitter, k: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
     """Set the indices of a block along a row; return the number of its iterations, which end with the row."""
     b, rest = e.b, k
     for axis in reversed(range(1, len(e.body.indices))):
@@ -148,7 +148,7 @@ def _cut(e: LaneEmitter, k: ir.Value, count: ir.Value) -> ir.Value:
     return count
 
 
-def _set_index(e: LaneEmitter, axis: int, place: ir.Value) -> None:
+def _set_index(e: LaneEmitter, axis: int, place: ir.LLVMValue) -> None:
     """Set an index from its place along the axis, which is that of lane 0 for the last axis."""
     index = e.body.indices[axis]
     number = e.from_i64(e.b.add(_box(e, axis)[0], place), index.type)
@@ -159,7 +159,7 @@ def _set_index(e: LaneEmitter, axis: int, place: ir.Value) -> None:
     e.values[index] = e.linear(number)
 
 
-def decode(e: LaneEmitter, k: ir.Value, further: ir.Value) -> None:
+def decode_indices(e: LaneEmitter, k: ir.LLVMValue, further: ir.LLVMValue) -> None:
     """Set the indices of each lane from its number k + further; lanes that are not active get arbitrary indices.
 
     Only k is divided as a whole. The lanes are a few further along each axis, and that quotient is found in f64, which
@@ -178,7 +178,7 @@ def decode(e: LaneEmitter, k: ir.Value, further: ir.Value) -> None:
     _set_lanes(e, 0, b.add(e.splat(rest), further))
 
 
-def _set_lanes(e: LaneEmitter, axis: int, places: ir.Value) -> None:
+def _set_lanes(e: LaneEmitter, axis: int, places: ir.LLVMValue) -> None:
     """Set an index of each lane from its place along the axis."""
     index = e.body.indices[axis]
     e.values[index] = e.from_i64(e.b.add(e.splat(_box(e, axis)[0]), places), index.type)

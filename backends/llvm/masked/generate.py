@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.depth import deep
+from ....compiler.ir.depth import with_stack_room
 from ....compiler.ir.nodes import Block, Kernel
 from ....compiler.ir.roles import LOOPS
 from ....compiler.ir.walk import blocks, walk
@@ -12,9 +12,9 @@ from ...codegen.emit import MASKED_SITES, ModuleState
 from ...codegen.gates import selection
 from ...codegen.target import Target
 from ..module import Generated
-from ..worth import lanes_pay
+from ..worth import is_profitable
 from .compaction import selecting_function
-from .function import lowered, masked_function, runs_along_rows
+from .function import lower_exits_of, masked_function, runs_along_rows
 
 LANES = 64
 FEWER = ((24, LANES), (64, 32), (1 << 62, 16))
@@ -45,7 +45,7 @@ def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
     task = kernel.tasks[index]
     if not task.is_parallel or any(isinstance(s, n.Print) for s in walk(task.body)):
         return False
-    return _local_bytes(kernel, index) * 4 <= LOCAL_MEMORY and (forced or lanes_pay(task))
+    return _local_bytes(kernel, index) * 4 <= LOCAL_MEMORY and (forced or is_profitable(task))
 
 
 def _local_bytes(kernel: Kernel, index: int) -> int:
@@ -97,7 +97,7 @@ def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int,
 
 def _function(m: ModuleState, index: int, lanes: int) -> None:
     """Write the masked function of a task: over blocks of neighbors, or over iterations that a scan selects."""
-    task = lowered(m.kernel, index)
+    task = lower_exits_of(m.kernel, index)
     found = selection(task, runs_along_rows(task))
     if found is None:
         masked_function(m, index, lanes)
@@ -105,7 +105,7 @@ def _function(m: ModuleState, index: int, lanes: int) -> None:
         selecting_function(m, index, found, lanes)
 
 
-@deep
+@with_stack_room
 def generate_masked(kernel: Kernel, options: Options, target: Target) -> Generated:
     """Return LLVM IR with a function `masked.N` for every eligible task N.
 

@@ -20,7 +20,7 @@ from ...codegen.types import I32, I64, const
 from .lanes import LaneEmitter
 
 
-def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: list[ir.Value]) -> None:
+def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: list[ir.LLVMValue]) -> None:
     """End the launch where an active lane's index of an access is outside its axis."""
     compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, extents))
 
@@ -37,7 +37,7 @@ def check_within(e: LaneEmitter, stmt: n.Within) -> None:
         compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, [extent]))
 
 
-def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[ir.Value]) -> None:
+def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[ir.LLVMValue]) -> None:
     """Compare the indices of these axes with their extents."""
     for axis in axes:
         value, extent = indices_of(stmt)[axis], extents[axis]
@@ -51,7 +51,7 @@ def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[i
             trap_lanes(e, _outside(e, value, extent), site, e.operand(value), extent, value.type)
 
 
-def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> None:
+def _check_run(e: LaneEmitter, value: Value, extent: ir.LLVMValue, site: int) -> None:
     """Check indices that rise by one from lane to lane, in 64 bits, as their addresses do."""
     b, base = e.b, e.to_i64(e.base(value), value.type)
     low, high = b.add(base, e.first(e.flow.mask)), b.add(base, e.last(e.flow.mask))
@@ -59,7 +59,7 @@ def _check_run(e: LaneEmitter, value: Value, extent: ir.Value, site: int) -> Non
     e.flow.trap_with(b.or_(below, above), site, lambda: (b.select(below, low, high), extent))
 
 
-def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
+def _outside(e: LaneEmitter, value: Value, extent: ir.LLVMValue) -> ir.LLVMValue:
     """Return the lanes whose index is outside."""
     b, index, t = e.b, e.operand(value), value.type
     if t.bits == 64:
@@ -74,12 +74,12 @@ def _outside(e: LaneEmitter, value: Value, extent: ir.Value) -> ir.Value:
 
 
 def trap_lanes(
-    e: LaneEmitter, outside: ir.Value, site: int, index: ir.Value, extent: ir.Value, t: Scalar = i64
+    e: LaneEmitter, outside: ir.LLVMValue, site: int, index: ir.LLVMValue, extent: ir.LLVMValue, t: Scalar = i64
 ) -> None:
     """End the launch if an active lane is outside; the error names the index of the lowest such lane."""
     b, bad = e.b, e.b.and_(outside, e.flow.mask)
 
-    def numbers() -> tuple[ir.Value, ir.Value]:
+    def numbers() -> tuple[ir.LLVMValue, ir.LLVMValue]:
         found, limit = (
             b.extract_element(x, e.first(bad)) if isinstance(x.type, ir.VectorType) else x for x in (index, extent)
         )
@@ -88,7 +88,7 @@ def trap_lanes(
     e.flow.trap_with(e.any(bad), site, numbers)
 
 
-def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.Value, count: ir.Value) -> None:
+def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
     """End the launch if the first or the last trip of a loop would have an index outside its axis.
 
     Args:

@@ -40,18 +40,20 @@ class LaneEmitter(Emitter):
 
     flow: Masks  # type: ignore[assignment]
 
-    def __init__(self, m: ModuleState, function: ir.Function, task: int, body: Task, lanes: int, linear: bool) -> None:
+    def __init__(
+        self, m: ModuleState, function: ir.LLVMFunction, task: int, body: Task, lanes: int, linear: bool
+    ) -> None:
         super().__init__(m, function, task)
         self.body = body
         self.lanes = lanes
         self.u = Uniformity(body, linear)
         self.forms = IndexForms(body)
-        self.bases: dict[Value, ir.Value] = {}
+        self.bases: dict[Value, ir.LLVMValue] = {}
         self.levels: dict[str, int] = {}
         self.lane_stacks: dict[str, LaneStack] = {}
 
     @property
-    def active(self) -> ir.Value:  # type: ignore[override]
+    def active(self) -> ir.LLVMValue:  # type: ignore[override]
         """Return the lanes that are active in the open block."""
         return self.flow.mask
 
@@ -66,11 +68,11 @@ class LaneEmitter(Emitter):
         """Return the vector type with one element for each lane."""
         return ir.VectorType(t, self.lanes)
 
-    def splat(self, x: ir.Value) -> ir.Value:
+    def splat(self, x: ir.LLVMValue) -> ir.LLVMValue:
         """Return the value in every lane; a vector stays as it is."""
         return x if isinstance(x.type, ir.VectorType) else self.b.splat(x, self.lanes)
 
-    def vector(self, value: Value) -> ir.Value:
+    def vector(self, value: Value) -> ir.LLVMValue:
         """Return an operand as a vector with one element for each lane."""
         return self.splat(self.values[value])
 
@@ -79,7 +81,7 @@ class LaneEmitter(Emitter):
         t = value_type(value.type)
         return t if self.u.is_uniform(value) else self.wide(t)
 
-    def base(self, value: Value) -> ir.Value:
+    def base(self, value: Value) -> ir.LLVMValue:
         """Return a uniform value, or what lane 0 has of a linear value."""
         return self.values[value] if self.u.is_uniform(value) else self.bases[value]
 
@@ -87,50 +89,50 @@ class LaneEmitter(Emitter):
         """Return the distance of a value from lane to lane, or None if it is not known."""
         return 0 if self.u.is_uniform(value) else self.u.strides.get(value)
 
-    def numbers(self, t: ir.Type) -> ir.Value:
+    def numbers(self, t: ir.Type) -> ir.LLVMValue:
         """Return the vector 0, 1, 2, ...: the number of each lane."""
-        return ir.Value(self.wide(t), "<" + ", ".join([f"{t.text} {k}" for k in range(self.lanes)]) + ">")
+        return ir.LLVMValue(self.wide(t), "<" + ", ".join([f"{t.text} {k}" for k in range(self.lanes)]) + ">")
 
-    def linear(self, start: ir.Value) -> ir.Value:
+    def linear(self, start: ir.LLVMValue) -> ir.LLVMValue:
         """Return the vector start, start + 1, ...: one number for each lane."""
         return self.b.add(self.splat(start), self.numbers(start.type))
 
     # -- masks ----------------------------------------------------------------------------------------------
 
-    def any(self, mask: ir.Value) -> ir.Value:
+    def any(self, mask: ir.LLVMValue) -> ir.LLVMValue:
         """Return the condition that some lane of a mask is set."""
         word = self.bits(mask)
         return self.b.icmp_unsigned("!=", word, const(word.type, 0))
 
-    def bits(self, mask: ir.Value) -> ir.Value:
+    def bits(self, mask: ir.LLVMValue) -> ir.LLVMValue:
         """Return the lanes of a mask as bits of one integer, lane 0 lowest."""
         return self.b.bitcast(mask, ir.IntType(self.lanes))
 
-    def none(self) -> ir.Value:
+    def none(self) -> ir.LLVMValue:
         """Return a mask without lanes."""
         return const(self.mask_type, False)
 
-    def first(self, mask: ir.Value) -> ir.Value:
+    def first(self, mask: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the lowest lane that is set; there must be one."""
         word = self.bits(mask)
         at = self.intrinsic("cttz", word, const(I1, True))
         return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
-    def last(self, mask: ir.Value) -> ir.Value:
+    def last(self, mask: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of the highest lane that is set; there must be one."""
         word = self.bits(mask)
         zeros = self.intrinsic("ctlz", word, const(I1, True))
         at = self.b.sub(const(word.type, self.lanes - 1), zeros)
         return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
-    def reduce(self, kind: str, vector: ir.Value) -> ir.Value:
+    def reduce(self, kind: str, vector: ir.LLVMValue) -> ir.LLVMValue:
         """Return llvm.vector.reduce.KIND over all lanes of a vector."""
         assert isinstance(vector.type, ir.VectorType)
         return self.intrinsic(f"vector.reduce.{kind}", vector, result=vector.type.element, by=[vector.type])
 
     # -- declarations ---------------------------------------------------------------------------------------
 
-    def first_lanes(self, count: ir.Value) -> ir.Value:
+    def first_lanes(self, count: ir.LLVMValue) -> ir.LLVMValue:
         """Return the mask of the lowest `count` lanes; count (i64) is at most the number of lanes."""
         word = I8 if self.lanes < 128 else I32
         return self.b.icmp_unsigned("<", self.numbers(word), self.splat(self.b.trunc(count, word)))

@@ -12,14 +12,14 @@ from ....compiler.ir import nodes as n
 from ...codegen import ir
 from ...codegen.types import I32, I64, const, value_type
 from ..branching.control import trip_count
-from ..polls import tick
-from .adstack import room_for
+from ..polls import poll_in_loop
+from .adstack import check_room_once
 from .index_checks import check_before_loop
 from .lanes import LaneEmitter
 from .masks import MASKED_CONTROL
 
 
-class _Loop:
+class _LoopBlocks:
     """Represent the blocks of a loop, and its counter of rounds where `trips` is read."""
 
     def __init__(self, e: LaneEmitter, stmt: n.For | n.While) -> None:
@@ -27,7 +27,7 @@ class _Loop:
         self.head, self.body, self.latch, self.done = (
             e.flow.append(f"loop.{part}") for part in ("head", "body", "latch", "exit")
         )
-        self.trips: ir.Value | None = None
+        self.trips: ir.LLVMValue | None = None
         if stmt.trips is not None:
             t = e.type_of(stmt.trips)
             self.trips = e.alloca(t)
@@ -35,7 +35,7 @@ class _Loop:
 
     def count(self) -> None:
         """Count this round for the lanes that run it; interruptible code also asks if the launch is to end."""
-        tick(self.e, self.stmt)
+        poll_in_loop(self.e, self.stmt)
         if self.trips is not None and self.stmt.trips is not None:
             b, t = self.e.b, self.e.type_of(self.stmt.trips)
             # The mask counts 1 for each lane that runs this round.
@@ -48,7 +48,7 @@ class _Loop:
         if self.trips is not None and self.stmt.trips is not None:
             self.e.values[self.stmt.trips] = self.e.b.load(self.trips, self.e.type_of(self.stmt.trips))
 
-    def stop(self) -> ir.Value:
+    def stop(self) -> ir.LLVMValue:
         """Return the flag that `until` tests; a scalar if it is uniform."""
         assert self.stmt.stop is not None
         local = self.e.locals[self.stmt.stop]
@@ -64,7 +64,7 @@ class _Loop:
         self.close()
 
 
-class _Alive:
+class _AliveLanes:
     """Represent a register with the lanes that have not left a loop."""
 
     def __init__(self, e: LaneEmitter) -> None:
@@ -72,11 +72,11 @@ class _Alive:
         self.place = e.alloca(e.mask_type)
         e.b.store(e.flow.mask, self.place)
 
-    def mask(self) -> ir.Value:
+    def mask(self) -> ir.LLVMValue:
         """Return the lanes that have not left the loop."""
         return self.e.b.load(self.place, self.e.mask_type)
 
-    def drop(self, lanes: ir.Value) -> None:
+    def drop(self, lanes: ir.LLVMValue) -> None:
         """Let these lanes leave the loop."""
         b = self.e.b
         b.store(b.and_(self.mask(), b.xor(lanes, self.e.const(lanes, True))), self.place)
@@ -96,8 +96,8 @@ def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
     begin, count = trip_count(e, stmt)
     check_before_loop(e, stmt, begin, count)
     outer = e.flow.roomy
-    e.flow.roomy = outer | room_for(e, stmt, count)
-    loop, before = _Loop(e, stmt), b.block
+    e.flow.roomy = outer | check_room_once(e, stmt, count)
+    loop, before = _LoopBlocks(e, stmt), b.block
     e.flow.go(loop.head)
     k = b.phi(I64)
     k.add_incoming(const(I64, 0), before)
@@ -122,8 +122,8 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
         check_before_loop(e, stmt, e.index(stmt.begin), counts if word is I64 else b.zext(counts, e.wide(I64)))
     # The loop has as many rounds as the longest lane has trips.
     rounds = e.reduce("umax", counts)
-    alive = _Alive(e) if stmt.stop is not None else None
-    loop, before = _Loop(e, stmt), b.block
+    alive = _AliveLanes(e) if stmt.stop is not None else None
+    loop, before = _LoopBlocks(e, stmt), b.block
     e.flow.go(loop.head)
     k = b.phi(word)
     k.add_incoming(const(word, 0), before)
@@ -152,7 +152,7 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     loop.close()
 
 
-def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.Value:
+def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.LLVMValue:
     """Return an integer operand, vector or scalar, in the counter's width."""
     found = e.operand(value)
     if value.type.bits == word.width:
@@ -161,7 +161,7 @@ def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.Value:
     return e.b.sext(found, to) if value.type.is_signed else e.b.zext(found, to)
 
 
-def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
+def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.LLVMValue:
     """Return the trip count of each lane, 0 for lanes that are not active."""
     b = e.b
     begin, end = (e.splat(_resized(e, v, word)) for v in (stmt.begin, stmt.end))
@@ -176,14 +176,14 @@ def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
     return b.select(runs, count, e.const(count, 0))
 
 
-def _index(e: LaneEmitter, stmt: n.For, place: ir.Value) -> None:
+def _index(e: LaneEmitter, stmt: n.For, place: ir.LLVMValue) -> None:
     """Set the index to begin + place * step, modulo the width of the index: a scalar if begin is uniform."""
     b, t = e.b, value_type(stmt.index.type)
     word = place.type
     assert isinstance(word, ir.IntType)
     moved = b.mul(place, const(word, stmt.step))
 
-    def number(begin: ir.Value) -> ir.Value:
+    def number(begin: ir.LLVMValue) -> ir.LLVMValue:
         return begin if begin.type in (t, e.wide(t)) else b.trunc(begin, e.wide(t) if _is_vector(begin) else t)
 
     begin = _resized(e, stmt.begin, word)
@@ -194,7 +194,7 @@ def _index(e: LaneEmitter, stmt: n.For, place: ir.Value) -> None:
         e.bases[stmt.index] = number(b.add(wide, moved))
 
 
-def _is_vector(value: ir.Value) -> bool:
+def _is_vector(value: ir.LLVMValue) -> bool:
     """Return True if a value has lanes."""
     return isinstance(value.type, ir.VectorType)
 
@@ -209,7 +209,7 @@ def _while(e: LaneEmitter, stmt: n.While) -> None:
 
 def _uniform_while(e: LaneEmitter, stmt: n.While) -> None:
     """Emit a while loop that all lanes leave together."""
-    loop = _Loop(e, stmt)
+    loop = _LoopBlocks(e, stmt)
     e.flow.go(loop.head)
     e.flow.block(stmt.condition)
     e.b.cbranch(e.operand(stmt.test), loop.body, loop.done)
@@ -222,7 +222,7 @@ def _uniform_while(e: LaneEmitter, stmt: n.While) -> None:
 def _divergent_while(e: LaneEmitter, stmt: n.While) -> None:
     """Emit a while loop that each lane leaves by itself."""
     b = e.b
-    loop, alive = _Loop(e, stmt), _Alive(e)
+    loop, alive = _LoopBlocks(e, stmt), _AliveLanes(e)
     e.flow.go(loop.head)
     before = alive.mask()
     # The head is entered only while some lane is active, so the condition runs for at least one lane.

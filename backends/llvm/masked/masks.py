@@ -45,7 +45,7 @@ class Masks:
         roomy: Adstacks known to have room for the pushes being emitted.
     """
 
-    def __init__(self, e: LaneEmitter, rows: Table[type[Stmt], Row], mask: ir.Value) -> None:
+    def __init__(self, e: LaneEmitter, rows: Table[type[Stmt], Row], mask: ir.LLVMValue) -> None:
         self.e = e
         self.rows = rows
         self.mask = mask
@@ -63,7 +63,7 @@ class Masks:
         function.mark = around
 
     @contextmanager
-    def under(self, mask: ir.Value) -> Iterator[None]:
+    def under(self, mask: ir.LLVMValue) -> Iterator[None]:
         """Let what is emitted inside the `with` run for these lanes, which are some of the active ones."""
         outer = self.mask
         self.mask = mask
@@ -72,20 +72,20 @@ class Masks:
         self.mask = outer
         self.level -= 1
 
-    def append(self, name: str) -> ir.Block:
+    def append(self, name: str) -> ir.BasicBlock:
         """Append a block to the function; it is not opened."""
         return self.e.function.append_basic_block(name)
 
-    def go(self, target: ir.Block) -> None:
+    def go(self, target: ir.BasicBlock) -> None:
         """Branch to the target and open it."""
         self.e.b.branch(target)
         self.e.b.position_at_end(target)
 
-    def trap_if(self, bad: ir.Value, site: int, first: ir.Value, second: ir.Value) -> None:
+    def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
         """Record an error with two numbers and end the launch if the scalar `bad` holds."""
         self.trap_with(bad, site, lambda: (first, second))
 
-    def trap_with(self, bad: ir.Value, site: int, numbers: Callable[[], tuple[ir.Value, ir.Value]]) -> None:
+    def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
         """Record an error and end the launch if the scalar `bad` holds; the two numbers are computed only then."""
         trap_with(self.e, bad, site, numbers)
 
@@ -106,7 +106,7 @@ def _if(e: LaneEmitter, stmt: n.If) -> None:
             _arm(e, arm, e.b.and_(outer, taken))
 
 
-def _arm(e: LaneEmitter, arm: Block, mask: ir.Value) -> None:
+def _arm(e: LaneEmitter, arm: Block, mask: ir.LLVMValue) -> None:
     """Emit one arm of a divergent if under the lanes that take it."""
     merged = _merged(arm)
     done = e.flow.append("endif")

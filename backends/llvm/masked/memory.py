@@ -12,18 +12,18 @@ from ....compiler.ir.types import Scalar
 from ...codegen import ir
 from ...codegen.types import I1, I8, I64, VOID, const, memory_type
 from ..branching.statements import from_memory, to_memory
-from ..emit import Variable
-from .access import Place, read, write
+from ..emit import StackVariable
+from .access import LanePlace, read, write
 from .index_checks import check_indices, check_within, trap_lanes
 from .lanes import LaneEmitter
 from .statements import MASKED
 
 
-def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[Place, Scalar]:
+def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[LanePlace, Scalar]:
     """Return (place, dtype) of the elements that a statement accesses."""
     temp = e.m.layout.temps.get(stmt.array)
     if temp is not None:
-        return Place("uniform", e.slot_pointer(temp[0])), temp[1]
+        return LanePlace("uniform", e.slot_pointer(temp[0])), temp[1]
     array = e.m.layout.arrays[stmt.array]
     t = memory_type(array.type.dtype)
     start = e.slot_address(array.address_at)
@@ -32,19 +32,19 @@ def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[Place, 
     outer, last = stmt.indices[:-1], stmt.indices[-1:]
     if e.u.is_uniform(*outer) and all(e.stride(v) in (0, 1) for v in last):
         linear = _number(e, [e.to_i64(e.base(v), v.type) for v in stmt.indices], extents)
-        return Place("uniform" if e.u.is_uniform(*last) else "run", e.b.gep(start, linear, t)), array.type.dtype
+        return LanePlace("uniform" if e.u.is_uniform(*last) else "run", e.b.gep(start, linear, t)), array.type.dtype
     if e.u.is_uniform(*outer):
         rows = _number(e, [e.index(v) for v in outer], extents)
         row = e.b.gep(start, e.b.mul(rows, extents[-1]), t) if outer else start
         places = e.operand(last[0]) if last[0].type.is_signed else e.index(last[0])
-        return Place("apart", e.b.geps(row, places, t)), array.type.dtype
+        return LanePlace("apart", e.b.geps(row, places, t)), array.type.dtype
     linear = _number(e, [e.splat(e.index(v)) for v in stmt.indices], [e.splat(x) for x in extents])
-    return Place("apart", e.b.geps(start, linear, t)), array.type.dtype
+    return LanePlace("apart", e.b.geps(start, linear, t)), array.type.dtype
 
 
-def _number(e: LaneEmitter, indices: list[ir.Value], extents: list[ir.Value]) -> ir.Value:
+def _number(e: LaneEmitter, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue]) -> ir.LLVMValue:
     """Return the row-major number of an element."""
-    linear: ir.Value = const(I64, 0)
+    linear: ir.LLVMValue = const(I64, 0)
     for axis, index in enumerate(indices):
         linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
     return linear
@@ -77,7 +77,7 @@ def _store(e: LaneEmitter, stmt: n.Store) -> None:
 def _local(e: LaneEmitter, stmt: n.Local) -> None:
     t = e.storage(stmt.var, stmt.dtype)
     if stmt.var not in e.locals:
-        e.locals[stmt.var] = Variable(e.alloca(t), stmt.dtype)
+        e.locals[stmt.var] = StackVariable(e.alloca(t), stmt.dtype)
     e.levels[stmt.var] = e.flow.level
     e.b.store(const(t, 0), e.locals[stmt.var].address)
 
@@ -107,14 +107,16 @@ def _local_array(e: LaneEmitter, stmt: n.LocalArray) -> None:
     t, count = memory_type(stmt.dtype), max(stmt.size, 1)
     width = e.lanes if stmt.var in e.u.changing else 1
     if stmt.var not in e.locals:
-        e.locals[stmt.var] = Variable(e.alloca(e.wide(t) if width > 1 else t, count), stmt.dtype, stmt.size)
+        e.locals[stmt.var] = StackVariable(e.alloca(e.wide(t) if width > 1 else t, count), stmt.dtype, stmt.size)
     e.levels[stmt.var] = e.flow.level
     place = e.locals[stmt.var].address
     memset = e.m.declare("llvm.memset.p0.i64", VOID, [place.type, I8, I64, I1])
     e.b.call(memset, [place, const(I8, 0), const(I64, count * width * stmt.dtype.size), const(I1, False)])
 
 
-def _inside(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable) -> tuple[ir.Value, ir.Value]:
+def _inside(
+    e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: StackVariable
+) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     """Return (index, or 0 where it is outside, condition 'it is inside'), vectors if the index varies."""
     index = e.index(stmt.index)
     inside = e.b.icmp_unsigned("<", index, e.const(index, array.size or 0))
@@ -128,17 +130,17 @@ def _inside(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable) 
     return e.b.select(inside, index, e.const(index, 0)), inside
 
 
-def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: Variable, index: ir.Value) -> Place:
+def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: StackVariable, index: ir.LLVMValue) -> LanePlace:
     """Return the place of an element of each lane."""
     t = memory_type(array.dtype)
     if stmt.var not in e.u.changing:
         if e.u.is_uniform(stmt.index):
-            return Place("uniform", e.b.gep(array.address, index, t))
-        return Place("apart", e.b.geps(array.address, index, t))
+            return LanePlace("uniform", e.b.gep(array.address, index, t))
+        return LanePlace("apart", e.b.geps(array.address, index, t))
     if e.u.is_uniform(stmt.index):
-        return Place("run", e.b.gep(array.address, index, e.wide(t)))
+        return LanePlace("run", e.b.gep(array.address, index, e.wide(t)))
     number = e.b.add(e.b.mul(index, e.const(index, e.lanes)), e.numbers(I64))
-    return Place("apart", e.b.geps(array.address, number, t))
+    return LanePlace("apart", e.b.geps(array.address, number, t))
 
 
 @MASKED.row(n.GetElement)

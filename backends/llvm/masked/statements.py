@@ -38,7 +38,7 @@ def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
     LOWER[type(stmt)](e, stmt)
 
 
-def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.Value]:
+def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.LLVMValue]:
     """Return the operands as vectors, except for operands that a row takes as scalars.
 
     These are the condition of a select, and a constant exponent that is not negative.

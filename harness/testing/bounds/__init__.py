@@ -7,15 +7,15 @@ errors. docs/error_bounds.md describes the model.
 from __future__ import annotations
 
 from .histogram import histogram
-from .interpret import Bounded, run_bounded
-from .judge import DECIDABLE, Verdict, judge, overall, undecided
-from .machine import BoundedProgram
+from .interpret import BoundedResult, run_bounded
+from .judge import DECIDABLE, ArrayVerdict, judge, overall, undecided
+from .machine import BoundedKernel
 
 __all__ = [
     "DECIDABLE",
-    "Bounded",
-    "BoundedProgram",
-    "Verdict",
+    "BoundedResult",
+    "BoundedKernel",
+    "ArrayVerdict",
     "histogram",
     "judge",
     "overall",

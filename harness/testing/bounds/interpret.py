@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....backends.base import Arrays, Draws, Scalars, Sizes
-from ....compiler.ir.depth import deep
+from ....compiler.ir.depth import with_stack_room
 from ....compiler.ir.nodes import Kernel, Task
-from ....reference.frame import Frame, number
+from ....reference.frame import LaneFrame, number
 from ....reference.launch import FUEL, most_lanes
-from ....reference.memory import Memory, bind_arrays, bind_scalars
+from ....reference.memory import FlatArray, bind_arrays, bind_scalars
 from ....reference.order import VECTOR
-from ....reference.storage import Heap
+from ....reference.storage import HeapCounter
 from . import control, places, values
-from .machine import BoundedChunk, BoundedMachine, BoundedProgram, error
+from .machine import BoundedChunk, BoundedKernel, BoundedMachine, error
 from .roundoff import FORMATS, SLACK, ZERO
 
 HANDLERS = (values, places, control)
@@ -28,7 +28,7 @@ Errors = Mapping[str, "np.ndarray | float"]
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedResult:
     """Represent the outcome of a bounded run.
 
     Attributes:
@@ -46,9 +46,9 @@ class Bounded:
     executed: int
 
 
-@deep
+@with_stack_room
 def run_bounded(
-    kernel: Kernel | BoundedProgram,
+    kernel: Kernel | BoundedKernel,
     arrays: Arrays,
     scalars: Scalars,
     sizes: Sizes = Sizes(),  # noqa: B008
@@ -56,7 +56,7 @@ def run_bounded(
     errors: Errors | None = None,
     precise: bool = True,
     fuel: int = FUEL,
-) -> Bounded:
+) -> BoundedResult:
     """Execute a kernel of stage tasks, structured or adjoint on copies of the arrays, and bound its errors.
 
     `errors` bounds the errors of inputs, such as those of the forward run that a gradient starts from. `precise` says
@@ -64,7 +64,7 @@ def run_bounded(
     precision, and the bound also covers the distance from the exact result. The function raises what a launch on the
     reference raises.
     """
-    program = kernel if isinstance(kernel, BoundedProgram) else BoundedProgram(kernel)
+    program = kernel if isinstance(kernel, BoundedKernel) else BoundedKernel(kernel)
     copies = {name: np.array(array, order="C") for name, array in arrays.items()}
     given, types = errors or {}, program.kernel.scalar_types()
     machine = BoundedMachine(
@@ -74,7 +74,7 @@ def run_bounded(
         sizes,
         draws,
         fuel,
-        Heap(),
+        HeapCounter(),
         BoundedChunk(0, 0, 1),
         precise=precise,
         errors=_array_errors(copies, given),
@@ -83,7 +83,7 @@ def run_bounded(
     with np.errstate(all="ignore"):
         _execute(machine)
         found = {name: _final(machine, name, copies[name]) for name in copies}
-    return Bounded(copies, found, machine.poisoned, machine.trips, fuel - machine.fuel)
+    return BoundedResult(copies, found, machine.poisoned, machine.trips, fuel - machine.fuel)
 
 
 def _array_errors(arrays: Arrays, errors: Errors) -> dict[str, np.ndarray]:
@@ -116,7 +116,7 @@ def _execute(machine: BoundedMachine) -> None:
 def _run_chunk(machine: BoundedMachine, task: Task, chunk: BoundedChunk) -> bool:
     """Execute the body of a task for a chunk of lanes. Return True if a lane returned from the kernel."""
     machine.chunk = chunk
-    frame = Frame(chunk.width)
+    frame = LaneFrame(chunk.width)
     points = np.unravel_index(np.arange(chunk.start, chunk.start + chunk.width), chunk.extents) if task.indices else ()
     for value, base, point in zip(task.indices, chunk.base, points):
         index = number(int(point[0])) if chunk.width == 1 else point.astype(np.int64)
@@ -141,7 +141,7 @@ def _run_parallel(machine: BoundedMachine, position: int, task: Task) -> None:
 def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the first point and the extents of a parallel task, computed by one lane."""
     machine.chunk = BoundedChunk(position, 0, 1)
-    frame = Frame(1)
+    frame = LaneFrame(1)
     machine.run(task.bounds, frame)
     if any(error(frame, v) is not ZERO and error(frame, v).any() for v in (*task.begin, *task.end)):
         machine.poison("the box of a task is within its error bound of a jump")
@@ -153,7 +153,7 @@ def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int,
 def _close_books(machine: BoundedMachine) -> None:
     """Note, after all iterations of a task, what their order may have changed."""
     for name, books in machine.ledgers.items():
-        memory: Memory = machine.memory[name]
+        memory: FlatArray = machine.memory[name]
         element = books.conflict()
         if element is not None:
             at = ", ".join(map(str, np.unravel_index(element, memory.shape))) if memory.shape else ""

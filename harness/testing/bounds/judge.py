@@ -19,11 +19,11 @@ from ..outcome import Arrays
 DECIDABLE = 1e-3
 """Widest bound that decides, as a share of the value; also the least value that counts, as a share of the greatest."""
 
-State = Literal["agree", "disagree", "undecided"]
+VerdictState = Literal["agree", "disagree", "undecided"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ArrayVerdict:
     """Represent the verdict on one array.
 
     Attributes:
@@ -34,14 +34,14 @@ class Verdict:
         undecided: the number of elements whose bound is too wide.
     """
 
-    state: State
+    state: VerdictState
     reason: str = ""
     worst: float = 0.0
     elements: int = 0
     undecided: int = 0
 
 
-def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) -> dict[str, Verdict]:
+def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) -> dict[str, ArrayVerdict]:
     """Return the verdict on each array that both results have.
 
     Args:
@@ -58,7 +58,7 @@ def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) ->
     }
 
 
-def overall(verdicts: Mapping[str, Verdict]) -> State:
+def overall(verdicts: Mapping[str, ArrayVerdict]) -> VerdictState:
     """Return the worst state of some verdicts."""
     states = {v.state for v in verdicts.values()}
     return "disagree" if "disagree" in states else "undecided" if "undecided" in states else "agree"
@@ -73,9 +73,9 @@ def undecided(a: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return (errors > DECIDABLE * np.maximum(size, max(DECIDABLE * most, least))) | np.isinf(errors)
 
 
-def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> Verdict:
+def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> ArrayVerdict:
     if a.shape != b.shape:
-        return Verdict("disagree", f"{name} has shape {b.shape}, not {a.shape}", np.inf, a.size)
+        return ArrayVerdict("disagree", f"{name} has shape {b.shape}, not {a.shape}", np.inf, a.size)
     with np.errstate(all="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
         alike = (a == b) | np.isnan(x) & np.isnan(y)
@@ -90,11 +90,11 @@ def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> Verdict:
     count = int(np.count_nonzero(open_))
     if beyond.any():
         at = int(np.argmax(np.where(beyond, np.nan_to_num(ratio, nan=np.inf), -1.0)))
-        return Verdict("disagree", _place(name, x, y, e, at), worst, a.size, count)
+        return ArrayVerdict("disagree", _place(name, x, y, e, at), worst, a.size, count)
     if count:
         at = int(np.argmax(open_))
-        return Verdict("undecided", _place(name, x, y, e, at), worst, a.size, count)
-    return Verdict("agree", "", worst, a.size, 0)
+        return ArrayVerdict("undecided", _place(name, x, y, e, at), worst, a.size, count)
+    return ArrayVerdict("agree", "", worst, a.size, 0)
 
 
 def _place(name: str, x: np.ndarray, y: np.ndarray, e: np.ndarray, at: int) -> str:

@@ -7,37 +7,37 @@ from collections.abc import Callable
 import numpy as np
 
 from ....compiler.ir.ops import COMPARISONS
-from ....reference.frame import Vector
-from .rules import BOUNDS, DOUBLE, INF, ZERO, Arguments, Rule, Spread, join, quotient
+from ....reference.frame import LaneVector
+from .rules import BOUNDS, DOUBLE, INF, ZERO, Arguments, ErrorRule, Spread, join, quotient
 
 # ---- jumps ------------------------------------------------------------------------------------------------------
 
 
-def ends(x: Vector, e: Vector) -> tuple[Vector, Vector]:
+def interval_ends(x: LaneVector, e: LaneVector) -> tuple[LaneVector, LaneVector]:
     """Return both ends of the interval x ± e, rounded outwards; an exact x is both ends."""
     # DOUBLE covers the rounding of the ends themselves.
     width = np.where(e > 0, e + np.abs(x) * DOUBLE, ZERO)
     return x - width, x + width
 
 
-def stepped(step: Callable[[Vector], Vector], x: Vector, e: Vector) -> Vector:
+def stepped(step: Callable[[LaneVector], LaneVector], x: LaneVector, e: LaneVector) -> LaneVector:
     """Return 0 where a monotone step function is constant over the interval x ± e, else infinity."""
-    low, high = ends(x, e)
+    low, high = interval_ends(x, e)
     return np.where((e == 0) | (step(low) == step(high)), ZERO, INF)
 
 
-def _step(function: Callable[[Vector], Vector]) -> Spread:
+def _step(function: Callable[[LaneVector], LaneVector]) -> Spread:
     return lambda x, e, r, u: stepped(function, x[0], e[0])
 
 
-def _quotient_ends(x: Arguments, e: Arguments, share: float) -> Vector:
+def _quotient_ends(x: Arguments, e: Arguments, share: float) -> LaneVector:
     """Return True where floor(x/y) is constant over the intervals, with a further error of `share` of the quotient."""
     q = x[0] / x[1]
     width = quotient(x, e, q, 0.0) + np.abs(q) * share
     return np.floor(q - width) == np.floor(q + width)
 
 
-def _floor_division(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _floor_division(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound the floor of the rounded quotient; a quotient that is exact is not rounded."""
     whole = (e[0] == 0) & (e[1] == 0) & (r * x[1] == x[0])
     # An exact zero as divisor gives a certain infinity if the sign of the dividend is certain.
@@ -45,7 +45,7 @@ def _floor_division(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where(whole | pole | _quotient_ends(x, e, 2 * u), ZERO, INF)
 
 
-def _modulo(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _modulo(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound x - k·y, if k = floor(x/y) is certain."""
     # x - r is k·y up to rounding, so that rounding to an integer recovers k.
     k = np.abs(np.rint((x[0] - r) / x[1])) if e[1] is not ZERO else ZERO
@@ -53,50 +53,50 @@ def _modulo(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where(exact, ZERO, np.where(_quotient_ends(x, e, DOUBLE), e[0] + k * e[1], INF))
 
 
-def _exponent(x: Vector) -> Vector:
+def _exponent(x: LaneVector) -> LaneVector:
     return np.frexp(x)[1]
 
 
-def _same_exponent(x: Vector, e: Vector) -> Vector:
-    low, high = ends(x, e)
+def _same_exponent(x: LaneVector, e: LaneVector) -> LaneVector:
+    low, high = interval_ends(x, e)
     return (_exponent(low) == _exponent(high)) & (low * high > 0) & np.isfinite(e)
 
 
-def _mantissa(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _mantissa(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     scaled = np.ldexp(e[0], np.negative(_exponent(x[0])))
     return np.where(e[0] == 0, ZERO, np.where(_same_exponent(x[0], e[0]), scaled, INF))
 
 
-def _whole_exponent(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _whole_exponent(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     return np.where((e[0] == 0) | _same_exponent(x[0], e[0]), ZERO, INF)
 
 
-BOUNDS["floor"] = Rule(_step(np.floor), "kept")
-BOUNDS["ceil"] = Rule(_step(np.ceil), "kept")
-BOUNDS["round"] = Rule(_step(np.rint), "kept")
-BOUNDS["sgn"] = Rule(_step(np.sign), "kept")
-BOUNDS["floordiv"] = Rule(_floor_division, "kept", rounds_inside=True)
-BOUNDS["mod"] = Rule(_modulo, "approximated")
-BOUNDS["frexp_mantissa"] = Rule(_mantissa, "kept")
-BOUNDS["frexp_exponent"] = Rule(_whole_exponent, "discrete")
+BOUNDS["floor"] = ErrorRule(_step(np.floor), "kept")
+BOUNDS["ceil"] = ErrorRule(_step(np.ceil), "kept")
+BOUNDS["round"] = ErrorRule(_step(np.rint), "kept")
+BOUNDS["sgn"] = ErrorRule(_step(np.sign), "kept")
+BOUNDS["floordiv"] = ErrorRule(_floor_division, "kept", rounds_inside=True)
+BOUNDS["mod"] = ErrorRule(_modulo, "approximated")
+BOUNDS["frexp_mantissa"] = ErrorRule(_mantissa, "kept")
+BOUNDS["frexp_exponent"] = ErrorRule(_whole_exponent, "discrete")
 
 
 # ---- comparisons and logic --------------------------------------------------------------------------------------
 
 
-def _comparison(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _comparison(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Return an infinite error where the operands differ by no more than the sum of their errors."""
     width = e[0] + e[1]
     return np.where((width > 0) & ~(np.abs(x[0] - x[1]) > width), INF, ZERO)
 
 
-def _settled_by(value: bool) -> Callable[[Arguments, Arguments, Vector], Vector]:
+def _settled_by(value: bool) -> Callable[[Arguments, Arguments, LaneVector], LaneVector]:
     """Return the bound of a logical operation that a boolean operand with certain value `value` decides.
 
     For integers every operand counts.
     """
 
-    def discrete(x: Arguments, e: Arguments, r: Vector) -> Vector:
+    def discrete(x: Arguments, e: Arguments, r: LaneVector) -> LaneVector:
         joined = join(e)
         if joined is ZERO or r.dtype != np.bool_:
             return joined
@@ -106,14 +106,14 @@ def _settled_by(value: bool) -> Callable[[Arguments, Arguments, Vector], Vector]
     return discrete
 
 
-def _never(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _never(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     return join(e)
 
 
-_OPAQUE = Rule(_never, "discrete")
-BOUNDS.update({name: Rule(_comparison, "discrete") for name in COMPARISONS})
-BOUNDS.update({name: Rule(_never, "discrete", discrete=_settled_by(False)) for name in ("bit_and", "logical_and")})
-BOUNDS.update({name: Rule(_never, "discrete", discrete=_settled_by(True)) for name in ("bit_or", "logical_or")})
+_OPAQUE = ErrorRule(_never, "discrete")
+BOUNDS.update({name: ErrorRule(_comparison, "discrete") for name in COMPARISONS})
+BOUNDS.update({name: ErrorRule(_never, "discrete", discrete=_settled_by(False)) for name in ("bit_and", "logical_and")})
+BOUNDS.update({name: ErrorRule(_never, "discrete", discrete=_settled_by(True)) for name in ("bit_or", "logical_or")})
 BOUNDS.update(
     {
         name: _OPAQUE

@@ -23,7 +23,7 @@ import numpy as np
 from ....compiler.ir.nodes import Atomic, Kernel, Load, Stmt, Store, Task, Value
 from ....compiler.ir.roles import ACCESSES
 from ....compiler.ir.walk import walk
-from ....reference.frame import Vector
+from ....reference.frame import LaneVector
 from ..launch import GRAD
 from .rules import INF
 from .stores import Stores
@@ -32,7 +32,7 @@ _NOBODY, _MANY = -1, -2
 _COMMUTING = ("add", "min", "max", "bit_and", "bit_or", "bit_xor")
 
 
-class Use(IntFlag):
+class ElementUse(IntFlag):
     """Represent what was done to an element.
 
     READ means that the earlier content was used, or that another value was put in its place.
@@ -42,7 +42,7 @@ class Use(IntFlag):
 
 
 @dataclass(frozen=True)
-class Books:
+class ArrayNotes:
     """Represent what is noted about one array.
 
     Attributes:
@@ -55,7 +55,7 @@ class Books:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NotePlan:
     """Represent what a task must note, by array.
 
     Attributes:
@@ -63,7 +63,7 @@ class Plan:
         ordered: result ids of atomics whose effect or old value depends on the order of iterations.
     """
 
-    kept: Mapping[str, Books] = field(default_factory=dict)
+    kept: Mapping[str, ArrayNotes] = field(default_factory=dict)
     ordered: frozenset[int] = frozenset()
 
 
@@ -85,7 +85,7 @@ class _Uses:
         return not all(any(set(column) == {index} for column in columns) for index in own)
 
 
-def plan_task(kernel: Kernel, task: Task, used: set[int]) -> Plan:
+def plan_task(kernel: Kernel, task: Task, used: set[int]) -> NotePlan:
     """Return what must be noted in a task; nothing for a serial task, which has only one order.
 
     Args:
@@ -94,11 +94,11 @@ def plan_task(kernel: Kernel, task: Task, used: set[int]) -> Plan:
         used: ids of values that some statement reads.
     """
     if not task.is_parallel:
-        return Plan()
+        return NotePlan()
     types, uses = kernel.array_types(), _uses(walk(task.body))
     types |= {f"{name}{GRAD}": type.adjoint for name, type in types.items()}
     ordered: set[int] = set()
-    kept: dict[str, Books] = {}
+    kept: dict[str, ArrayNotes] = {}
     for name, use in uses.items():
         real = types[name].dtype.is_real
         mine = {a.result.id for a in use.atomics if a.result.id in used or not _commutes(a.op, real)}
@@ -106,10 +106,10 @@ def plan_task(kernel: Kernel, task: Task, used: set[int]) -> Plan:
         ordered |= mine
         meet = use.stores_meet(task.indices)
         if use.atomics and (mine or use.plain or "add" in use.ops and real):
-            kept[name] = Books(sums=real and "add" in use.ops)
+            kept[name] = ArrayNotes(sums=real and "add" in use.ops)
         elif meet:
-            kept[name] = Books(takes=name.endswith(GRAD))
-    return Plan(kept, frozenset(ordered))
+            kept[name] = ArrayNotes(takes=name.endswith(GRAD))
+    return NotePlan(kept, frozenset(ordered))
 
 
 def _commutes(op: str, real: bool) -> bool:
@@ -134,22 +134,22 @@ class Ledger:
 
     Attributes:
         owner: for each element the only iteration that touched it, or a number for nobody or for many.
-        uses: for each element what was done to it, as bits of `Use`.
+        uses: for each element what was done to it, as bits of `ElementUse`.
     """
 
-    def __init__(self, content: Vector, errors: Vector | None, books: Books) -> None:
+    def __init__(self, content: LaneVector, errors: LaneVector | None, books: ArrayNotes) -> None:
         size = content.size
         self.owner = np.full(size, _NOBODY, np.int64)
         self.uses = np.zeros(size, np.uint8)
         self.takes = books.takes
         self.stores = Stores(content)
-        self.terms: Vector | None = None
+        self.terms: LaneVector | None = None
         if books.sums:
             base = np.zeros(size) if errors is None else errors
             self.terms, self.spread = np.zeros(size), base.copy()
             self.mass = np.abs(content.astype(np.float64)) + base
 
-    def touch(self, index: Vector, iterations: Vector, use: Use) -> None:
+    def touch(self, index: LaneVector, iterations: LaneVector, use: ElementUse) -> None:
         """Note that every lane touches one element."""
         before = self.owner[index]
         self.owner[index] = iterations
@@ -160,7 +160,7 @@ class Ledger:
         # All lanes of a call set the same bits, so lanes at one element lose nothing.
         self.uses[index] |= np.uint8(use)
 
-    def add(self, index: Vector, size: Vector, e: Vector) -> None:
+    def add(self, index: LaneVector, size: LaneVector, e: LaneVector) -> None:
         """Note one added term per lane, with its largest magnitude and its error."""
         assert self.terms is not None
         # `np.add.at` counts every lane; `+=` would count several lanes at one element once.
@@ -168,7 +168,7 @@ class Ledger:
         np.add.at(self.mass, index, size + e)
         np.add.at(self.spread, index, e)
 
-    def store(self, index: Vector, value: Vector, e: Vector, content: Vector) -> None:
+    def store(self, index: LaneVector, value: LaneVector, e: LaneVector, content: LaneVector) -> None:
         """Note that every lane has stored a value, and that the elements now hold this content."""
         self.stores.note(index, value, e)
         if self.terms is not None:
@@ -178,23 +178,23 @@ class Ledger:
 
     def conflict(self) -> int | None:
         """Return an element whose content, or a value read from it, depends on the order of iterations, or None."""
-        many, stored, read = self.owner == _MANY, self._was(Use.STORED), self._was(Use.READ)
+        many, stored, read = self.owner == _MANY, self._was(ElementUse.STORED), self._was(ElementUse.READ)
         if self.takes:
             bad = many & stored & read & self.stores.nothing()
         else:
-            updated = self._was(Use.UPDATED)
+            updated = self._was(ElementUse.UPDATED)
             bad = many & (read & (stored | updated) | stored & (updated | self.stores.differ()))
         return int(np.argmax(bad)) if bad.any() else None
 
-    def _was(self, use: Use) -> Vector:
+    def _was(self, use: ElementUse) -> LaneVector:
         return (self.uses & np.uint8(use)) != 0
 
-    def stored(self, content: Vector) -> tuple[Vector, Vector]:
+    def stored(self, content: LaneVector) -> tuple[LaneVector, LaneVector]:
         """Return the elements that many iterations stored to, and their errors."""
-        shared = np.flatnonzero((self.owner == _MANY) & self._was(Use.STORED) & (not self.takes))
+        shared = np.flatnonzero((self.owner == _MANY) & self._was(ElementUse.STORED) & (not self.takes))
         return shared, self.stores.errors(content, shared)
 
-    def summed(self, u: float, most: float) -> tuple[Vector, Vector]:
+    def summed(self, u: float, most: float) -> tuple[LaneVector, LaneVector]:
         """Return the elements that many iterations added to, and their errors.
 
         Args:
@@ -211,6 +211,6 @@ class Ledger:
         return shared, np.where(mass + e < most, e, INF)
 
 
-def last_of(index: Vector, e: Vector) -> Vector:
+def last_of(index: LaneVector, e: LaneVector) -> LaneVector:
     """Return the errors that remain; if all lanes share one element, the error of the last lane."""
     return e[-1] if index.ndim == 0 and e.ndim else e

@@ -23,22 +23,22 @@ from ....compiler.ir.roles import LOOPS
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
 from ....compiler.ir.walk import walk_kernel
-from ....reference.frame import Frame, Vector
-from ....reference.machine import RUN, Chunk, Machine, Program
-from ....reference.storage import Local, Rows
-from ....reference.traps import Place
-from .ledger import Ledger, Plan, plan_task
-from .roundoff import ZERO, Bound, plan_operation
+from ....reference.frame import LaneFrame, LaneVector
+from ....reference.machine import RUN, Chunk, Machine, PreparedKernel
+from ....reference.storage import ChunkLocal, Rows
+from ....reference.traps import TrapPlace
+from .ledger import Ledger, NotePlan, plan_task
+from .roundoff import ZERO, OperationBound, plan_operation
 from .slots import Slots
 
-Handler = Callable[["BoundedMachine", Any, Frame], Frame | None]
+Handler = Callable[["BoundedMachine", Any, LaneFrame], LaneFrame | None]
 
 BOUNDED: Table[type[Stmt], Handler] = Table(
     "bounds.run", STATEMENTS.values(), about="how the statement runs when each value carries a bound of its error"
 )
 
 
-class BoundedProgram(Program):
+class BoundedKernel(PreparedKernel):
     """Represent a kernel with facts that are looked up once per kernel.
 
     Attributes:
@@ -52,14 +52,14 @@ class BoundedProgram(Program):
         loops = [s for s in walk_kernel(kernel) if isinstance(s, LOOPS)]
         self.decisive = {s.test.id for s in loops if isinstance(s, n.While)}
         self.stops = {s.stop for s in loops if s.stop is not None}
-        self.plans: list[Plan] = [plan_task(kernel, task, self.used) for task in kernel.tasks]
+        self.plans: list[NotePlan] = [plan_task(kernel, task, self.used) for task in kernel.tasks]
 
 
 @dataclass
 class BoundedChunk(Chunk):
     """Represent a chunk with the errors of what its lanes own; an entry is absent if all its errors are zero."""
 
-    local_errors: dict[str, Local] = field(default_factory=dict)
+    local_errors: dict[str, ChunkLocal] = field(default_factory=dict)
     row_errors: dict[str, Rows] = field(default_factory=dict)
     slot_errors: dict[str, Slots] = field(default_factory=dict)
 
@@ -78,16 +78,16 @@ class BoundedMachine(Machine):
         ledgers: the notes on arrays in the current task.
     """
 
-    errors: dict[str, Vector] = field(default_factory=dict)
+    errors: dict[str, LaneVector] = field(default_factory=dict)
     scalar_errors: Mapping[str, float] = field(default_factory=dict)
     precise: bool = True
     poisoned: str | None = None
     trips: int = 0
     table: Table[type[Stmt], Any] = field(default_factory=lambda: BOUNDED)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
-    _operations: dict[tuple[str, str], Bound] = field(default_factory=dict)
+    _operations: dict[tuple[str, str], OperationBound] = field(default_factory=dict)
 
-    def run(self, block: Block, frame: Frame | None) -> Frame | None:
+    def run(self, block: Block, frame: LaneFrame | None) -> LaneFrame | None:
         """Execute a block as the reference does, with the handlers of this machine."""
         if frame is None:
             return None
@@ -103,7 +103,7 @@ class BoundedMachine(Machine):
         self.trips += 1
         super().burn(block)
 
-    def operation(self, name: str, dtype: Scalar) -> Bound:
+    def operation(self, name: str, dtype: Scalar) -> OperationBound:
         """Return the rule that bounds the result of an operation whose last operand has this type."""
         key = name, dtype.name
         found = self._operations.get(key)
@@ -118,12 +118,12 @@ class BoundedMachine(Machine):
         return self.chunk
 
     @property
-    def bounded(self) -> BoundedProgram:
+    def bounded(self) -> BoundedKernel:
         """Return the program."""
-        assert isinstance(self.program, BoundedProgram)
+        assert isinstance(self.program, BoundedKernel)
         return self.program
 
-    def poison(self, reason: str, stmt: Stmt | None = None, frame: Frame | None = None, bad: Any = None) -> None:
+    def poison(self, reason: str, stmt: Stmt | None = None, frame: LaneFrame | None = None, bad: Any = None) -> None:
         """Declare all errors void from now on, because two right executions may take different paths.
 
         Args:
@@ -137,27 +137,27 @@ class BoundedMachine(Machine):
             # From now on the plain handlers run, which do not touch errors.
             self.table = RUN
 
-    def _describe(self, reason: str, stmt: Stmt | None, frame: Frame | None, bad: Any) -> str:
+    def _describe(self, reason: str, stmt: Stmt | None, frame: LaneFrame | None, bad: Any) -> str:
         kernel = self.program.kernel
         point: tuple[int, ...] = ()
         if frame is not None:
             position = int(np.argmax(bad)) if np.ndim(bad) else 0
             point = self.chunk.point(int(frame.numbers()[position]))
-        text = f"{reason}, {Place(kernel, self.chunk.task, point)}"
+        text = f"{reason}, {TrapPlace(kernel, self.chunk.task, point)}"
         if stmt is None:
             return text
         span = kernel.span(stmt.loc)
         where = f"{span.file}:{span.line}: " if span else ""
         return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
 
-    def need(self, stmt: Stmt, frame: Frame, value: Value, what: str) -> None:
+    def need(self, stmt: Stmt, frame: LaneFrame, value: Value, what: str) -> None:
         """Poison the run unless the value is certain in all lanes."""
         e = error(frame, value)
         if e is not ZERO and e.any():
             self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)
 
 
-def error(frame: Frame, value: Value) -> Any:
+def error(frame: LaneFrame, value: Value) -> Any:
     """Return the error of a value in the lanes of a frame; loop indices and trip counts have no note and are exact."""
     key = ~value.id
     found: Any = frame.values.get(key)
@@ -168,7 +168,7 @@ def error(frame: Frame, value: Value) -> Any:
     return found
 
 
-def define(m: BoundedMachine, s: Any, frame: Frame, e: Vector) -> None:
+def define(m: BoundedMachine, s: Any, frame: LaneFrame, e: LaneVector) -> None:
     """Note the error of the result of a statement."""
     frame.values[~s.result.id] = e
     if e is not ZERO and s.result.id in m.bounded.decisive and e.any():

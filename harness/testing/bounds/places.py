@@ -7,28 +7,28 @@ import numpy as np
 from ....compiler.ir import nodes as n
 from ....compiler.ir.types import Scalar, f64, from_dtype
 from ....reference.atomics import same_bits
-from ....reference.frame import Frame, Vector, number
+from ....reference.frame import LaneFrame, LaneVector, number
 from ....reference.machine import RUN
-from ....reference.storage import Local, Rows
-from .ledger import Ledger, Use, last_of
+from ....reference.storage import ChunkLocal, Rows
+from .ledger import ElementUse, Ledger, last_of
 from .machine import BOUNDED, BoundedMachine, define, error
 from .roundoff import F64, INF, ZERO
 from .slots import Slots
 
 Access = n.Load | n.Store | n.Atomic
 
-_USES = {n.Load: Use.READ, n.Store: Use.STORED, n.Atomic: Use.UPDATED}
+_USES = {n.Load: ElementUse.READ, n.Store: ElementUse.STORED, n.Atomic: ElementUse.UPDATED}
 
 
 # ---- memory -------------------------------------------------------------------------------------------------
 
 
-def _need_indices(m: BoundedMachine, s: Access, f: Frame) -> None:
+def _need_indices(m: BoundedMachine, s: Access, f: LaneFrame) -> None:
     for index in s.indices:
         m.need(s, f, index, "an index")
 
 
-def _located(m: BoundedMachine, s: Access, f: Frame) -> Vector:
+def _located(m: BoundedMachine, s: Access, f: LaneFrame) -> LaneVector:
     """Return the flat element number of each lane in C order; the reference has checked the indices."""
     flat = number(0)
     for axis, (value, extent) in enumerate(zip(s.indices, m.memory[s.array].shape)):
@@ -48,16 +48,16 @@ def _ledger(m: BoundedMachine, array: str) -> Ledger | None:
     return found
 
 
-def _touch(m: BoundedMachine, s: Access, f: Frame, index: Vector) -> None:
+def _touch(m: BoundedMachine, s: Access, f: LaneFrame, index: LaneVector) -> None:
     books = _ledger(m, s.array)
     if books is not None:
         use = _USES[type(s)]
         if isinstance(s, n.Atomic) and s.result.id in m.bounded.plans[m.chunk.task].ordered:
-            use |= Use.READ
+            use |= ElementUse.READ
         books.touch(f.spread(index), np.int64(m.chunk.start) + f.numbers(), use)
 
 
-def _put(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
+def _put(m: BoundedMachine, array: str, index: LaneVector, e: LaneVector) -> None:
     """Overwrite the errors of elements of an array."""
     known = m.errors.get(array)
     if known is None:
@@ -68,7 +68,7 @@ def _put(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
 
 
 @BOUNDED.row(n.Load)
-def _load(m: BoundedMachine, s: n.Load, f: Frame) -> Frame | None:
+def _load(m: BoundedMachine, s: n.Load, f: LaneFrame) -> LaneFrame | None:
     _need_indices(m, s, f)
     RUN[n.Load](m, s, f)
     known, books = m.errors.get(s.array), _ledger(m, s.array)
@@ -82,7 +82,7 @@ def _load(m: BoundedMachine, s: n.Load, f: Frame) -> Frame | None:
 
 
 @BOUNDED.row(n.Store)
-def _store(m: BoundedMachine, s: n.Store, f: Frame) -> Frame | None:
+def _store(m: BoundedMachine, s: n.Store, f: LaneFrame) -> LaneFrame | None:
     _need_indices(m, s, f)
     RUN[n.Store](m, s, f)
     e, books = error(f, s.value), _ledger(m, s.array)
@@ -97,7 +97,7 @@ def _store(m: BoundedMachine, s: n.Store, f: Frame) -> Frame | None:
 
 
 @BOUNDED.row(n.Atomic)
-def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
+def _atomic(m: BoundedMachine, s: n.Atomic, f: LaneFrame) -> LaneFrame | None:
     _need_indices(m, s, f)
     index = _located(m, s, f)
     dtype, flat, known = s.value.type, m.memory[s.array].flat, m.errors.get(s.array)
@@ -124,7 +124,7 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: Frame) -> Frame | None:
     return f
 
 
-def _swapped(s: n.Atomic, f: Frame, old: Vector, found: Vector, e: Vector) -> Vector:
+def _swapped(s: n.Atomic, f: LaneFrame, old: LaneVector, found: LaneVector, e: LaneVector) -> LaneVector:
     """Return the error that an atomic compare-and-swap leaves: infinite where an uncertain operand decides."""
     assert s.expected is not None
     unsure, expected = error(f, s.expected), f.value(s.expected)
@@ -132,7 +132,7 @@ def _swapped(s: n.Atomic, f: Frame, old: Vector, found: Vector, e: Vector) -> Ve
     return np.where(decided, np.where(same_bits(*np.broadcast_arrays(old, expected)), e, found), INF)
 
 
-def _raise(m: BoundedMachine, array: str, index: Vector, e: Vector) -> None:
+def _raise(m: BoundedMachine, array: str, index: LaneVector, e: LaneVector) -> None:
     """Raise the errors of elements to at least `e`.
 
     Extremes move by no more than their operands, and an uncertain integer makes the element uncertain.
@@ -152,7 +152,7 @@ def format_of(m: BoundedMachine, array: str) -> Scalar:
 
 
 @BOUNDED.row(n.Local)
-def _local(m: BoundedMachine, s: n.Local, f: Frame) -> Frame | None:
+def _local(m: BoundedMachine, s: n.Local, f: LaneFrame) -> LaneFrame | None:
     known = m.owned.local_errors.get(s.var)
     if known is not None:
         known.clear(f)
@@ -160,27 +160,27 @@ def _local(m: BoundedMachine, s: n.Local, f: Frame) -> Frame | None:
 
 
 @BOUNDED.row(n.Get)
-def _get(m: BoundedMachine, s: n.Get, f: Frame) -> Frame | None:
+def _get(m: BoundedMachine, s: n.Get, f: LaneFrame) -> LaneFrame | None:
     known = m.owned.local_errors.get(s.var)
     define(m, s, f, ZERO if known is None else known.get(f))
     return RUN[n.Get](m, s, f)
 
 
 @BOUNDED.row(n.Set)
-def _set(m: BoundedMachine, s: n.Set, f: Frame) -> Frame | None:
+def _set(m: BoundedMachine, s: n.Set, f: LaneFrame) -> LaneFrame | None:
     if s.var in m.bounded.stops:
         m.need(s, f, s.value, "a flag that ends a loop")
     e, errors = error(f, s.value), m.owned.local_errors
     known = errors.get(s.var)
     if known is None and e is not ZERO:
-        known = errors[s.var] = Local(f64, m.chunk.width)
+        known = errors[s.var] = ChunkLocal(f64, m.chunk.width)
     if known is not None:
         known.set(f, e)
     return RUN[n.Set](m, s, f)
 
 
 @BOUNDED.row(n.LocalArray)
-def _local_array(m: BoundedMachine, s: n.LocalArray, f: Frame) -> Frame | None:
+def _local_array(m: BoundedMachine, s: n.LocalArray, f: LaneFrame) -> LaneFrame | None:
     known = m.owned.row_errors.get(s.var)
     if known is not None:
         known.clear(f)
@@ -188,7 +188,7 @@ def _local_array(m: BoundedMachine, s: n.LocalArray, f: Frame) -> Frame | None:
 
 
 @BOUNDED.row(n.GetElement)
-def _get_element(m: BoundedMachine, s: n.GetElement, f: Frame) -> Frame | None:
+def _get_element(m: BoundedMachine, s: n.GetElement, f: LaneFrame) -> LaneFrame | None:
     m.need(s, f, s.index, "an index")
     RUN[n.GetElement](m, s, f)
     known = m.owned.row_errors.get(s.var)
@@ -197,7 +197,7 @@ def _get_element(m: BoundedMachine, s: n.GetElement, f: Frame) -> Frame | None:
 
 
 @BOUNDED.row(n.SetElement)
-def _set_element(m: BoundedMachine, s: n.SetElement, f: Frame) -> Frame | None:
+def _set_element(m: BoundedMachine, s: n.SetElement, f: LaneFrame) -> LaneFrame | None:
     m.need(s, f, s.index, "an index")
     RUN[n.SetElement](m, s, f)
     e, errors = error(f, s.value), m.owned.row_errors
@@ -223,28 +223,28 @@ BOUNDED.update({kind: RUN[kind] for kind in (n.StackAlloca, n.StackPop)})
 
 
 @BOUNDED.row(n.StackPush)
-def _push(m: BoundedMachine, s: n.StackPush, f: Frame) -> Frame | None:
+def _push(m: BoundedMachine, s: n.StackPush, f: LaneFrame) -> LaneFrame | None:
     RUN[n.StackPush](m, s, f)
     _slots(m, s.stack).push(f, m.stack(s.stack), error(f, s.value))
     return f
 
 
 @BOUNDED.row(n.StackTop)
-def _top(m: BoundedMachine, s: n.StackTop, f: Frame) -> Frame | None:
+def _top(m: BoundedMachine, s: n.StackTop, f: LaneFrame) -> LaneFrame | None:
     RUN[n.StackTop](m, s, f)
     define(m, s, f, _slots(m, s.stack).primal(f, m.stack(s.stack)))
     return f
 
 
 @BOUNDED.row(n.StackTopAdjoint)
-def _top_adjoint(m: BoundedMachine, s: n.StackTopAdjoint, f: Frame) -> Frame | None:
+def _top_adjoint(m: BoundedMachine, s: n.StackTopAdjoint, f: LaneFrame) -> LaneFrame | None:
     RUN[n.StackTopAdjoint](m, s, f)
     define(m, s, f, _slots(m, s.stack).adjoint(f, m.stack(s.stack)))
     return f
 
 
 @BOUNDED.row(n.StackAccumulate)
-def _accumulate(m: BoundedMachine, s: n.StackAccumulate, f: Frame) -> Frame | None:
+def _accumulate(m: BoundedMachine, s: n.StackAccumulate, f: LaneFrame) -> LaneFrame | None:
     stack, slots = m.stack(s.stack), _slots(m, s.stack)
     if not np.all(stack.top(f)):
         return RUN[n.StackAccumulate](m, s, f)

@@ -26,10 +26,10 @@ import numpy as np
 
 from ....compiler.ir.ops import OPS
 from ....compiler.ir.types import Scalar
-from ....reference.frame import Vector
+from ....reference.frame import LaneVector
 from ....reference.scalar import NUMPY
 from . import jumps
-from .rules import BOUNDS, F64, INF, ZERO, Rule, join
+from .rules import BOUNDS, F64, INF, ZERO, ErrorRule, join
 
 ROWS = (jumps,)
 """Modules that fill BOUNDS beside `rules`. They are imported for this effect."""
@@ -39,7 +39,7 @@ SLACK = 1.0 + 1e-9
 
 
 @dataclass(frozen=True)
-class Format:
+class RoundingFormat:
     """Represent a real type.
 
     Attributes:
@@ -61,24 +61,24 @@ class Format:
 
 
 FORMATS = {
-    "f16": Format(2.0**-11 * (1 + 2.0**-12), 2.0**-24, 2.0**-14, 65504.0),
-    "f32": Format(2.0**-24, 2.0**-149, 2.0**-126, float(np.finfo(np.float32).max)),
-    "f64": Format(2.0**-53, 2.0**-1074, 2.0**-1022, float(np.finfo(np.float64).max)),
+    "f16": RoundingFormat(2.0**-11 * (1 + 2.0**-12), 2.0**-24, 2.0**-14, 65504.0),
+    "f32": RoundingFormat(2.0**-24, 2.0**-149, 2.0**-126, float(np.finfo(np.float32).max)),
+    "f64": RoundingFormat(2.0**-53, 2.0**-1074, 2.0**-1022, float(np.finfo(np.float64).max)),
 }
 
-Arguments = Sequence[Vector]
+Arguments = Sequence[LaneVector]
 
 
-class Bound:
+class OperationBound:
     """Represent the error of one operation on one type; `of(operands, errors, result)` returns the result's error."""
 
     __slots__ = ("of",)
 
-    def __init__(self, of: Callable[[Arguments, Arguments, Vector], Vector]) -> None:
+    def __init__(self, of: Callable[[Arguments, Arguments, LaneVector], LaneVector]) -> None:
         self.of = of
 
 
-def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
+def plan_operation(name: str, dtype: Scalar, precise: bool) -> OperationBound:
     """Return the bound of an operation.
 
     Args:
@@ -88,23 +88,23 @@ def plan_operation(name: str, dtype: Scalar, precise: bool) -> Bound:
     """
     rule = BOUNDS[name]
     if not dtype.is_real:
-        return Bound(rule.discrete or _joined)
+        return OperationBound(rule.discrete or _joined)
     if rule.kind == "discrete":
-        return Bound(_Discrete(rule).of)
+        return OperationBound(_DiscreteBound(rule).of)
     fmt = FORMATS[dtype.name]
     if rule.kind == "kept":
-        return Bound(_Kept(rule, fmt, precise).of)
+        return OperationBound(_UnroundedBound(rule, fmt, precise).of)
     if rule.kind == "rounded" or name == "rcp" and precise:
-        return Bound(_Rounded(rule, fmt, name, dtype, precise).of)
+        return OperationBound(_RoundedBound(rule, fmt, name, dtype, precise).of)
     ulps = OPS[name].ulps
     own = ulps if dtype.bits == 64 else 0.5
     if dtype.bits == 16:
         # A result in f16 is a result in f32 rounded again: half an ulp more, and an ulp of f32 is 2^-13 ulps of f16.
         ulps = 0.5 + ulps * 2.0**-13
-    return Bound(_Approximated(rule, fmt, 2 * fmt.u * (ulps + own), fmt.tiny * (ulps + own)).of)
+    return OperationBound(_ApproximatedBound(rule, fmt, 2 * fmt.u * (ulps + own), fmt.tiny * (ulps + own)).of)
 
 
-def _joined(args: Arguments, errors: Arguments, result: Vector) -> Vector:
+def _joined(args: Arguments, errors: Arguments, result: LaneVector) -> LaneVector:
     return join(errors)
 
 
@@ -114,24 +114,24 @@ def certain_lanes(errors: Arguments) -> bool:
 
 
 @dataclass(frozen=True)
-class _Discrete:
+class _DiscreteBound:
     """Bound an operation from reals to integers or booleans, whose result is certain or uncertain."""
 
-    rule: Rule
+    rule: ErrorRule
 
-    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+    def of(self, args: Arguments, errors: Arguments, result: LaneVector) -> LaneVector:
         if certain_lanes(errors):
             return ZERO
         return self.rule.spread([a.astype(F64) for a in args], errors, result, 0.0)
 
 
 @dataclass(frozen=True)
-class _Kept:
-    rule: Rule
-    fmt: Format
+class _UnroundedBound:
+    rule: ErrorRule
+    fmt: RoundingFormat
     precise: bool
 
-    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+    def of(self, args: Arguments, errors: Arguments, result: LaneVector) -> LaneVector:
         if certain_lanes(errors) and (self.precise or not self.rule.rounds_inside):
             return ZERO
         if self.rule.raw:
@@ -140,14 +140,14 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class _Rounded:
-    rule: Rule
-    fmt: Format
+class _RoundedBound:
+    rule: ErrorRule
+    fmt: RoundingFormat
     name: str
     dtype: Scalar
     precise: bool
 
-    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+    def of(self, args: Arguments, errors: Arguments, result: LaneVector) -> LaneVector:
         if certain_lanes(errors):
             return ZERO if self.precise else self._own([a.astype(F64) for a in args], errors, result.astype(F64))
         if self.rule.additive:
@@ -168,24 +168,24 @@ class _Rounded:
             e = np.where(moved, e, self._gap(xs, r))
         return e if size.max() < self.fmt.safe else self._repair(xs, errors, r, p, e)
 
-    def _own(self, xs: Arguments, errors: Arguments, r: Vector) -> Vector:
+    def _own(self, xs: Arguments, errors: Arguments, r: LaneVector) -> LaneVector:
         gap = self._gap(xs, r)
         if not gap.any():
             return ZERO
         return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
 
-    def _gap(self, xs: Arguments, r: Vector) -> Vector:
+    def _gap(self, xs: Arguments, r: LaneVector) -> LaneVector:
         """Return |f(x) - r|, by double precision for narrower types, else half an ulp unless r is known to be exact."""
         if self.dtype.bits < 64:
             return np.abs(NUMPY[self.name].meaning(*xs) - r)
         return np.where(self.rule.exact(xs, r), ZERO, np.abs(r) * self.fmt.u + self.fmt.tiny)
 
-    def _repair(self, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector) -> Vector:
+    def _repair(self, xs: Arguments, errors: Arguments, r: LaneVector, p: LaneVector, e: LaneVector) -> LaneVector:
         return _repaired(self.rule, self.fmt, self.precise, xs, errors, r, p, e)
 
 
 @dataclass(frozen=True)
-class _Approximated:
+class _ApproximatedBound:
     """Bound an operation that executors only approximate.
 
     Attributes:
@@ -195,12 +195,12 @@ class _Approximated:
         least: the same error among subnormals, whose ulp is fixed.
     """
 
-    rule: Rule
-    fmt: Format
+    rule: ErrorRule
+    fmt: RoundingFormat
     share: float
     least: float
 
-    def of(self, args: Arguments, errors: Arguments, result: Vector) -> Vector:
+    def of(self, args: Arguments, errors: Arguments, result: LaneVector) -> LaneVector:
         xs, r = [a.astype(F64) for a in args], result.astype(F64)
         p = ZERO if certain_lanes(errors) else self.rule.spread(xs, errors, r, self.fmt.u)
         size = np.abs(r) + p
@@ -215,8 +215,15 @@ class _Approximated:
 
 
 def _repaired(
-    rule: Rule, fmt: Format, rounded: bool, xs: Arguments, errors: Arguments, r: Vector, p: Vector, e: Vector
-) -> Vector:
+    rule: ErrorRule,
+    fmt: RoundingFormat,
+    rounded: bool,
+    xs: Arguments,
+    errors: Arguments,
+    r: LaneVector,
+    p: LaneVector,
+    e: LaneVector,
+) -> LaneVector:
     """Return the error where a value is not finite, or not far from overflow.
 
     Args:
@@ -246,7 +253,9 @@ def _repaired(
     return np.where(known, np.where(finite, inside, outside), INF)
 
 
-def real_error(source: Scalar, target: Scalar, precise: bool, x: Vector, e: Vector, result: Vector) -> Vector:
+def real_error(
+    source: Scalar, target: Scalar, precise: bool, x: LaneVector, e: LaneVector, result: LaneVector
+) -> LaneVector:
     """Return the error of a cast from a real or an integer to a real; it is exact if it widens, else rounded once."""
     if source.is_bool or source.is_real and target.bits >= source.bits or target.bits == 64:
         return e

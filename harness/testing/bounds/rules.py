@@ -17,7 +17,7 @@ import numpy as np
 
 from ....compiler.ir.ops import COMPARISONS, OPS
 from ....compiler.ir.table import Table
-from ....reference.frame import Vector
+from ....reference.frame import LaneVector
 
 F64 = np.float64
 ZERO: Any = np.float64(0.0)
@@ -30,8 +30,8 @@ DOUBLE = 2.0**-51
 LEAST = 2.0**-1074
 """Amount that a result may have lost by underflow before it is multiplied by something large."""
 
-Arguments = Sequence[Vector]
-Spread = Callable[[Arguments, Arguments, Vector, float], Vector]
+Arguments = Sequence[LaneVector]
+Spread = Callable[[Arguments, Arguments, LaneVector, float], LaneVector]
 """Function from (operands, their errors, result, unit roundoff of the result's type) to p."""
 
 Test = Callable[[Arguments], Any]
@@ -45,16 +45,16 @@ def _true(xs: Arguments) -> Any:
     return np.True_
 
 
-def _unknown(xs: Arguments, r: Vector) -> Any:
+def _unknown(xs: Arguments, r: LaneVector) -> Any:
     return np.False_
 
 
-def _lost(xs: Arguments, es: Arguments, r: Vector, e: Vector) -> Vector:
+def _lost(xs: Arguments, es: Arguments, r: LaneVector, e: LaneVector) -> LaneVector:
     return INF
 
 
 @dataclass(frozen=True)
-class Rule:
+class ErrorRule:
     """Represent one row of the table.
 
     Attributes:
@@ -79,12 +79,12 @@ class Rule:
     raw: bool = False
     zero: Test = _true
     pole: Test = _false
-    exact: Callable[[Arguments, Vector], Vector] = _unknown
-    limit: Callable[[Arguments, Arguments, Vector, Vector], Vector] = _lost
-    discrete: Callable[[Arguments, Arguments, Vector], Vector] | None = None
+    exact: Callable[[Arguments, LaneVector], LaneVector] = _unknown
+    limit: Callable[[Arguments, Arguments, LaneVector, LaneVector], LaneVector] = _lost
+    discrete: Callable[[Arguments, Arguments, LaneVector], LaneVector] | None = None
 
 
-BOUNDS: Table[str, Rule] = Table(
+BOUNDS: Table[str, ErrorRule] = Table(
     "bounds.ops",
     OPS,
     about="how errors of the operands reach the result, as an upper bound",
@@ -93,7 +93,7 @@ BOUNDS: Table[str, Rule] = Table(
 )
 
 
-def join(errors: Arguments) -> Vector:
+def join(errors: Arguments) -> LaneVector:
     """Return the largest error; the result is certain if every operand is certain."""
     return reduce(lambda a, b: a if b is ZERO else b if a is ZERO else np.maximum(a, b), errors)
 
@@ -101,15 +101,15 @@ def join(errors: Arguments) -> Vector:
 # ---- arithmetic -------------------------------------------------------------------------------------------------
 
 
-def _same(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _same(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     return e[0]
 
 
-def _sum(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _sum(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     return e[0] + e[1]
 
 
-def _product(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _product(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Return |x|·dy + |y|·dx + dx·dy."""
     if e[0] is ZERO:
         return np.abs(x[0]) * e[1]
@@ -118,12 +118,12 @@ def _product(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return (np.abs(x[0]) + e[0]) * e[1] + np.abs(x[1]) * e[0]
 
 
-def _gap(x: Vector, e: Vector) -> Vector:
+def _gap(x: LaneVector, e: LaneVector) -> LaneVector:
     """Return the least |x'|."""
     return np.abs(x) if e is ZERO else np.maximum(np.abs(x) - e, 0.0)
 
 
-def quotient(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def quotient(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Return the bound of a quotient q = x/y.
 
     It follows from (x + dx)/(y + dy) - q = (dx - q·dy)/(y + dy). Exact denominators have no pole nearby.
@@ -133,77 +133,77 @@ def quotient(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return (e[0] + np.abs(x[0] / x[1]) * e[1]) / _gap(x[1], e[1])
 
 
-def _inverse(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _inverse(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     return e[0] / (np.abs(x[0]) * _gap(x[0], e[0]))
 
 
-def _fits(x: Vector) -> Vector:
+def _fits(x: LaneVector) -> LaneVector:
     """Return True where x has at most 24 digits, so that products of two such numbers are exact in f64."""
     return x.astype(np.float32).astype(F64) == x
 
 
-def _exact_sum(x: Arguments, r: Vector) -> Vector:
+def _exact_sum(x: Arguments, r: LaneVector) -> LaneVector:
     """Return True where the sum is exact, by Dekker's test with either operand as the greater one."""
     return (r - x[0] == x[1]) & (r - x[1] == x[0])
 
 
-def _exact_difference(x: Arguments, r: Vector) -> Vector:
+def _exact_difference(x: Arguments, r: LaneVector) -> LaneVector:
     return (x[0] - r == x[1]) & (r + x[1] == x[0])
 
 
-def _exact_product(x: Arguments, r: Vector) -> Vector:
+def _exact_product(x: Arguments, r: LaneVector) -> LaneVector:
     return _fits(x[0]) & _fits(x[1]) | (x[0] == 0) | (x[1] == 0)
 
 
-def _exact_quotient(x: Arguments, r: Vector) -> Vector:
+def _exact_quotient(x: Arguments, r: LaneVector) -> LaneVector:
     return _fits(r) & _fits(x[1]) & (r * x[1] == x[0])
 
 
-def _exact_inverse(x: Arguments, r: Vector) -> Vector:
+def _exact_inverse(x: Arguments, r: LaneVector) -> LaneVector:
     return _exact_quotient((np.ones_like(x[0]), x[0]), r)
 
 
-def _exact_root(x: Arguments, r: Vector) -> Vector:
+def _exact_root(x: Arguments, r: LaneVector) -> LaneVector:
     return _fits(r) & (r * r == x[0])
 
 
-def _infinite_sum(x: Arguments, e: Arguments, r: Vector, p: Vector) -> Vector:
+def _infinite_sum(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
     """Return no error, because inf + finite is inf and NaN + anything is NaN."""
     return ZERO
 
 
-def _infinite_product(x: Arguments, e: Arguments, r: Vector, p: Vector) -> Vector:
+def _infinite_product(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
     """Return no error where the result is certain: inf·y if the sign of y is certain, and NaN·y."""
     certain = (np.abs(x[0]) > e[0]) & (np.abs(x[1]) > e[1])
     return np.where(np.isnan(x[0]) | np.isnan(x[1]) | certain, ZERO, INF)
 
 
-def _infinite_quotient(x: Arguments, e: Arguments, r: Vector, p: Vector) -> Vector:
+def _infinite_quotient(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
     certain = np.isinf(x[0]) & (np.abs(x[1]) > e[1]) | np.isinf(x[1]) & np.isfinite(x[0])
     return np.where(np.isnan(x[0]) | np.isnan(x[1]) | certain, ZERO, INF)
 
 
-def _by_zero(x: Arguments) -> Vector:
+def _by_zero(x: Arguments) -> LaneVector:
     return x[-1] == 0
 
 
-_ADDITIVE = partial(Rule, kind="rounded", additive=True, limit=_infinite_sum)
+_ADDITIVE = partial(ErrorRule, kind="rounded", additive=True, limit=_infinite_sum)
 BOUNDS["add"] = _ADDITIVE(_sum, exact=_exact_sum)
 BOUNDS["sub"] = _ADDITIVE(_sum, exact=_exact_difference)
-BOUNDS["mul"] = Rule(_product, "rounded", underflows=True, exact=_exact_product, limit=_infinite_product)
-BOUNDS["div"] = Rule(
+BOUNDS["mul"] = ErrorRule(_product, "rounded", underflows=True, exact=_exact_product, limit=_infinite_product)
+BOUNDS["div"] = ErrorRule(
     quotient, "rounded", underflows=True, pole=_by_zero, exact=_exact_quotient, limit=_infinite_quotient
 )
-BOUNDS["inv"] = Rule(_inverse, "rounded", underflows=True, pole=_by_zero, exact=_exact_inverse)
-BOUNDS["rcp"] = Rule(_inverse, "approximated", underflows=True, pole=_by_zero, zero=_false, exact=_exact_inverse)
-BOUNDS["neg"] = Rule(_same, "kept")
-BOUNDS["abs"] = Rule(_same, "kept")
+BOUNDS["inv"] = ErrorRule(_inverse, "rounded", underflows=True, pole=_by_zero, exact=_exact_inverse)
+BOUNDS["rcp"] = ErrorRule(_inverse, "approximated", underflows=True, pole=_by_zero, zero=_false, exact=_exact_inverse)
+BOUNDS["neg"] = ErrorRule(_same, "kept")
+BOUNDS["abs"] = ErrorRule(_same, "kept")
 
 
 # ---- roots, exponentials, logarithms ----------------------------------------------------------------------------
 
 
-def _root(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _root(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound a root by sqrt(x) - sqrt(x - d) = d/(sqrt(x) + sqrt(x - d)).
 
     NaN is possible if the interval reaches below zero, and certain if all of it lies below.
@@ -213,21 +213,21 @@ def _root(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where(low >= 0, inside, np.where(x[0] < -e[0], ZERO, INF))
 
 
-def _inverse_root(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _inverse_root(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     low = x[0] - e[0]
     return np.where(low > 0, 0.5 * e[0] / (low * np.sqrt(low)), np.where(x[0] < -e[0], ZERO, INF))
 
 
-def _exponential(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _exponential(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     return (np.exp(x[0]) + LEAST) * np.expm1(e[0])
 
 
-def _logarithm(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _logarithm(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     low = x[0] - e[0]
     return np.where(low > 0, e[0] / low, np.where(x[0] < -e[0], ZERO, INF))
 
 
-def _power(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _power(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound a power: relatively away from zero, by the derivative at zero.
 
     Away from zero x^y = exp(y log x); at zero the bound is |y|·(|x| + dx)^(y - 1)·dx for exact y >= 1. A negative base
@@ -247,11 +247,11 @@ def _power(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where(low > 0, np.where(x0 > 0, away, negative), constant)
 
 
-BOUNDS["sqrt"] = Rule(_root, "rounded", exact=_exact_root)
-BOUNDS["rsqrt"] = Rule(_inverse_root, "approximated", zero=_false, pole=_by_zero)
-BOUNDS["exp"] = Rule(_exponential, "approximated", zero=_false)
-BOUNDS["log"] = Rule(_logarithm, "approximated", pole=_by_zero)
-BOUNDS["pow"] = Rule(_power, "approximated", zero=lambda x: x[0] == 0, pole=lambda x: x[0] == 0)
+BOUNDS["sqrt"] = ErrorRule(_root, "rounded", exact=_exact_root)
+BOUNDS["rsqrt"] = ErrorRule(_inverse_root, "approximated", zero=_false, pole=_by_zero)
+BOUNDS["exp"] = ErrorRule(_exponential, "approximated", zero=_false)
+BOUNDS["log"] = ErrorRule(_logarithm, "approximated", pole=_by_zero)
+BOUNDS["pow"] = ErrorRule(_power, "approximated", zero=lambda x: x[0] == 0, pole=lambda x: x[0] == 0)
 
 
 # ---- circular and hyperbolic functions --------------------------------------------------------------------------
@@ -260,19 +260,19 @@ BOUNDS["pow"] = Rule(_power, "approximated", zero=lambda x: x[0] == 0, pole=lamb
 def _wave(slope: np.ufunc) -> Spread:
     """Return the spread |f'(x)|·d + d²/2, but at most d, for a function with |f'| <= 1 and |f''| <= 1."""
 
-    def spread(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+    def spread(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
         return np.minimum(np.abs(slope(x[0])) * e[0] + 0.5 * e[0] * e[0], e[0])
 
     return spread
 
 
-def _tangent(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _tangent(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound a tangent by tan(x + d) - tan x = sin d / (cos x cos(x + d)), with |cos(x + d)| >= |cos x| - d."""
     c = np.abs(np.cos(x[0]))
     return e[0] / (c * np.maximum(c * (1 - DOUBLE) - e[0], 0.0))
 
 
-def _arc(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _arc(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound an arc function, whose derivative 1/sqrt(1 - x²) is largest at the outer end.
 
     Outside [-1, 1] NaN is possible, or certain.
@@ -282,13 +282,13 @@ def _arc(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where(e[0] == 0, ZERO, np.where(outer < 1, inside, np.where(np.abs(x[0]) - e[0] > 1, ZERO, INF)))
 
 
-def _saturating(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _saturating(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound tanh, whose derivative 1/cosh² is largest at the inner end."""
     c = np.cosh(_gap(x[0], e[0]))
     return e[0] / (c * c)
 
 
-def _angle(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _angle(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound an angle: a point moved by rho turns by at most asin(rho/R), seen from the origin.
 
     The cut is the negative x axis.
@@ -299,25 +299,25 @@ def _angle(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where((np.abs(y) <= dy) & (dy > 0) & (x0 < dx), INF, turned)
 
 
-BOUNDS["sin"] = Rule(_wave(np.cos), "approximated")
-BOUNDS["cos"] = Rule(_wave(np.sin), "approximated")
-BOUNDS["tan"] = Rule(_tangent, "approximated")
-BOUNDS["asin"] = Rule(_arc, "approximated")
-BOUNDS["acos"] = Rule(_arc, "approximated")
-BOUNDS["tanh"] = Rule(_saturating, "approximated")
-BOUNDS["atan2"] = Rule(_angle, "approximated", zero=lambda x: x[0] == 0)
+BOUNDS["sin"] = ErrorRule(_wave(np.cos), "approximated")
+BOUNDS["cos"] = ErrorRule(_wave(np.sin), "approximated")
+BOUNDS["tan"] = ErrorRule(_tangent, "approximated")
+BOUNDS["asin"] = ErrorRule(_arc, "approximated")
+BOUNDS["acos"] = ErrorRule(_arc, "approximated")
+BOUNDS["tanh"] = ErrorRule(_saturating, "approximated")
+BOUNDS["atan2"] = ErrorRule(_angle, "approximated", zero=lambda x: x[0] == 0)
 
 
 # ---- selections -------------------------------------------------------------------------------------------------
 
 
-def _extreme(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _extreme(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound min and max, which move by no more than their operands, or than the winner if it wins certainly."""
     certain = np.abs(x[0] - x[1]) > e[0] + e[1]
     return np.where(certain, np.where(r == x[0], e[0], e[1]), np.maximum(e[0], e[1]))
 
 
-def _selection(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
+def _selection(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound a selection; an uncertain condition may take the other arm."""
     (c, a, b), (dc, da, db) = x, e
     taken = da if da is db else np.where(c, da, db)
@@ -329,12 +329,12 @@ def _selection(x: Arguments, e: Arguments, r: Vector, u: float) -> Vector:
     return np.where(np.isnan(wide), INF, wide)
 
 
-def _discrete_selection(x: Arguments, e: Arguments, r: Vector) -> Vector:
+def _discrete_selection(x: Arguments, e: Arguments, r: LaneVector) -> LaneVector:
     (c, a, b), (dc, da, db) = x, e
     taken = da if da is db else np.where(c, da, db)
     return taken if dc is ZERO else np.where(dc > 0, np.where(a == b, np.maximum(da, db), INF), taken)
 
 
-BOUNDS["min"] = Rule(_extreme, "kept")
-BOUNDS["max"] = Rule(_extreme, "kept")
-BOUNDS["select"] = Rule(_selection, "kept", raw=True, discrete=_discrete_selection)
+BOUNDS["min"] = ErrorRule(_extreme, "kept")
+BOUNDS["max"] = ErrorRule(_extreme, "kept")
+BOUNDS["select"] = ErrorRule(_selection, "kept", raw=True, discrete=_discrete_selection)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....compiler.ir.types import f64
-from ....reference.frame import Frame, Vector
-from ....reference.storage import Rows, Stack
+from ....reference.frame import LaneFrame, LaneVector
+from ....reference.storage import ChunkStack, Rows
 from .roundoff import ZERO
 
 
@@ -21,37 +21,37 @@ class Slots:
         self._primal: Rows | None = None
         self._adjoint: Rows | None = None
 
-    def push(self, frame: Frame, stack: Stack, e: Vector) -> None:
+    def push(self, frame: LaneFrame, stack: ChunkStack, e: LaneVector) -> None:
         """Note, after a push, the error of the new top slot, whose adjoint is an exact zero."""
         if self._primal is not None or e is not ZERO:
             self._primal = self._write(self._primal, frame, stack, e)
         if self._adjoint is not None:
             self._adjoint = self._write(self._adjoint, frame, stack, ZERO)
 
-    def primal(self, frame: Frame, stack: Stack) -> Vector:
+    def primal(self, frame: LaneFrame, stack: ChunkStack) -> LaneVector:
         """Return the error of the top slot."""
         return self._read(self._primal, frame, stack)
 
-    def adjoint(self, frame: Frame, stack: Stack) -> Vector:
+    def adjoint(self, frame: LaneFrame, stack: ChunkStack) -> LaneVector:
         """Return the error of the adjoint of the top slot."""
         return self._read(self._adjoint, frame, stack)
 
-    def set_adjoint(self, frame: Frame, stack: Stack, e: Vector) -> None:
+    def set_adjoint(self, frame: LaneFrame, stack: ChunkStack, e: LaneVector) -> None:
         """Overwrite the error of the adjoint of the top slot."""
         if self._adjoint is not None or e is not ZERO:
             self._adjoint = self._write(self._adjoint, frame, stack, e)
 
-    def _read(self, half: Rows | None, frame: Frame, stack: Stack) -> Vector:
+    def _read(self, half: Rows | None, frame: LaneFrame, stack: ChunkStack) -> LaneVector:
         if half is None or int(np.max(stack.top(frame))) > len(half.cells):
             return ZERO if half is None else self._grown(half, frame, stack).read(frame, stack.top(frame) - 1)
         return half.read(frame, stack.top(frame) - 1)
 
-    def _write(self, half: Rows | None, frame: Frame, stack: Stack, e: Vector) -> Rows:
+    def _write(self, half: Rows | None, frame: LaneFrame, stack: ChunkStack, e: LaneVector) -> Rows:
         rows = self._grown(half or Rows(0, self.width, f64), frame, stack)
         rows.write(frame, stack.top(frame) - 1, e)
         return rows
 
-    def _grown(self, rows: Rows, frame: Frame, stack: Stack) -> Rows:
+    def _grown(self, rows: Rows, frame: LaneFrame, stack: ChunkStack) -> Rows:
         """Return rows for all slots of the stack.
 
         New slots are exact zeros, since values that were pushed while the half was absent had no error.

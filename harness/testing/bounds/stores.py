@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ....reference.frame import Vector
+from ....reference.frame import LaneVector
 from .rules import F64, INF
 
 _NAN, _MINUS_ZERO, _OTHER = 1, 2, 4
@@ -29,7 +29,7 @@ class Stores:
         high: the upper end of the intersection of the intervals, for reals.
     """
 
-    def __init__(self, content: Vector) -> None:
+    def __init__(self, content: LaneVector) -> None:
         size, dtype = content.size, content.dtype
         self.real = dtype.kind == "f"
         lowest, highest = (-INF, INF) if self.real else _limits(dtype)
@@ -37,7 +37,7 @@ class Stores:
         self.least, self.most = (np.full(size, v, F64 if self.real else dtype) for v in (highest, lowest))
         self.low, self.high = np.full(size, -INF), np.full(size, INF)
 
-    def note(self, index: Vector, value: Vector, e: Vector) -> None:
+    def note(self, index: LaneVector, value: LaneVector, e: LaneVector) -> None:
         """Note that every lane stores a value; index, value and error may each be a single one for all lanes."""
         index, value, e = np.broadcast_arrays(index, value, e)
         np.bitwise_or.at(self.kinds, index, _kinds(value, e))
@@ -49,17 +49,17 @@ class Stores:
         np.minimum.at(self.least, index, value)
         np.maximum.at(self.most, index, value)
 
-    def differ(self) -> Vector:
+    def differ(self) -> LaneVector:
         """Return a mask of the elements whose stores were certainly not all equal."""
         if not self.real:
             return (self.worst == 0) & (self.least < self.most)
         return (self.kinds & (self.kinds - 1) != 0) | (self.high < self.low)
 
-    def nothing(self) -> Vector:
+    def nothing(self) -> LaneVector:
         """Return a mask of the elements into which only exact zeros were stored."""
         return (self.worst == 0) & (self.least == 0) & (self.most == 0) & (self.kinds == _OTHER)
 
-    def errors(self, content: Vector, of: Vector) -> Vector:
+    def errors(self, content: LaneVector, of: LaneVector) -> LaneVector:
         """Return the errors of the elements `of`, given the present content of the array."""
         worst, least, most = self.worst[of], self.least[of], self.most[of]
         if not self.real:
@@ -75,7 +75,7 @@ def _limits(dtype: Any) -> tuple[int, int]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-def _kinds(value: Vector, e: Vector) -> Vector:
+def _kinds(value: LaneVector, e: LaneVector) -> LaneVector:
     if value.dtype.kind != "f":
         return np.full(value.shape, _OTHER, np.uint8)
     zero = (value == 0) & np.signbit(value) & (e == 0)

@@ -27,7 +27,7 @@ class EmulatedCuda(CudaBackend):
 
 
 @cache
-def emulated(name: str = NAMES[0]) -> EmulatedCuda:
+def emulated_cuda(name: str = NAMES[0]) -> EmulatedCuda:
     """Return the executor of this name."""
     most = dict(zip(NAMES, (0, FEW, BLOCKS), strict=True))[name]
     return EmulatedCuda(EmulatedDriver(most=most, backward=name == NAMES[1], blocks=name == NAMES[2]))

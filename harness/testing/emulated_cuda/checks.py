@@ -52,7 +52,7 @@ class Untranslatable(Exception):
 
 
 @dataclass(frozen=True)
-class Places:
+class CheckPlaces:
     """Represent where the checks find their data.
 
     Attributes:
@@ -74,7 +74,7 @@ class Places:
         return self.report.buffer_info()[0] + 8 * number
 
 
-def guarded(text: str) -> str:
+def insert_checks(text: str) -> str:
     """Return the text with a check at every access to global memory."""
     return "\n".join(_lines(text))
 
@@ -117,7 +117,7 @@ def _bytes_of(what: str, line: str) -> int:
     return SIZES[name]
 
 
-def checked_text(places: Places, identity: str = "") -> str:
+def checked_text(places: CheckPlaces, identity: str = "") -> str:
     """Return the LLVM text of the two functions.
 
     Args:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ....backends.llvm.optimise import Refused
-from .checks import Places, Untranslatable
+from ....backends.llvm.optimise import InvalidLLVMError
+from .checks import CheckPlaces, Untranslatable
 from .fibers import Fibers
 from .host_module import HostModule
-from .translate import Entry, entries, translate
+from .translate import EmulatedEntry, entries, translate
 
 LIMIT = 32_764
 """Largest number of bytes of parameters of a launch (PTX 8.1 on sm_70 and later)."""
@@ -27,15 +27,15 @@ OF_FIBERS = ("fibers.block", "fibers.start", "fibers.resume")
 
 
 def image_of(text: str, names: Sequence[str]) -> bytes:
-    """Return the image of a text and its entries, which `Module` loads."""
+    """Return the image of a text and its entries, which `LoadedModule` loads."""
     return "\n".join([f"; entries: {' '.join(names)}", text]).encode()
 
 
 @dataclass(frozen=True)
-class Function:
+class LoadedFunction:
     """Represent an entry of a loaded module."""
 
-    entry: Entry
+    entry: EmulatedEntry
     run: Callable[[int, int, int, bool], None]
 
     def __call__(self, parameters: bytes, blocks: int, width: int, backward: bool) -> bool:
@@ -48,7 +48,7 @@ class Function:
         return ctypes.string_at(at, len(parameters)) == parameters
 
 
-class Module:
+class LoadedModule:
     """Represent a loaded image.
 
     Attributes:
@@ -57,7 +57,7 @@ class Module:
         digest: the SHA-256 checksum of the image.
     """
 
-    def __init__(self, image: bytes, places: Places, effort: int, room: Fibers | None = None) -> None:
+    def __init__(self, image: bytes, places: CheckPlaces, effort: int, room: Fibers | None = None) -> None:
         """Compile an image for the host.
 
         Args:
@@ -68,7 +68,7 @@ class Module:
 
         Raises:
             Untranslatable: the text uses an unknown feature.
-            Refused: LLVM does not accept the text.
+            InvalidLLVMError: LLVM does not accept the text.
         """
         first, _, text = image.decode().partition("\n")
         known = entries(text)
@@ -84,7 +84,7 @@ class Module:
         self._code = _compiled(host, exports, effort)
         run = self._serial if room is None else partial(self._blocks, room)
         self.functions = {
-            name: Function(entry, run(self._code.addresses[f"run.{name}"])) for name, entry in known.items()
+            name: LoadedFunction(entry, run(self._code.addresses[f"run.{name}"])) for name, entry in known.items()
         }
         self.early = 0
         self.digest = hashlib.sha256(image).hexdigest()
@@ -119,4 +119,4 @@ def _compiled(text: str, exports: tuple[str, ...], effort: int) -> HostModule:
     try:
         return HostModule(text, exports, effort)
     except RuntimeError as error:
-        raise Refused(f"the linker refuses the emulated module: {error}") from error
+        raise InvalidLLVMError(f"the linker refuses the emulated module: {error}") from error

@@ -17,20 +17,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....backends.base import Options
-from ....backends.cuda.driver import Card, Instance, KernelCall
-from ....backends.llvm.optimise import Refused
+from ....backends.cuda.driver import CudaDeviceInfo, KernelCall, LaunchGraph
+from ....backends.llvm.optimise import InvalidLLVMError
 from . import checks
 from .checks import Untranslatable
-from .code import Function, Module, image_of
-from .fibers import Stuck, fibers, thread_of
+from .code import LoadedFunction, LoadedModule, image_of
+from .fibers import FiberDeadlock, fibers, thread_of
 from .findings import KINDS, Leak, Race
-from .memory import Memory
-from .native import EntryPoints
+from .memory import DriverMemory
+from .native import DriverFunctions
 from .refusals import NAMES, refusal
-from .translate import Entry
-from .work import Work
+from .translate import EmulatedEntry
+from .work import PendingWork
 
-CARD = Card("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
+CARD = CudaDeviceInfo("emulated", (9, 0), 132, 50 << 20, 8 << 30, "12.4")
 """The emulated card: an H100 with less memory."""
 
 _MOST_THREADS, _MOST_BLOCKS = 1024, 2**31 - 1
@@ -38,7 +38,7 @@ _CONTEXT = 0x1000
 
 
 @dataclass
-class Recorded:
+class EmulatedGraph:
     """Represent the launches of an instance.
 
     Attributes:
@@ -50,7 +50,7 @@ class Recorded:
     nodes: dict[int, tuple[int, int, int, bytes]] = field(default_factory=dict)
 
 
-class EmulatedDriver(Work):
+class EmulatedDriver(PendingWork):
     """Represent a GPU that does not exist.
 
     Attributes:
@@ -61,7 +61,7 @@ class EmulatedDriver(Work):
 
     def __init__(
         self,
-        card: Card = CARD,
+        card: CudaDeviceInfo = CARD,
         backward: bool = False,
         most: int = 0,
         strict: bool = True,
@@ -85,14 +85,14 @@ class EmulatedDriver(Work):
         self.strict, self._effort = strict, effort
         self._room = fibers() if blocks else None
         self._report = array("Q", [0] * checks.WORDS)
-        self.memory = Memory(self._words.buffer_info()[0])
+        self.memory = DriverMemory(self._words.buffer_info()[0])
         arena = self.memory.arena
-        self._places = checks.Places(self.memory.head, self._report, arena.low, arena.bytes, arena.shadow)
+        self._places = checks.CheckPlaces(self.memory.head, self._report, arena.low, arena.bytes, arena.shadow)
         self.races: list[Race] = []
-        self._modules: dict[int, Module] = {}
-        self._functions: dict[int, tuple[int, Function]] = {}
-        self._native = EntryPoints(self, self._entry_of)
-        self._instances: dict[int, Recorded] = {}
+        self._modules: dict[int, LoadedModule] = {}
+        self._functions: dict[int, tuple[int, LoadedFunction]] = {}
+        self._native = DriverFunctions(self, self._entry_of)
+        self._instances: dict[int, EmulatedGraph] = {}
         self.entry_points: Mapping[str, int] = self._native.addresses
 
     # -- what it is -------------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ class EmulatedDriver(Work):
         """Compile an image for the host and return its handle."""
         self.counts["load"] += 1
         try:
-            module = Module(image, self._places, self._effort, self._room)
-        except (Untranslatable, Refused) as error:
+            module = LoadedModule(image, self._places, self._effort, self._room)
+        except (Untranslatable, InvalidLLVMError) as error:
             raise refusal(218, "cuModuleLoadData", str(error)) from error
         handle = next(self._handles)
         self._modules[handle] = module
@@ -171,7 +171,7 @@ class EmulatedDriver(Work):
         for handle in [h for h, (owner, _) in self._functions.items() if owner == module]:
             del self._functions[handle]
 
-    def _module(self, module: int, call: str) -> Module:
+    def _module(self, module: int, call: str) -> LoadedModule:
         if module not in self._modules:
             raise refusal(400, call, f"module {module}")
         return self._modules[module]
@@ -282,7 +282,7 @@ class EmulatedDriver(Work):
 
     # -- launches -----------------------------------------------------------------------------------------------
 
-    def _grid(self, function: Function, parameters: bytes, blocks: int, threads: int) -> None:
+    def _grid(self, function: LoadedFunction, parameters: bytes, blocks: int, threads: int) -> None:
         report, total = self._report, min(blocks * threads, self.most or _MOST_BLOCKS)
         width = threads if self._room else 1
         report[checks.OUTSIDE_THREAD] = report[checks.RACES] = 0
@@ -290,7 +290,7 @@ class EmulatedDriver(Work):
         report[checks.EPOCH] += 1
         try:
             unwritten = function(parameters, max(total // width, 1), width, self.backward)
-        except Stuck as error:
+        except FiberDeadlock as error:
             raise refusal(719, "cuLaunchKernel", f"{function.entry.name}: {error}") from error
         if report[checks.OUTSIDE_THREAD]:
             address, size, thread = report[:3]
@@ -314,7 +314,7 @@ class EmulatedDriver(Work):
             raise refusal(719, "cuLaunchKernel", str(race))
 
     def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None) -> None:
-        """Queue a grid; its parameters are packed as `Entry` describes."""
+        """Queue a grid; its parameters are packed as `EmulatedEntry` describes."""
         if not (1 <= blocks <= _MOST_BLOCKS and 1 <= threads <= _MOST_THREADS):
             raise refusal(1, "cuLaunchKernel", f"{blocks} blocks of {threads} threads")
         self._entry_of(function)
@@ -324,19 +324,19 @@ class EmulatedDriver(Work):
 
     # -- graphs of launches ------------------------------------------------------------------------------------
 
-    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> Instance:
+    def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
         """Return an instance of a sequence of launches, whose parameters are read now."""
         self.counts["instantiate"] += 1
         given = ctypes.c_void_p(parameter)
-        made = Recorded(clear)
+        made = EmulatedGraph(clear)
         for call in calls:
             packed = self._native.packed(call.function, ctypes.addressof(given))
             made.nodes[next(self._handles)] = (call.function, call.blocks, call.threads, packed)
         graph, executable = next(self._handles), next(self._handles)
         self._instances[executable] = made
-        return Instance(graph, executable, tuple(made.nodes))
+        return LaunchGraph(graph, executable, tuple(made.nodes))
 
-    def discard(self, instance: Instance) -> None:
+    def discard(self, instance: LaunchGraph) -> None:
         """Forget an instance."""
         del self._instances[instance.executable]
 
@@ -361,7 +361,7 @@ class EmulatedDriver(Work):
         for call in recorded.nodes.values():
             self.launch(*call, stream)
 
-    def _entry_of(self, function: int) -> Entry:
+    def _entry_of(self, function: int) -> EmulatedEntry:
         if function not in self._functions:
             raise refusal(400, "cuLaunchKernel", f"function {function:#x}")
         return self._functions[function][1].entry

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from .checks import EPOCH, EPOCH_SHIFT, SIZES, Places, Untranslatable
+from .checks import EPOCH, EPOCH_SHIFT, SIZES, CheckPlaces, Untranslatable
 
 AVAILABLE = sys.platform == "linux"
 """True if the C library of this system switches contexts as this module assumes."""
@@ -86,7 +86,7 @@ REGISTERS = ("tid.x", "laneid", "warpid", "lanemask.lt", "lanemask.le", "lanemas
 """Special registers that differ between the threads of a block."""
 
 
-class Stuck(Exception):
+class FiberDeadlock(Exception):
     """Threads wait for other threads that will not come."""
 
 
@@ -142,7 +142,7 @@ class Fibers:
                 self._answer(kinds.pop(), lanes)
                 found += lanes
         if not found:
-            raise Stuck(f"threads wait for each other: {waiting}")
+            raise FiberDeadlock(f"threads wait for each other: {waiting}")
         return found
 
     def _answer(self, kind: int, lanes: Sequence[int]) -> None:
@@ -154,7 +154,7 @@ class Fibers:
             # On a device, lanes that operate together must all name each other.
             missing = [other for other in told if not mask >> other & 1]
             if missing:
-                raise Stuck(f"thread {lane} names lanes {mask:#x}, and {missing} have come")
+                raise FiberDeadlock(f"thread {lane} names lanes {mask:#x}, and {missing} have come")
             if kind == BALLOT:
                 answer = sum((told[other][1] & 1) << other for other in told)
             else:
@@ -177,7 +177,7 @@ def fibers() -> Fibers:
 # ---- text ---------------------------------------------------------------------------------------------------
 
 
-def asking(text: str) -> str:
+def insert_requests(text: str) -> str:
     """Return the text with joint operations of threads replaced by requests in their mail."""
     for name in ASKS:
         text = re.sub(rf"^declare [^\n]*@\"?{re.escape(name)}\"?\([^\n]*\n", "", text, flags=re.M)
@@ -185,7 +185,7 @@ def asking(text: str) -> str:
     return text
 
 
-def fiber_text(text: str, room: Fibers, places: Places) -> str:
+def fiber_text(text: str, room: Fibers, places: CheckPlaces) -> str:
     """Return the text that every module has: mail, the switch between threads, and the beginning of a block."""
     words = {
         "CONTEXT_BYTES": _CONTEXT,

@@ -119,7 +119,7 @@ foreign:
 """
 
 
-class Guard:
+class PageGuard:
     """Represent the handler of this process and the ranges that it knows."""
 
     def __init__(self) -> None:
@@ -178,6 +178,6 @@ class Guard:
 
 
 @cache
-def guard() -> Guard:
+def guard() -> PageGuard:
     """Return the Guard of this process."""
-    return Guard()
+    return PageGuard()

@@ -10,14 +10,14 @@ import llvmlite.binding as llvm
 
 from ....backends.host.jit import machine
 from ....backends.llvm.compiler_lock import LOCK
-from ....backends.llvm.optimise import initialise, optimise, parse
+from ....backends.llvm.optimise import initialize, optimize, parse
 
 _NUMBERS = count()
 
 
 @cache
 def _linker() -> llvm.LLJIT:
-    initialise()
+    initialize()
     return llvm.create_lljit_compiler(use_jit_link=True)
 
 
@@ -34,7 +34,7 @@ class HostModule:
         with LOCK:
             owner = machine(effort)
             module = parse(text, owner.triple, str(owner.target_data))
-            optimise(module, owner, effort)
+            optimize(module, owner, effort)
             builder = llvm.JITLibraryBuilder().add_object_img(owner.emit_object(module)).add_current_process()
             for name in exports:
                 builder = builder.export_symbol(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Body = Callable[[str, str, list[str]], str]
+HelperBody = Callable[[str, str, list[str]], str]
 """Function from (name, type of the result, types of the parameters %a0, %a1, ...) to the lines of the function."""
 
 
@@ -51,7 +51,7 @@ def _list(name: str, result: str, types: list[str]) -> str:
     return "\n".join([*lines, f"  ret i32 %n{len(types)}"])
 
 
-ONE_LANE: dict[str, Body] = {
+ONE_LANE: dict[str, HelperBody] = {
     "ballot": _ballot,
     "claim": _claim,
     "list": _list,

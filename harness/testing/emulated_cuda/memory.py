@@ -29,7 +29,7 @@ _ARENA = 1 << 38
 
 
 @dataclass(frozen=True)
-class Block:
+class Allocation:
     """Represent one allocation.
 
     Attributes:
@@ -47,7 +47,7 @@ class Block:
     asked: str
 
 
-class Arena:
+class AddressSpace:
     """Represent the addresses of all devices of a process.
 
     Attributes:
@@ -103,12 +103,12 @@ class Arena:
 
 
 @cache
-def arena() -> Arena:
+def arena() -> AddressSpace:
     """Return the Arena of this process."""
-    return Arena()
+    return AddressSpace()
 
 
-class Memory:
+class DriverMemory:
     """Represent every allocation of one driver.
 
     A call that cannot be answered raises KeyError or MemoryError.
@@ -117,8 +117,8 @@ class Memory:
     def __init__(self, owner: int) -> None:
         self._owner = owner
         self.arena = arena()
-        self.blocks: dict[int, Block] = {}
-        self.freed: dict[int, Block] = {}
+        self.blocks: dict[int, Allocation] = {}
+        self.freed: dict[int, Allocation] = {}
         self._lows: list[int] = []
         self._table = array("Q", bytes(8))
         self.head = array("Q", [0, 0])
@@ -135,7 +135,7 @@ class Memory:
         # Large allocations are filled with garbage at both ends only.
         for at, count in ((low, min(length, _POISONED)), (max(low, low + length - _POISONED), min(length, _POISONED))):
             ctypes.memset(at, _POISON, count)
-        self.blocks[address] = Block(address, size, kind, (low, low + length), _caller())
+        self.blocks[address] = Allocation(address, size, kind, (low, low + length), _caller())
         self._publish()
         if kind == "managed" and GUARDED:
             guard().add(low, low + length, self._owner)
@@ -160,7 +160,7 @@ class Memory:
         low, high = block.pages
         self.arena.close(low, high - low)
 
-    def _inspect(self, block: Block) -> None:
+    def _inspect(self, block: Allocation) -> None:
         low, high = block.pages
         before = ctypes.string_at(low, min(block.address - low, _POISONED))
         after = ctypes.string_at(block.address + block.size, high - block.address - block.size)
@@ -197,7 +197,7 @@ class Memory:
         return best[1] if best else "no allocation"
 
     @staticmethod
-    def describe(block: Block) -> str:
+    def describe(block: Allocation) -> str:
         """Return a description of an allocation."""
         return f"{block.size} bytes of {block.kind} memory, asked for in {block.asked}"
 

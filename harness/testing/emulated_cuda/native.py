@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ....backends.cuda.driver import DriverError
 from ....backends.cuda.driver_table import ADDRESSES
-from .translate import Entry
+from .translate import EmulatedEntry
 
 _INT, _PTR, _U32 = ctypes.c_int, ctypes.c_void_p, ctypes.c_uint
 _FORMS = {
@@ -40,8 +40,8 @@ class KernelNode(ctypes.Structure):
     ]
 
 
-class Calls(Protocol):
-    """Represent the actions of the functions; parameters of launches are packed as `Entry` describes."""
+class DriverActions(Protocol):
+    """Represent the actions of the functions; parameters of launches are packed as `EmulatedEntry` describes."""
 
     def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int) -> None:
         """Queue a grid."""
@@ -66,7 +66,7 @@ class Calls(Protocol):
         """Return the current context."""
 
 
-class EntryPoints:
+class DriverFunctions:
     """Represent the C functions of a driver.
 
     Attributes:
@@ -74,7 +74,7 @@ class EntryPoints:
         failure: the exception of a callback that is no error of the driver, or None.
     """
 
-    def __init__(self, calls: Calls, entry: Callable[[int], Entry]) -> None:
+    def __init__(self, calls: DriverActions, entry: Callable[[int], EmulatedEntry]) -> None:
         """Make the C functions; `entry` returns the entry of a function handle."""
         self._calls, self._entry = calls, entry
         does: dict[str, Callable[..., int]] = {

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from time import perf_counter
 
-Work = Callable[[], None]
+QueuedAction = Callable[[], None]
 
 
 @dataclass
-class Event:
+class EmulatedEvent:
     """Represent an event.
 
     Attributes:
@@ -41,8 +41,8 @@ class Streams:
         executed: the number of pieces of work that have run.
     """
 
-    queues: dict[int, deque[tuple[int, Work]]] = field(default_factory=lambda: {0: deque()})
-    captures: dict[int, list[Work]] = field(default_factory=dict)
+    queues: dict[int, deque[tuple[int, QueuedAction]]] = field(default_factory=lambda: {0: deque()})
+    captures: dict[int, list[QueuedAction]] = field(default_factory=dict)
     executed: int = 0
     _numbers: count[int] = field(default_factory=count)
 
@@ -64,7 +64,7 @@ class Streams:
         for queue in self.queues.values():
             queue.clear()
 
-    def put(self, stream: int, work: Work) -> None:
+    def put(self, stream: int, work: QueuedAction) -> None:
         """Queue work, or record it while the stream is captured.
 
         Raises:
@@ -75,9 +75,9 @@ class Streams:
         else:
             self.queues[stream].append((next(self._numbers), work))
 
-    def mark(self, stream: int) -> Event:
+    def mark(self, stream: int) -> EmulatedEvent:
         """Return an event behind all work of the stream."""
-        event = Event(stream)
+        event = EmulatedEvent(stream)
 
         def happen() -> None:
             event.seconds = perf_counter()
@@ -87,11 +87,11 @@ class Streams:
             event.number = self.queues[stream][-1][0]
         return event
 
-    def put_wait(self, stream: int, event: Event) -> None:
+    def put_wait(self, stream: int, event: EmulatedEvent) -> None:
         """Let the stream wait for an event."""
         self.put(stream, lambda: self.run_until(event))
 
-    def run_until(self, event: Event) -> None:
+    def run_until(self, event: EmulatedEvent) -> None:
         """Run the work before an event, and the event."""
         if event.stream in self.queues:
             self.run(event.stream, event.number + 1)

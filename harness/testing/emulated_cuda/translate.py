@@ -16,8 +16,8 @@ import re
 from dataclasses import dataclass
 
 from ....backends.codegen.libcall import LIBRARY
-from .checks import EPOCH, EPOCH_SHIFT, SIZES, Places, Untranslatable, checked_text, guarded
-from .fibers import IDENTITY, Fibers, asking, entry_text, fiber_text
+from .checks import EPOCH, EPOCH_SHIFT, SIZES, CheckPlaces, Untranslatable, checked_text, insert_checks
+from .fibers import IDENTITY, Fibers, entry_text, fiber_text, insert_requests
 from .fibers import REGISTERS as OF_THREADS
 from .lanes import ONE_LANE
 
@@ -48,7 +48,7 @@ PLAIN = {
 
 
 @dataclass(frozen=True)
-class Parameter:
+class EntryParameter:
     """Represent one parameter of an entry.
 
     Attributes:
@@ -65,11 +65,11 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Entry:
+class EmulatedEntry:
     """Represent an entry point; `bytes` is the size of all its parameters."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[EntryParameter, ...]
     bytes: int
 
 
@@ -81,7 +81,7 @@ _HELPER = re.compile(
 )
 
 
-def entries(text: str) -> dict[str, Entry]:
+def entries(text: str) -> dict[str, EmulatedEntry]:
     """Return the entry points of a text, by name.
 
     Raises:
@@ -90,22 +90,22 @@ def entries(text: str) -> dict[str, Entry]:
     return {m[1]: _entry(m[1], m[2]) for m in _ENTRY.finditer(text)}
 
 
-def _entry(name: str, parameters: str) -> Entry:
+def _entry(name: str, parameters: str) -> EmulatedEntry:
     made, at = [], 0
     for text in _split(parameters):
         found = _BY_VALUE.search(text)
         kind = text.split()[0]
         if found:
             size = int(found[1]) if found[1] else SIZES[found[2]]
-            made.append(Parameter("ptr", size, _up(at, 16), True))
+            made.append(EntryParameter("ptr", size, _up(at, 16), True))
         elif kind == "ptr":
-            made.append(Parameter(_pointer(text), 8, _up(at, 8), False))
+            made.append(EntryParameter(_pointer(text), 8, _up(at, 8), False))
         elif kind in SIZES:
-            made.append(Parameter(kind, SIZES[kind], _up(at, SIZES[kind]), False))
+            made.append(EntryParameter(kind, SIZES[kind], _up(at, SIZES[kind]), False))
         else:
             raise Untranslatable(f"entry {name}: parameter {text!r}")
         at = made[-1].at + made[-1].bytes
-    return Entry(name, tuple(made), at)
+    return EmulatedEntry(name, tuple(made), at)
 
 
 def _pointer(text: str) -> str:
@@ -130,7 +130,7 @@ def _split(parameters: str) -> list[str]:
     return [p.strip() for p in parts if p.strip()]
 
 
-def translate(text: str, places: Places, room: Fibers | None = None) -> str:
+def translate(text: str, places: CheckPlaces, room: Fibers | None = None) -> str:
     """Return the text for the host.
 
     For each entry it has a function `run.NAME(buffer, threads, first, step)`. With fibers it has a function
@@ -145,7 +145,7 @@ def translate(text: str, places: Places, room: Fibers | None = None) -> str:
         Untranslatable: the text uses an unknown feature.
     """
     known = entries(text)
-    text = asking(text) if room else _HELPER.sub(_one_lane, text)
+    text = insert_requests(text) if room else _HELPER.sub(_one_lane, text)
     text = _ENTRY.sub(_plain_entry, text)
     text = _SPECIAL.sub(_register, text)
     text = re.sub(r"^declare i32 @\"sg\.emulated\.sreg\.[^\n]*\n", "", text, flags=re.M)
@@ -159,7 +159,7 @@ def translate(text: str, places: Places, room: Fibers | None = None) -> str:
         own = [fiber_text(text, room, places), *(entry_text(e.name, *_passed(e)) for e in known.values())]
     else:
         own = [_runner(e, places) for e in known.values()]
-    return "\n".join([guarded(text), _registers(), checked_text(places, IDENTITY if room else ""), *own])
+    return "\n".join([insert_checks(text), _registers(), checked_text(places, IDENTITY if room else ""), *own])
 
 
 def _without_unused(text: str) -> str:
@@ -226,7 +226,7 @@ def _registers() -> str:
     )
 
 
-def _passed(entry: Entry) -> tuple[str, str]:
+def _passed(entry: EmulatedEntry) -> tuple[str, str]:
     """Return lines that take the parameters from the buffer of a launch, and the arguments of the call."""
     loads, arguments = [], []
     for k, p in enumerate(entry.parameters):
@@ -237,7 +237,7 @@ def _passed(entry: Entry) -> tuple[str, str]:
     return "\n".join(loads), ", ".join(arguments)
 
 
-def _runner(entry: Entry, places: Places) -> str:
+def _runner(entry: EmulatedEntry, places: CheckPlaces) -> str:
     """Return a function that runs threads first, first + step, ... with the parameters from the buffer of a launch."""
     lines, arguments = _passed(entry)
     return f"""define void @"run.{entry.name}"(ptr %buffer, i64 %threads, i64 %first, i64 %step) {{

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from ....backends.cuda.driver import DriverError
 from .guard import GUARDED, guard
 from .refusals import refusal
-from .streams import Event, Streams
+from .streams import EmulatedEvent, Streams
 
 
-class Work:
+class PendingWork:
     """Represent work that was asked for and has not run.
 
     Attributes:
@@ -36,7 +36,7 @@ class Work:
         self._lock = threading.RLock()
         self._running = 0
         self._handles = itertools.count(1 << 20, 16)
-        self._events: dict[int, Event | None] = {}
+        self._events: dict[int, EmulatedEvent | None] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
 
     @property

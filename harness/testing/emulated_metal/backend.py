@@ -12,14 +12,14 @@ from functools import cache
 
 import numpy as np
 
-from ....backends.base import SLABS, Arrays, Draws, Flight, Options, Probe, Scalars, Sizes
-from ....backends.codegen.layout import written
-from ....backends.codegen.stack_sizes import capacity
-from ....backends.host.block import Block
+from ....backends.base import SLABS, Arrays, Concurrency, Draws, Options, Probe, Scalars, Sizes
+from ....backends.codegen.layout import written_names
+from ....backends.codegen.stack_sizes import stack_capacity
+from ....backends.host.block import ArgumentBlock
 from ....backends.host.report import exception
-from ....backends.metal.program import Program, program
-from ....backends.metal.translate import CURE, PROGRAM, Absent
-from ....backends.metal.translate import program as translator
+from ....backends.metal.program import MetalProgram, program
+from ....backends.metal.translate import CURE, PROGRAM, TranslatorMissing
+from ....backends.metal.translate import translator_path as translator
 from ....backends.spirv.shaders import LOCAL_SIZE
 from ....backends.vulkan.stacks import plan, slab_words
 from ....compiler.ir.nodes import Kernel
@@ -39,15 +39,15 @@ class EmulatedExecutable:
     """
 
     kernel: Kernel
-    program: Program
+    program: MetalProgram
     growths: int = 0
-    _functions: dict[str, library.Run] = field(init=False)
+    _functions: dict[str, library.EntryFunction] = field(init=False)
     _slabs: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._functions = library.functions(self.program.entries)
         shaders = self.program.shaders
-        self._block = Block(shaders.layout, self.kernel.name, written(shaders.kernel))
+        self._block = ArgumentBlock(shaders.layout, self.kernel.name, written_names(shaders.kernel))
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         """Execute the kernel once.
@@ -71,7 +71,7 @@ class EmulatedExecutable:
         # The entry points wrote temporaries and errors into the copy of the block.
         block.view[:] = own[: layout.size]
         if block.word(layout.error_at):
-            published = [(stack, capacity(stack, sizes)) for stack in layout.stacks]
+            published = [(stack, stack_capacity(stack, sizes)) for stack in layout.stacks]
             raise exception(shaders.kernel, shaders.sites, block.take_error(), published)
 
     def _place_stacks(self, sizes: Sizes) -> None:
@@ -95,7 +95,7 @@ class EmulatedMetal:
         """Return that the backend is available if SPIRV-Cross and a C++ compiler are installed."""
         try:
             translator()
-        except Absent:
+        except TranslatorMissing:
             return Probe(False, reason=f"{PROGRAM} is missing", cure=CURE)
         if not library.has_compiler():
             return Probe(False, reason=f"{library.COMPILER} is missing", cure=library.CURE)
@@ -109,9 +109,9 @@ class EmulatedMetal:
         """
         return EmulatedExecutable(kernel, program(kernel, options))
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return one row for each thread of a task."""
-        return Flight(GROUPS * LOCAL_SIZE if kernel.tasks[task].is_parallel else 1)
+        return Concurrency(GROUPS * LOCAL_SIZE if kernel.tasks[task].is_parallel else 1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Return zeros, because every executable has memory of its own."""
@@ -122,6 +122,6 @@ class EmulatedMetal:
 
 
 @cache
-def emulated() -> EmulatedMetal:
+def emulated_metal() -> EmulatedMetal:
     """Return the backend of this process."""
     return EmulatedMetal()

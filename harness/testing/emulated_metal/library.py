@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ....backends.metal.arguments import BLOCK_INDEX, Argument
-from ....backends.metal.program import Entry
+from ....backends.metal.arguments import BLOCK_INDEX, EntryArgument
+from ....backends.metal.program import MetalEntry
 from ....compiler.errors import InternalError
 from .header import HEADER
 
@@ -38,7 +38,7 @@ OPTIONS = (
 )
 """Options of the compiler; a variable that may be read before it is written is an error, if the compiler sees it."""
 
-Run = Callable[[int, int], None]
+EntryFunction = Callable[[int, int], None]
 """Function that runs an entry point, given the address of the argument block and the number of threadgroups."""
 
 _ARRAYS = re.compile(r"^template<.*>\nstruct spvUnsafeArray\n\{\n.*?^\};\n", re.MULTILINE | re.DOTALL)
@@ -53,12 +53,12 @@ def has_compiler() -> bool:
     return shutil.which(COMPILER) is not None
 
 
-def source(entries: Sequence[Entry]) -> str:
+def source(entries: Sequence[MetalEntry]) -> str:
     """Return the C++ text of a program."""
     return "\n".join([HEADER, *map(_namespace, entries)])
 
 
-def _namespace(entry: Entry) -> str:
+def _namespace(entry: MetalEntry) -> str:
     lines = [line for line in _ARRAYS.sub("", entry.text).splitlines() if not line.startswith("#")]
     given = ", ".join(_given(argument) for argument in entry.arguments)
     run = f"in_{entry.name}::run(address, groups);"
@@ -75,14 +75,14 @@ def _namespace(entry: Entry) -> str:
     )
 
 
-def _given(argument: Argument) -> str:
+def _given(argument: EntryArgument) -> str:
     if argument.attribute == f"buffer({BLOCK_INDEX})":
         return f"reinterpret_cast<{argument.type}>(address)"
     return _GIVEN[argument.attribute]
 
 
 @lru_cache(256)
-def compiled(text: str) -> ctypes.CDLL:
+def load_library(text: str) -> ctypes.CDLL:
     """Return the library of a text.
 
     Raises:
@@ -97,10 +97,10 @@ def compiled(text: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(made))
 
 
-def functions(entries: Sequence[Entry]) -> dict[str, Run]:
+def functions(entries: Sequence[MetalEntry]) -> dict[str, EntryFunction]:
     """Return the entry points by name."""
-    library = compiled(source(entries))
-    found: dict[str, Run] = {}
+    library = load_library(source(entries))
+    found: dict[str, EntryFunction] = {}
     for entry in entries:
         function = library[f"run_{entry.name}"]
         function.argtypes, function.restype = (ctypes.c_uint64, ctypes.c_uint32), None

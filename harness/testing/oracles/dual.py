@@ -18,11 +18,11 @@ import numpy as np
 from ....backends.base import Draws
 from ....compiler.errors import DivisionByZero, KernelAssertionError, OutOfBounds, StackgradError
 from ....compiler.ir import nodes as n
-from ....compiler.ir.depth import deep
+from ....compiler.ir.depth import with_stack_room
 from ....compiler.ir.ops import OPS
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import ArrayType, Scalar
-from .common import HOLES, admit, carriers, uniform
+from .common import HOLES, carriers, require_supported, uniform
 from .dual_ops import apply, bit_cast, cast, wrap
 
 Dual = tuple[Any, Any]
@@ -30,7 +30,7 @@ ZERO = np.float64(0.0)
 
 
 @dataclass(frozen=True)
-class Exit:
+class BlockExit:
     """Represent how a block ended early.
 
     Attributes:
@@ -41,15 +41,15 @@ class Exit:
     depth: int | None
     resumes: bool = False
 
-    def outer(self) -> Exit | None:
+    def outer(self) -> BlockExit | None:
         """Return the exit that remains for the frame around the frame that was just left, or None."""
         if self.depth is None:
             return self
-        return Exit(self.depth - 1, self.resumes) if self.depth > 1 else None
+        return BlockExit(self.depth - 1, self.resumes) if self.depth > 1 else None
 
 
 @dataclass
-class Memory:
+class DualArray:
     """Represent an array with its tangent; the tangent is None if the array carries none."""
 
     value: np.ndarray
@@ -68,9 +68,9 @@ class Memory:
             self.tangent[at] = new[1]
 
 
-def _blank(shape: tuple[int, ...], dtype: Scalar, carries: bool) -> Memory:
+def _blank(shape: tuple[int, ...], dtype: Scalar, carries: bool) -> DualArray:
     stored = np.float64 if dtype.is_real else dtype.dtype
-    return Memory(np.zeros(shape, stored), np.zeros(shape) if carries else None)
+    return DualArray(np.zeros(shape, stored), np.zeros(shape) if carries else None)
 
 
 @dataclass
@@ -89,17 +89,17 @@ class Iteration:
     """
 
     kernel: n.Kernel
-    memory: dict[str, Memory]
+    memory: dict[str, DualArray]
     scalars: Mapping[str, Any]
     key: tuple[int, int]
     task: int = 0
     number: int = 0
     values: dict[n.Value, Dual] = field(default_factory=dict)
     locals: dict[str, Dual] = field(default_factory=dict)
-    arrays: dict[str, Memory] = field(default_factory=dict)
+    arrays: dict[str, DualArray] = field(default_factory=dict)
     drawn: int = 0
 
-    def block(self, body: n.Block) -> Exit | None:
+    def block(self, body: n.Block) -> BlockExit | None:
         """Execute the statements of a block; return the exit that ended it early, or None."""
         for stmt in body:
             leave = EXECUTE[type(stmt).__name__](self, stmt)
@@ -107,7 +107,7 @@ class Iteration:
                 return leave
         return None
 
-    def place(self, stmt: Any, memory: Memory, indices: Sequence[n.Value]) -> tuple[int, ...]:
+    def place(self, stmt: Any, memory: DualArray, indices: Sequence[n.Value]) -> tuple[int, ...]:
         """Return the concrete indices of an access.
 
         Raises:
@@ -125,7 +125,7 @@ class Iteration:
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.kernel.name}: {reason}")
 
 
-@deep
+@with_stack_room
 def jvp(
     kernel: n.Kernel,
     arrays: Mapping[str, np.ndarray],
@@ -143,7 +143,7 @@ def jvp(
         Unsupported: the kernel is an adjoint kernel.
         ValueError: an argument does not fit its parameter.
     """
-    admit(kernel, arrays, scalars)
+    require_supported(kernel, arrays, scalars)
     memory = _memory(kernel, arrays, tangents)
     with np.errstate(all="ignore"):
         for number, task in enumerate(kernel.tasks):
@@ -156,7 +156,7 @@ def jvp(
 
 def _memory(
     kernel: n.Kernel, arrays: Mapping[str, np.ndarray], tangents: Mapping[str, np.ndarray]
-) -> dict[str, Memory]:
+) -> dict[str, DualArray]:
     carrying = carriers(kernel, tangents)
     memory = {t.name: _blank((), t.dtype, t.name in carrying) for t in kernel.temps}
     for param in kernel.params:
@@ -184,7 +184,7 @@ def _task(run: Iteration, task: n.Task) -> bool:
     return False
 
 
-EXECUTE: Table[str, Callable[[Iteration, Any], Exit | None]] = Table(
+EXECUTE: Table[str, Callable[[Iteration, Any], BlockExit | None]] = Table(
     "EXECUTE", n.STATEMENTS, HOLES, about="how the oracle of dual numbers runs the statement"
 )
 
@@ -314,11 +314,11 @@ def _set_element(run: Iteration, stmt: n.SetElement) -> None:
 
 
 @EXECUTE.row("If")
-def _if(run: Iteration, stmt: n.If) -> Exit | None:
+def _if(run: Iteration, stmt: n.If) -> BlockExit | None:
     return run.block(stmt.then if run.values[stmt.cond][0] else stmt.orelse)
 
 
-def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, Exit | None]:
+def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, BlockExit | None]:
     """Run one trip of a loop. Return True to go on; if False, also the exit that remains for the frames around."""
     if stmt.trips is not None:
         run.values[stmt.trips] = wrap(trips, stmt.trips.type), ZERO
@@ -330,7 +330,7 @@ def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, Exit | None]:
 
 
 @EXECUTE.row("For")
-def _for(run: Iteration, stmt: n.For) -> Exit | None:
+def _for(run: Iteration, stmt: n.For) -> BlockExit | None:
     visited = range(run.values[stmt.begin][0], run.values[stmt.end][0], stmt.step)
     if stmt.trips is not None:
         run.values[stmt.trips] = 0, ZERO
@@ -343,7 +343,7 @@ def _for(run: Iteration, stmt: n.For) -> Exit | None:
 
 
 @EXECUTE.row("While")
-def _while(run: Iteration, stmt: n.While) -> Exit | None:
+def _while(run: Iteration, stmt: n.While) -> BlockExit | None:
     if stmt.trips is not None:
         run.values[stmt.trips] = 0, ZERO
     for trips in itertools.count(1):
@@ -359,24 +359,24 @@ def _while(run: Iteration, stmt: n.While) -> Exit | None:
 
 
 @EXECUTE.row("Scope")
-def _scope(run: Iteration, stmt: n.Scope) -> Exit | None:
+def _scope(run: Iteration, stmt: n.Scope) -> BlockExit | None:
     leave = run.block(stmt.body)
     return leave.outer() if leave is not None else None
 
 
 @EXECUTE.row("Break")
-def _break(run: Iteration, stmt: n.Break) -> Exit:
-    return Exit(stmt.depth)
+def _break(run: Iteration, stmt: n.Break) -> BlockExit:
+    return BlockExit(stmt.depth)
 
 
 @EXECUTE.row("Continue")
-def _continue(run: Iteration, stmt: n.Continue) -> Exit:
-    return Exit(stmt.depth, resumes=True)
+def _continue(run: Iteration, stmt: n.Continue) -> BlockExit:
+    return BlockExit(stmt.depth, resumes=True)
 
 
 @EXECUTE.row("Return")
-def _return(run: Iteration, stmt: n.Return) -> Exit:
-    return Exit(None)
+def _return(run: Iteration, stmt: n.Return) -> BlockExit:
+    return BlockExit(None)
 
 
 # ---- effects ------------------------------------------------------------------------------------------------

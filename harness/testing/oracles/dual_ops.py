@@ -23,7 +23,7 @@ from ....compiler.ir.types import Scalar
 
 
 @dataclass(frozen=True)
-class Row:
+class DualOperation:
     """Represent one operation.
 
     Attributes:
@@ -35,7 +35,7 @@ class Row:
     partials: tuple[Callable[..., Any], ...] = ()
 
 
-DUAL: Table[str, Row] = Table(
+DUAL: Table[str, DualOperation] = Table(
     "DUAL",
     OPS,
     about="value and partial derivatives on one scalar, for the oracle of dual numbers",
@@ -131,66 +131,68 @@ _ONE, _MINUS = (lambda *_: 1.0), (lambda *_: -1.0)
 
 DUAL.update(
     {
-        "neg": Row(lambda t, x: -x, (_MINUS,)),
-        "abs": Row(lambda t, x: abs(x), (lambda x, r: _sign(x),)),
-        "sgn": Row(lambda t, x: _sign(x)),
-        "floor": Row(lambda t, x: np.floor(x)),
-        "ceil": Row(lambda t, x: np.ceil(x)),
-        "round": Row(lambda t, x: np.rint(x)),
-        "sqrt": Row(lambda t, x: np.sqrt(x), (lambda x, r: 0.5 / r,)),
-        "rsqrt": Row(lambda t, x: 1 / np.sqrt(x), (lambda x, r: -0.5 * r * r * r,)),
-        "inv": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
-        "rcp": Row(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
-        "exp": Row(lambda t, x: np.exp(x), (lambda x, r: r,)),
-        "log": Row(lambda t, x: np.log(x), (lambda x, r: 1 / x,)),
-        "sin": Row(lambda t, x: np.sin(x), (lambda x, r: np.cos(x),)),
-        "cos": Row(lambda t, x: np.cos(x), (lambda x, r: -np.sin(x),)),
-        "tan": Row(lambda t, x: np.tan(x), (lambda x, r: 1 + r * r,)),
-        "asin": Row(lambda t, x: np.arcsin(x), (lambda x, r: 1 / _opposite(x),)),
-        "acos": Row(lambda t, x: np.arccos(x), (lambda x, r: -1 / _opposite(x),)),
-        "tanh": Row(lambda t, x: np.tanh(x), (lambda x, r: 1 / np.cosh(x) ** 2,)),
-        "frexp_mantissa": Row(lambda t, x: _frexp(x)[0], (lambda x, r: r / x if x != 0 else 1.0,)),
-        "frexp_exponent": Row(lambda t, x: _frexp(x)[1]),
-        "bit_not": Row(lambda t, x: not x if t.is_bool else ~x),
-        "logic_not": Row(lambda t, x: not x),
-        "popcnt": Row(lambda t, x: _bits(t, x).count("1")),
-        "clz": Row(lambda t, x: (_bits(t, x) + "1").index("1")),
-        "ffs": Row(lambda t, x: _bits(t, x)[::-1].find("1") + 1),
-        "add": Row(lambda t, x, y: x + y, (_ONE, _ONE)),
-        "sub": Row(lambda t, x, y: x - y, (_ONE, _MINUS)),
-        "mul": Row(lambda t, x, y: x * y, (lambda x, y, r: y, lambda x, y, r: x)),
-        "div": Row(lambda t, x, y: x / y, (lambda x, y, r: 1 / y, lambda x, y, r: -r / y)),
-        "floordiv": Row(lambda t, x, y: np.floor(x / y) if t.is_real else x // y),
-        "mod": Row(_mod, (_ONE, _mod_slope)),
-        "pow": Row(
+        "neg": DualOperation(lambda t, x: -x, (_MINUS,)),
+        "abs": DualOperation(lambda t, x: abs(x), (lambda x, r: _sign(x),)),
+        "sgn": DualOperation(lambda t, x: _sign(x)),
+        "floor": DualOperation(lambda t, x: np.floor(x)),
+        "ceil": DualOperation(lambda t, x: np.ceil(x)),
+        "round": DualOperation(lambda t, x: np.rint(x)),
+        "sqrt": DualOperation(lambda t, x: np.sqrt(x), (lambda x, r: 0.5 / r,)),
+        "rsqrt": DualOperation(lambda t, x: 1 / np.sqrt(x), (lambda x, r: -0.5 * r * r * r,)),
+        "inv": DualOperation(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
+        "rcp": DualOperation(lambda t, x: 1 / x, (lambda x, r: -r * r,)),
+        "exp": DualOperation(lambda t, x: np.exp(x), (lambda x, r: r,)),
+        "log": DualOperation(lambda t, x: np.log(x), (lambda x, r: 1 / x,)),
+        "sin": DualOperation(lambda t, x: np.sin(x), (lambda x, r: np.cos(x),)),
+        "cos": DualOperation(lambda t, x: np.cos(x), (lambda x, r: -np.sin(x),)),
+        "tan": DualOperation(lambda t, x: np.tan(x), (lambda x, r: 1 + r * r,)),
+        "asin": DualOperation(lambda t, x: np.arcsin(x), (lambda x, r: 1 / _opposite(x),)),
+        "acos": DualOperation(lambda t, x: np.arccos(x), (lambda x, r: -1 / _opposite(x),)),
+        "tanh": DualOperation(lambda t, x: np.tanh(x), (lambda x, r: 1 / np.cosh(x) ** 2,)),
+        "frexp_mantissa": DualOperation(lambda t, x: _frexp(x)[0], (lambda x, r: r / x if x != 0 else 1.0,)),
+        "frexp_exponent": DualOperation(lambda t, x: _frexp(x)[1]),
+        "bit_not": DualOperation(lambda t, x: not x if t.is_bool else ~x),
+        "logic_not": DualOperation(lambda t, x: not x),
+        "popcnt": DualOperation(lambda t, x: _bits(t, x).count("1")),
+        "clz": DualOperation(lambda t, x: (_bits(t, x) + "1").index("1")),
+        "ffs": DualOperation(lambda t, x: _bits(t, x)[::-1].find("1") + 1),
+        "add": DualOperation(lambda t, x, y: x + y, (_ONE, _ONE)),
+        "sub": DualOperation(lambda t, x, y: x - y, (_ONE, _MINUS)),
+        "mul": DualOperation(lambda t, x, y: x * y, (lambda x, y, r: y, lambda x, y, r: x)),
+        "div": DualOperation(lambda t, x, y: x / y, (lambda x, y, r: 1 / y, lambda x, y, r: -r / y)),
+        "floordiv": DualOperation(lambda t, x, y: np.floor(x / y) if t.is_real else x // y),
+        "mod": DualOperation(_mod, (_ONE, _mod_slope)),
+        "pow": DualOperation(
             _pow,
             (
                 lambda x, y, r: y * np.float_power(x, y - 1) if y != 0 else 0.0,
                 lambda x, y, r: np.log(x) * r if x != 0 else 0.0,
             ),
         ),
-        "atan2": Row(
+        "atan2": DualOperation(
             lambda t, y, x: np.arctan2(y, x),
             (lambda y, x, r: x / (x * x + y * y), lambda y, x, r: -y / (x * x + y * y)),
         ),
-        "min": Row(_min, (lambda x, y, r: x < y, lambda x, y, r: not x < y)),
-        "max": Row(_max, (lambda x, y, r: x > y, lambda x, y, r: not x > y)),
-        "bit_and": Row(lambda t, x, y: x & y),
-        "bit_or": Row(lambda t, x, y: x | y),
-        "bit_xor": Row(lambda t, x, y: x ^ y),
-        "unique": Row(lambda t, x, y: x),
-        "bit_shl": Row(lambda t, x, n: x << (n % t.bits)),
-        "bit_shr": Row(lambda t, x, n: (x & _ones(t)) >> (n % t.bits)),
-        "bit_sar": Row(_sar),
-        "cmp_lt": Row(lambda t, x, y: x < y),
-        "cmp_le": Row(lambda t, x, y: x <= y),
-        "cmp_gt": Row(lambda t, x, y: x > y),
-        "cmp_ge": Row(lambda t, x, y: x >= y),
-        "cmp_eq": Row(lambda t, x, y: x == y),
-        "cmp_ne": Row(lambda t, x, y: x != y),
-        "logical_and": Row(lambda t, x, y: x and y),
-        "logical_or": Row(lambda t, x, y: x or y),
-        "select": Row(lambda t, c, x, y: x if c else y, (_MINUS, lambda c, x, y, r: c, lambda c, x, y, r: not c)),
+        "min": DualOperation(_min, (lambda x, y, r: x < y, lambda x, y, r: not x < y)),
+        "max": DualOperation(_max, (lambda x, y, r: x > y, lambda x, y, r: not x > y)),
+        "bit_and": DualOperation(lambda t, x, y: x & y),
+        "bit_or": DualOperation(lambda t, x, y: x | y),
+        "bit_xor": DualOperation(lambda t, x, y: x ^ y),
+        "unique": DualOperation(lambda t, x, y: x),
+        "bit_shl": DualOperation(lambda t, x, n: x << (n % t.bits)),
+        "bit_shr": DualOperation(lambda t, x, n: (x & _ones(t)) >> (n % t.bits)),
+        "bit_sar": DualOperation(_sar),
+        "cmp_lt": DualOperation(lambda t, x, y: x < y),
+        "cmp_le": DualOperation(lambda t, x, y: x <= y),
+        "cmp_gt": DualOperation(lambda t, x, y: x > y),
+        "cmp_ge": DualOperation(lambda t, x, y: x >= y),
+        "cmp_eq": DualOperation(lambda t, x, y: x == y),
+        "cmp_ne": DualOperation(lambda t, x, y: x != y),
+        "logical_and": DualOperation(lambda t, x, y: x and y),
+        "logical_or": DualOperation(lambda t, x, y: x or y),
+        "select": DualOperation(
+            lambda t, c, x, y: x if c else y, (_MINUS, lambda c, x, y, r: c, lambda c, x, y, r: not c)
+        ),
     }
 )
 

@@ -19,11 +19,11 @@ _SCATTER = lax.ScatterDimensionNumbers((), (0,), (0,))
 _FREE, _MANY = -1, -2
 
 
-class OrderMatters(Exception):
+class OrderDependence(Exception):
     """Two lanes that run in lockstep touched one element in a way whose result depends on their order."""
 
 
-class Pair(NamedTuple):
+class LaneValue(NamedTuple):
     """Represent one value in all lanes.
 
     Attributes:
@@ -54,17 +54,17 @@ def take(source: Any, index: np.ndarray) -> Any:
     )
 
 
-def blend(where: np.ndarray, new: Pair, old: Pair) -> Pair:
+def blend(where: np.ndarray, new: LaneValue, old: LaneValue) -> LaneValue:
     """Return `new` in the lanes of the mask and `old` elsewhere."""
     value = np.where(where, new.value, old.value)
     if new.trace is None and old.trace is None:
-        return Pair(value)
-    return Pair(value, lax.select(where, new.lifted(), old.lifted()))
+        return LaneValue(value)
+    return LaneValue(value, lax.select(where, new.lifted(), old.lifted()))
 
 
-def permute(source: Pair, index: np.ndarray) -> Pair:
+def permute(source: LaneValue, index: np.ndarray) -> LaneValue:
     """Return a pair in which lane i has the value of lane index[i]."""
-    return Pair(source.value[index], None if source.trace is None else take(source.trace, index))
+    return LaneValue(source.value[index], None if source.trace is None else take(source.trace, index))
 
 
 class Cells:
@@ -106,11 +106,11 @@ class Cells:
     def _lifted(self) -> Any:
         return jnp.asarray(self.padded()) if self.trace is None else self.trace
 
-    def load(self, index: np.ndarray) -> Pair:
+    def load(self, index: np.ndarray) -> LaneValue:
         """Return the element of every lane; idle lanes have any index in range."""
-        return Pair(self.value[index], None if self.trace is None else take(self.trace, index))
+        return LaneValue(self.value[index], None if self.trace is None else take(self.trace, index))
 
-    def store(self, index: np.ndarray, new: Pair, mask: np.ndarray) -> None:
+    def store(self, index: np.ndarray, new: LaneValue, mask: np.ndarray) -> None:
         """Overwrite the elements of the lanes of the mask; if two lanes share an element, the later lane wins."""
         lanes = np.flatnonzero(mask)
         before = self._lifted() if self._keeps(new) else None
@@ -123,7 +123,7 @@ class Cells:
         here = written[: self.value.size]
         self.value[here] = new.value[owner[: self.value.size][here]]
 
-    def add(self, index: np.ndarray, new: Pair, mask: np.ndarray) -> None:
+    def add(self, index: np.ndarray, new: LaneValue, mask: np.ndarray) -> None:
         """Add to the elements of the lanes of the mask, in lane order."""
         lanes = np.flatnonzero(mask)
         if self._keeps(new):
@@ -133,7 +133,7 @@ class Cells:
             self.trace = lax.scatter_add(self._lifted(), outside, new.lifted(), _SCATTER, mode=mode)
         np.add.at(self.value, index[lanes], new.value[lanes])
 
-    def _keeps(self, new: Pair) -> bool:
+    def _keeps(self, new: LaneValue) -> bool:
         return self.carries and (self.trace is not None or new.trace is not None)
 
     # -- order between lanes --------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Cells:
             once: True if several lanes may share an element within this statement.
 
         Raises:
-            OrderMatters: the access does not commute with one of another lane.
+            OrderDependence: the access does not commute with one of another lane.
         """
         lanes = np.flatnonzero(mask)
         cells = index[lanes]
@@ -159,13 +159,13 @@ class Cells:
             others = (owner[cells] != _FREE) & (owner[cells] != lanes)
             # Accesses of one kind commute with each other, except stores.
             if (exclusive or kind != access) and others.any():
-                raise OrderMatters
+                raise OrderDependence
         owner = self._touched.setdefault(access, np.full(self.value.size, _FREE))
         fresh = owner[cells] == _FREE
         owner[cells[fresh]] = lanes[fresh]
         shared = owner[cells] != lanes
         if exclusive and not once and shared.any():
-            raise OrderMatters
+            raise OrderDependence
         owner[cells[shared]] = _MANY
 
 
@@ -188,10 +188,12 @@ def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return place, successor
 
 
-Combine = Callable[[Pair, Pair, np.ndarray], Pair]
+Combine = Callable[[LaneValue, LaneValue, np.ndarray], LaneValue]
 
 
-def reduce_queues(new: Pair, index: np.ndarray, mask: np.ndarray, combine: Combine) -> tuple[Pair, np.ndarray]:
+def reduce_queues(
+    new: LaneValue, index: np.ndarray, mask: np.ndarray, combine: Combine
+) -> tuple[LaneValue, np.ndarray]:
     """Combine the values of lanes at one element pairwise, in log2 steps instead of one step per lane.
 
     Returns:

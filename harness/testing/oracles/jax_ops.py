@@ -24,7 +24,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 @dataclass(frozen=True)
-class Row:
+class JaxOperation:
     """Represent one operation.
 
     Attributes:
@@ -38,7 +38,7 @@ class Row:
     linear: bool = False
 
 
-JAX: Table[str, Row] = Table(
+JAX: Table[str, JaxOperation] = Table(
     "JAX", OPS, about="the operation in NumPy, and in JAX if it has a derivative", blank="Row({todo}, {todo})"
 )
 
@@ -148,57 +148,57 @@ def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any
 
 JAX.update(
     {
-        "neg": Row(np.negative, lax.neg, linear=True),
-        "abs": Row(np.abs, _traced_abs),
-        "sgn": Row(np.sign),
-        "floor": Row(np.floor),
-        "ceil": Row(np.ceil),
-        "round": Row(np.rint),
-        "sqrt": Row(np.sqrt, lax.sqrt),
-        "rsqrt": Row(lambda x: 1 / np.sqrt(x), lax.rsqrt),
-        "inv": Row(lambda x: 1 / x, lambda x: lax.div(lax.full_like(x, 1.0), x)),
-        "rcp": Row(lambda x: 1 / x, lambda x: lax.div(lax.full_like(x, 1.0), x)),
-        "exp": Row(np.exp, lax.exp),
-        "log": Row(np.log, lax.log),
-        "sin": Row(np.sin, lax.sin),
-        "cos": Row(np.cos, lax.cos),
-        "tan": Row(np.tan, lax.tan),
-        "asin": Row(np.arcsin, lax.asin),
-        "acos": Row(np.arccos, lax.acos),
-        "tanh": Row(np.tanh, lax.tanh),
-        "frexp_mantissa": Row(lambda x: np.frexp(x)[0], _traced_mantissa),
-        "frexp_exponent": Row(_frexp_exponent),
-        "bit_not": Row(np.invert),
-        "logic_not": Row(np.logical_not),
-        "popcnt": Row(lambda x: _pattern(x).sum(axis=1)),
-        "clz": Row(_clz),
-        "ffs": Row(_ffs),
-        "add": Row(np.add, lax.add, linear=True),
-        "sub": Row(np.subtract, lax.sub, linear=True),
-        "mul": Row(np.multiply, lax.mul),
-        "div": Row(np.true_divide, lax.div),
-        "floordiv": Row(_floordiv),
-        "mod": Row(_mod, _traced_mod),
-        "pow": Row(_pow, _traced_pow),
-        "atan2": Row(np.arctan2, lax.atan2),
-        "min": Row(_extreme(np.minimum, True), lax.min),
-        "max": Row(_extreme(np.maximum, False), lax.max),
-        "bit_and": Row(np.bitwise_and),
-        "bit_or": Row(np.bitwise_or),
-        "bit_xor": Row(np.bitwise_xor),
-        "unique": Row(lambda x, y: x),
-        "bit_shl": Row(lambda x, n: _shift(x, n, "u", np.left_shift)),
-        "bit_shr": Row(lambda x, n: _shift(x, n, "u", np.right_shift)),
-        "bit_sar": Row(lambda x, n: _shift(x, n, "i", np.right_shift)),
-        "cmp_lt": Row(np.less),
-        "cmp_le": Row(np.less_equal),
-        "cmp_gt": Row(np.greater),
-        "cmp_ge": Row(np.greater_equal),
-        "cmp_eq": Row(np.equal),
-        "cmp_ne": Row(np.not_equal),
-        "logical_and": Row(np.logical_and),
-        "logical_or": Row(np.logical_or),
-        "select": Row(np.where, lax.select, linear=True),
+        "neg": JaxOperation(np.negative, lax.neg, linear=True),
+        "abs": JaxOperation(np.abs, _traced_abs),
+        "sgn": JaxOperation(np.sign),
+        "floor": JaxOperation(np.floor),
+        "ceil": JaxOperation(np.ceil),
+        "round": JaxOperation(np.rint),
+        "sqrt": JaxOperation(np.sqrt, lax.sqrt),
+        "rsqrt": JaxOperation(lambda x: 1 / np.sqrt(x), lax.rsqrt),
+        "inv": JaxOperation(lambda x: 1 / x, lambda x: lax.div(lax.full_like(x, 1.0), x)),
+        "rcp": JaxOperation(lambda x: 1 / x, lambda x: lax.div(lax.full_like(x, 1.0), x)),
+        "exp": JaxOperation(np.exp, lax.exp),
+        "log": JaxOperation(np.log, lax.log),
+        "sin": JaxOperation(np.sin, lax.sin),
+        "cos": JaxOperation(np.cos, lax.cos),
+        "tan": JaxOperation(np.tan, lax.tan),
+        "asin": JaxOperation(np.arcsin, lax.asin),
+        "acos": JaxOperation(np.arccos, lax.acos),
+        "tanh": JaxOperation(np.tanh, lax.tanh),
+        "frexp_mantissa": JaxOperation(lambda x: np.frexp(x)[0], _traced_mantissa),
+        "frexp_exponent": JaxOperation(_frexp_exponent),
+        "bit_not": JaxOperation(np.invert),
+        "logic_not": JaxOperation(np.logical_not),
+        "popcnt": JaxOperation(lambda x: _pattern(x).sum(axis=1)),
+        "clz": JaxOperation(_clz),
+        "ffs": JaxOperation(_ffs),
+        "add": JaxOperation(np.add, lax.add, linear=True),
+        "sub": JaxOperation(np.subtract, lax.sub, linear=True),
+        "mul": JaxOperation(np.multiply, lax.mul),
+        "div": JaxOperation(np.true_divide, lax.div),
+        "floordiv": JaxOperation(_floordiv),
+        "mod": JaxOperation(_mod, _traced_mod),
+        "pow": JaxOperation(_pow, _traced_pow),
+        "atan2": JaxOperation(np.arctan2, lax.atan2),
+        "min": JaxOperation(_extreme(np.minimum, True), lax.min),
+        "max": JaxOperation(_extreme(np.maximum, False), lax.max),
+        "bit_and": JaxOperation(np.bitwise_and),
+        "bit_or": JaxOperation(np.bitwise_or),
+        "bit_xor": JaxOperation(np.bitwise_xor),
+        "unique": JaxOperation(lambda x, y: x),
+        "bit_shl": JaxOperation(lambda x, n: _shift(x, n, "u", np.left_shift)),
+        "bit_shr": JaxOperation(lambda x, n: _shift(x, n, "u", np.right_shift)),
+        "bit_sar": JaxOperation(lambda x, n: _shift(x, n, "i", np.right_shift)),
+        "cmp_lt": JaxOperation(np.less),
+        "cmp_le": JaxOperation(np.less_equal),
+        "cmp_gt": JaxOperation(np.greater),
+        "cmp_ge": JaxOperation(np.greater_equal),
+        "cmp_eq": JaxOperation(np.equal),
+        "cmp_ne": JaxOperation(np.not_equal),
+        "logical_and": JaxOperation(np.logical_and),
+        "logical_or": JaxOperation(np.logical_or),
+        "select": JaxOperation(np.where, lax.select, linear=True),
     }
 )
 

@@ -21,20 +21,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ....backends.base import Draws
-from ....compiler.ir.depth import deep
+from ....compiler.ir.depth import with_stack_room
 from ....compiler.ir.nodes import Kernel, Task
 from ....compiler.ir.types import ArrayType
 from ....compiler.ir.walk import used_values, walk_kernel
-from .common import admit, carriers
-from .jax_memory import Cells, OrderMatters, Pair
+from .common import carriers, require_supported
+from .jax_memory import Cells, LaneValue, OrderDependence
 from .jax_ops import storage
-from .jax_statements import Lanes, Launch
+from .jax_statements import LockstepLanes, LockstepLaunch
 
 GROUP = 32768
 """Largest number of lanes that run in lockstep; longer tasks run group after group."""
 
 
-@deep
+@with_stack_room
 def run(
     kernel: Kernel,
     arrays: Mapping[str, np.ndarray],
@@ -56,13 +56,13 @@ def run(
         Unsupported: the kernel is an adjoint kernel.
         ValueError: an argument does not fit its parameter.
     """
-    admit(kernel, arrays, scalars)
+    require_supported(kernel, arrays, scalars)
     cells = _memory(kernel, arrays, frozenset(), {}, widen)
     _execute(kernel, cells, scalars, draws, widen)
     return {name: cells[name].value.reshape(cells[name].shape) for name in arrays if name in cells}
 
 
-@deep
+@with_stack_room
 def vjp(
     kernel: Kernel,
     arrays: Mapping[str, np.ndarray],
@@ -77,7 +77,7 @@ def vjp(
     type has an adjoint, if it is in `wrt`, or if it is a temporary; a store to any other array stops them, and a
     cotangent of such an array is a ValueError. All other exceptions are those of `run`.
     """
-    admit(kernel, arrays, scalars)
+    require_supported(kernel, arrays, scalars)
     if wrt is None:
         wrt = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
     carrying = carriers(kernel, wrt)
@@ -129,7 +129,7 @@ def _memory(
 def _execute(kernel: Kernel, cells: dict[str, Cells], scalars: Mapping[str, Any], draws: Draws, widen: bool) -> None:
     ends = {v for task in kernel.tasks for v in (*task.begin, *task.end)}
     used = frozenset(used_values(walk_kernel(kernel)) | ends)
-    launch = Launch(kernel, cells, scalars, (draws.seed, draws.launch), widen, used)
+    launch = LockstepLaunch(kernel, cells, scalars, (draws.seed, draws.launch), widen, used)
     with np.errstate(all="ignore"):
         for number, task in enumerate(kernel.tasks):
             if launch.ended:
@@ -137,14 +137,14 @@ def _execute(kernel: Kernel, cells: dict[str, Cells], scalars: Mapping[str, Any]
             _task(launch, number, task)
 
 
-def _task(launch: Launch, number: int, task: Task) -> None:
+def _task(launch: LockstepLaunch, number: int, task: Task) -> None:
     if not task.is_parallel:
-        lanes = Lanes(launch, number, np.zeros(1, np.int64))
+        lanes = LockstepLanes(launch, number, np.zeros(1, np.int64))
         lanes.block(task.body, lanes.alive)
         # A return in a serial task ends the kernel.
         launch.ended = bool(lanes.frames[0].broken[0])
         return
-    once = Lanes(launch, number, np.zeros(1, np.int64))
+    once = LockstepLanes(launch, number, np.zeros(1, np.int64))
     once.block(task.bounds, once.alive)
     begin, end = ([int(once.values[v].value[0]) for v in ends] for ends in (task.begin, task.end))
     extents = [max(0, e - b) for b, e in zip(begin, end)]
@@ -153,17 +153,19 @@ def _task(launch: Launch, number: int, task: Task) -> None:
         _group(launch, number, task, begin, extents, points[start : start + GROUP])
 
 
-def _group(launch: Launch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray) -> None:
+def _group(
+    launch: LockstepLaunch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray
+) -> None:
     """Run points in lockstep; if their order matters, undo the run and run the first half before the second."""
     saved = {name: cells.snapshot() for name, cells in launch.cells.items()}
     for cells in launch.cells.values():
         cells.forget()
-    lanes = Lanes(launch, number, points)
+    lanes = LockstepLanes(launch, number, points)
     for value, first, place in zip(task.indices, begin, np.unravel_index(lanes.numbers, extents)):
-        lanes.values[value] = Pair((first + place).astype(value.type.dtype))
+        lanes.values[value] = LaneValue((first + place).astype(value.type.dtype))
     try:
         lanes.block(task.body, lanes.alive)
-    except OrderMatters:
+    except OrderDependence:
         for name, cells in launch.cells.items():
             cells.restore(saved[name])
         half = points.size // 2

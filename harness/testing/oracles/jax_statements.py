@@ -20,12 +20,12 @@ from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
 from .common import HOLES, uniform
-from .jax_memory import Cells, Pair, blend, bucket, ranks, reduce_queues
+from .jax_memory import Cells, LaneValue, blend, bucket, ranks, reduce_queues
 from .jax_ops import JAX, convert, reinterpret, storage
 
 
 @dataclass
-class Launch:
+class LockstepLaunch:
     """Represent what all tasks of a run share; `used` are the values that some statement or box reads."""
 
     kernel: n.Kernel
@@ -38,20 +38,20 @@ class Launch:
 
 
 @dataclass
-class Frame:
+class LaneExits:
     """Represent a loop, a scope or the task: the lanes that left it, and the lanes that left its current trip."""
 
     broken: np.ndarray
     continued: np.ndarray
 
     @classmethod
-    def of(cls, lanes: int) -> Frame:
+    def of(cls, lanes: int) -> LaneExits:
         """Return a frame that no lane has left."""
         return cls(np.zeros(lanes, bool), np.zeros(lanes, bool))
 
 
 @dataclass
-class Lanes:
+class LockstepLanes:
     """Represent a group of iterations of a task.
 
     Attributes:
@@ -59,12 +59,12 @@ class Lanes:
         arrays: local arrays by element, so that an index that all lanes share costs JAX nothing.
     """
 
-    launch: Launch
+    launch: LockstepLaunch
     task: int
     points: np.ndarray
-    values: dict[n.Value, Pair] = field(default_factory=dict)
-    locals: dict[str, Pair] = field(default_factory=dict)
-    arrays: dict[str, list[Pair]] = field(default_factory=dict)
+    values: dict[n.Value, LaneValue] = field(default_factory=dict)
+    locals: dict[str, LaneValue] = field(default_factory=dict)
+    arrays: dict[str, list[LaneValue]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.size = bucket(self.points.size)
@@ -73,11 +73,11 @@ class Lanes:
         # Padding lanes repeat the last point, so that they compute on ordinary values.
         self.numbers = np.concatenate([self.points, np.repeat(self.points[-1:], padding)])
         self.drawn = np.zeros(self.size, np.int64)
-        self.frames = [Frame.of(self.size)]
+        self.frames = [LaneExits.of(self.size)]
 
-    def full(self, value: Any, dtype: Scalar) -> Pair:
+    def full(self, value: Any, dtype: Scalar) -> LaneValue:
         """Return a constant of a type in all lanes."""
-        return Pair(np.full(self.size, value, storage(dtype, self.launch.widen)))
+        return LaneValue(np.full(self.size, value, storage(dtype, self.launch.widen)))
 
     def block(self, body: n.Block, mask: np.ndarray) -> None:
         """Run statements for the lanes of the mask, without the lanes that leave on the way."""
@@ -88,16 +88,16 @@ class Lanes:
             if isinstance(stmt, CONTROL):
                 mask = mask & ~self.frames[-1].broken & ~self.frames[-1].continued
 
-    def apply(self, name: str, args: Sequence[Pair], dtype: Scalar, mask: np.ndarray) -> Pair:
+    def apply(self, name: str, args: Sequence[LaneValue], dtype: Scalar, mask: np.ndarray) -> LaneValue:
         """Apply an operation with a result of this type."""
         row = JAX[name]
         traced = row.traced is not None and any(a.trace is not None for a in args)
         if traced and not row.linear:
             args = [_guard(a, interval, mask) for a, interval in zip(args, OPS[name].safe)]
         value = row.concrete(*(a.value for a in args)).astype(storage(dtype, self.launch.widen))
-        return Pair(value, row.traced(*(a.lifted() for a in args)) if traced and row.traced else None)
+        return LaneValue(value, row.traced(*(a.lifted() for a in args)) if traced and row.traced else None)
 
-    def blended(self, mask: np.ndarray, new: Pair, old: Pair) -> Pair:
+    def blended(self, mask: np.ndarray, new: LaneValue, old: LaneValue) -> LaneValue:
         """Return `new` in the lanes of the mask, `old` elsewhere.
 
         No blend is needed if only padding lanes would keep `old`.
@@ -139,14 +139,14 @@ class Lanes:
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.launch.kernel.name}: {reason}")
 
 
-def _guard(arg: Pair, interval: tuple[float, float], mask: np.ndarray) -> Pair:
+def _guard(arg: LaneValue, interval: tuple[float, float], mask: np.ndarray) -> LaneValue:
     """Replace values of idle lanes outside a safe interval, because 0 * inf in a pullback would be NaN."""
     low, high = interval
     harmful = ~mask & ~((arg.value >= low) & (arg.value <= high))
-    return blend(harmful, Pair(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
+    return blend(harmful, LaneValue(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
 
 
-TRANSLATE: Table[str, Callable[[Lanes, Any, np.ndarray], None]] = Table(
+TRANSLATE: Table[str, Callable[[LockstepLanes, Any, np.ndarray], None]] = Table(
     "TRANSLATE", n.STATEMENTS, HOLES, about="how the JAX oracle runs the statement on all lanes"
 )
 
@@ -155,23 +155,23 @@ TRANSLATE: Table[str, Callable[[Lanes, Any, np.ndarray], None]] = Table(
 
 
 @TRANSLATE.row("Const")
-def _const(run: Lanes, stmt: n.Const, mask: np.ndarray) -> None:
+def _const(run: LockstepLanes, stmt: n.Const, mask: np.ndarray) -> None:
     run.values[stmt.result] = run.full(stmt.value, stmt.result.type)
 
 
 @TRANSLATE.row("Arg")
-def _arg(run: Lanes, stmt: n.Arg, mask: np.ndarray) -> None:
+def _arg(run: LockstepLanes, stmt: n.Arg, mask: np.ndarray) -> None:
     dtype = stmt.result.type
     run.values[stmt.result] = run.full(dtype(run.launch.scalars[stmt.name]), dtype)
 
 
 @TRANSLATE.row("Shape")
-def _shape(run: Lanes, stmt: n.Shape, mask: np.ndarray) -> None:
+def _shape(run: LockstepLanes, stmt: n.Shape, mask: np.ndarray) -> None:
     run.values[stmt.result] = run.full(run.launch.cells[stmt.array].shape[stmt.axis], stmt.result.type)
 
 
 @TRANSLATE.row("Op")
-def _op(run: Lanes, stmt: n.Op, mask: np.ndarray) -> None:
+def _op(run: LockstepLanes, stmt: n.Op, mask: np.ndarray) -> None:
     args = [run.values[v] for v in stmt.args]
     if OPS[stmt.op].traps and stmt.result.type.is_int and np.any(mask & (args[-1].value == 0)):
         raise run.trap(DivisionByZero, stmt, f"{stmt.op} of integers by zero")
@@ -179,14 +179,14 @@ def _op(run: Lanes, stmt: n.Op, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("Cast")
-def _cast(run: Lanes, stmt: n.Cast, mask: np.ndarray) -> None:
+def _cast(run: LockstepLanes, stmt: n.Cast, mask: np.ndarray) -> None:
     arg, source, target = run.values[stmt.arg], stmt.arg.type, stmt.result.type
     value = convert(arg.value, source, target, run.launch.widen)
-    run.values[stmt.result] = Pair(value, arg.trace if target.is_real else None)
+    run.values[stmt.result] = LaneValue(value, arg.trace if target.is_real else None)
 
 
 @TRANSLATE.row("Within")
-def _within(run: Lanes, stmt: n.Within, mask: np.ndarray) -> None:
+def _within(run: LockstepLanes, stmt: n.Within, mask: np.ndarray) -> None:
     index, extent = run.values[stmt.index].value, run.values[stmt.extent].value
     wrong = np.flatnonzero(mask & ((index < 0) | (index >= extent)))
     if wrong.size:
@@ -195,17 +195,17 @@ def _within(run: Lanes, stmt: n.Within, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("BitCast")
-def _bit_cast(run: Lanes, stmt: n.BitCast, mask: np.ndarray) -> None:
+def _bit_cast(run: LockstepLanes, stmt: n.BitCast, mask: np.ndarray) -> None:
     arg = run.values[stmt.arg].value
-    run.values[stmt.result] = Pair(reinterpret(arg, stmt.arg.type, stmt.result.type, run.launch.widen))
+    run.values[stmt.result] = LaneValue(reinterpret(arg, stmt.arg.type, stmt.result.type, run.launch.widen))
 
 
 @TRANSLATE.row("Random")
-def _random(run: Lanes, stmt: n.Random, mask: np.ndarray) -> None:
+def _random(run: LockstepLanes, stmt: n.Random, mask: np.ndarray) -> None:
     dtype = stmt.result.type
     task = run.task if stmt.task is None else stmt.task
     drawn = uniform(dtype, run.launch.key, task, run.numbers, run.drawn)
-    run.values[stmt.result] = Pair(drawn.astype(storage(dtype, run.launch.widen)))
+    run.values[stmt.result] = LaneValue(drawn.astype(storage(dtype, run.launch.widen)))
     run.drawn += mask
 
 
@@ -213,19 +213,19 @@ def _random(run: Lanes, stmt: n.Random, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("Load")
-def _load(run: Lanes, stmt: n.Load, mask: np.ndarray) -> None:
+def _load(run: LockstepLanes, stmt: n.Load, mask: np.ndarray) -> None:
     cells, index = run.memory(stmt, "load", mask)
     run.values[stmt.result] = cells.load(index)
 
 
 @TRANSLATE.row("Store")
-def _store(run: Lanes, stmt: n.Store, mask: np.ndarray) -> None:
+def _store(run: LockstepLanes, stmt: n.Store, mask: np.ndarray) -> None:
     cells, index = run.memory(stmt, "store", mask)
     cells.store(index, run.values[stmt.value], mask)
 
 
 @TRANSLATE.row("Atomic")
-def _atomic(run: Lanes, stmt: n.Atomic, mask: np.ndarray) -> None:
+def _atomic(run: LockstepLanes, stmt: n.Atomic, mask: np.ndarray) -> None:
     """Perform an atomic.
 
     Lanes at one element take turns in lane order, unless the old value is unused and the operation associates.
@@ -241,14 +241,14 @@ def _atomic(run: Lanes, stmt: n.Atomic, mask: np.ndarray) -> None:
         cells.add(index, new, mask)
         return
 
-    def combine(a: Pair, b: Pair, lanes: np.ndarray) -> Pair:
+    def combine(a: LaneValue, b: LaneValue, lanes: np.ndarray) -> LaneValue:
         return run.apply(stmt.op, (a, b), stmt.value.type, lanes)
 
     new, first = reduce_queues(new, index, mask, combine)
     cells.store(index, combine(cells.load(index), new, first), first)
 
 
-def _take_turns(run: Lanes, stmt: n.Atomic, cells: Cells, index: np.ndarray, mask: np.ndarray) -> None:
+def _take_turns(run: LockstepLanes, stmt: n.Atomic, cells: Cells, index: np.ndarray, mask: np.ndarray) -> None:
     new = old = run.values[stmt.value]
     place, _ = ranks(index, mask)
     for turn in range(int(place.max()) + 1):
@@ -268,28 +268,28 @@ def _take_turns(run: Lanes, stmt: n.Atomic, cells: Cells, index: np.ndarray, mas
 
 
 @TRANSLATE.row("Local")
-def _local(run: Lanes, stmt: n.Local, mask: np.ndarray) -> None:
+def _local(run: LockstepLanes, stmt: n.Local, mask: np.ndarray) -> None:
     """Declare a local. Idle lanes may be overwritten: they are outside the scope of the declaration."""
     run.locals[stmt.var] = run.full(0, stmt.dtype)
 
 
 @TRANSLATE.row("Get")
-def _get(run: Lanes, stmt: n.Get, mask: np.ndarray) -> None:
+def _get(run: LockstepLanes, stmt: n.Get, mask: np.ndarray) -> None:
     run.values[stmt.result] = run.locals[stmt.var]
 
 
 @TRANSLATE.row("Set")
-def _set(run: Lanes, stmt: n.Set, mask: np.ndarray) -> None:
+def _set(run: LockstepLanes, stmt: n.Set, mask: np.ndarray) -> None:
     run.locals[stmt.var] = run.blended(mask, run.values[stmt.value], run.locals[stmt.var])
 
 
 @TRANSLATE.row("LocalArray")
-def _local_array(run: Lanes, stmt: n.LocalArray, mask: np.ndarray) -> None:
+def _local_array(run: LockstepLanes, stmt: n.LocalArray, mask: np.ndarray) -> None:
     run.arrays[stmt.var] = [run.full(0, stmt.dtype)] * stmt.size
 
 
 @TRANSLATE.row("GetElement")
-def _get_element(run: Lanes, stmt: n.GetElement, mask: np.ndarray) -> None:
+def _get_element(run: LockstepLanes, stmt: n.GetElement, mask: np.ndarray) -> None:
     parts = run.arrays[stmt.var]
     index = run.address(stmt, (len(parts),), (stmt.index,), mask)
     first, *others = np.unique(index[mask])
@@ -300,7 +300,7 @@ def _get_element(run: Lanes, stmt: n.GetElement, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("SetElement")
-def _set_element(run: Lanes, stmt: n.SetElement, mask: np.ndarray) -> None:
+def _set_element(run: LockstepLanes, stmt: n.SetElement, mask: np.ndarray) -> None:
     parts, new = run.arrays[stmt.var], run.values[stmt.value]
     index = run.address(stmt, (len(parts),), (stmt.index,), mask)
     for i in np.unique(index[mask]):
@@ -311,15 +311,15 @@ def _set_element(run: Lanes, stmt: n.SetElement, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("If")
-def _if(run: Lanes, stmt: n.If, mask: np.ndarray) -> None:
+def _if(run: LockstepLanes, stmt: n.If, mask: np.ndarray) -> None:
     cond = run.values[stmt.cond].value
     run.block(stmt.then, mask & cond)
     run.block(stmt.orelse, mask & ~cond)
 
 
-def _loop(run: Lanes, stmt: Any, mask: np.ndarray, enter: Callable[[int, np.ndarray], np.ndarray]) -> None:
+def _loop(run: LockstepLanes, stmt: Any, mask: np.ndarray, enter: Callable[[int, np.ndarray], np.ndarray]) -> None:
     """Run the trips of a loop in lockstep; enter(k, lanes) prepares trip k and returns the lanes that take it."""
-    frame = Frame.of(run.size)
+    frame = LaneExits.of(run.size)
     run.frames.append(frame)
     trips = np.zeros(run.size, np.int64)
     k = 0
@@ -334,24 +334,24 @@ def _loop(run: Lanes, stmt: Any, mask: np.ndarray, enter: Callable[[int, np.ndar
         k += 1
     run.frames.pop()
     if stmt.trips is not None:
-        run.values[stmt.trips] = Pair(trips.astype(stmt.trips.type.dtype))
+        run.values[stmt.trips] = LaneValue(trips.astype(stmt.trips.type.dtype))
 
 
 @TRANSLATE.row("For")
-def _for(run: Lanes, stmt: n.For, mask: np.ndarray) -> None:
+def _for(run: LockstepLanes, stmt: n.For, mask: np.ndarray) -> None:
     begin, end = (run.values[v].value.astype(np.int64) for v in (stmt.begin, stmt.end))
     count = np.maximum(0, -((begin - end) // stmt.step))
 
     def enter(k: int, lanes: np.ndarray) -> np.ndarray:
         place = count - 1 - k if stmt.descending else k
-        run.values[stmt.index] = Pair((begin + place * stmt.step).astype(stmt.index.type.dtype))
+        run.values[stmt.index] = LaneValue((begin + place * stmt.step).astype(stmt.index.type.dtype))
         return lanes & (k < count)
 
     _loop(run, stmt, mask, enter)
 
 
 @TRANSLATE.row("While")
-def _while(run: Lanes, stmt: n.While, mask: np.ndarray) -> None:
+def _while(run: LockstepLanes, stmt: n.While, mask: np.ndarray) -> None:
     def enter(k: int, lanes: np.ndarray) -> np.ndarray:
         run.block(stmt.condition, lanes)
         lanes = lanes & ~run.frames[-1].broken
@@ -361,27 +361,27 @@ def _while(run: Lanes, stmt: n.While, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("Scope")
-def _scope(run: Lanes, stmt: n.Scope, mask: np.ndarray) -> None:
-    run.frames.append(Frame.of(run.size))
+def _scope(run: LockstepLanes, stmt: n.Scope, mask: np.ndarray) -> None:
+    run.frames.append(LaneExits.of(run.size))
     run.block(stmt.body, mask)
     run.frames.pop()
 
 
 @TRANSLATE.row("Break")
-def _break(run: Lanes, stmt: n.Break, mask: np.ndarray) -> None:
+def _break(run: LockstepLanes, stmt: n.Break, mask: np.ndarray) -> None:
     for frame in run.frames[-stmt.depth :]:
         frame.broken |= mask
 
 
 @TRANSLATE.row("Continue")
-def _continue(run: Lanes, stmt: n.Continue, mask: np.ndarray) -> None:
+def _continue(run: LockstepLanes, stmt: n.Continue, mask: np.ndarray) -> None:
     run.frames[-stmt.depth].continued |= mask
     for frame in run.frames[len(run.frames) - stmt.depth + 1 :]:
         frame.broken |= mask
 
 
 @TRANSLATE.row("Return")
-def _return(run: Lanes, stmt: n.Return, mask: np.ndarray) -> None:
+def _return(run: LockstepLanes, stmt: n.Return, mask: np.ndarray) -> None:
     for frame in run.frames:
         frame.broken |= mask
 
@@ -390,11 +390,11 @@ def _return(run: Lanes, stmt: n.Return, mask: np.ndarray) -> None:
 
 
 @TRANSLATE.row("Assert")
-def _assert(run: Lanes, stmt: n.Assert, mask: np.ndarray) -> None:
+def _assert(run: LockstepLanes, stmt: n.Assert, mask: np.ndarray) -> None:
     if np.any(mask & ~run.values[stmt.cond].value):
         raise run.trap(KernelAssertionError, stmt, stmt.message)
 
 
 @TRANSLATE.row("Print")
-def _print(run: Lanes, stmt: n.Print, mask: np.ndarray) -> None:
+def _print(run: LockstepLanes, stmt: n.Print, mask: np.ndarray) -> None:
     """Print nothing, because an oracle answers with arrays."""

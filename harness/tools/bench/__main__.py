@@ -17,7 +17,7 @@ from . import cache_works, index_works
 from .device_works import DEVICE_WORKS, SHRINK
 from .jax_works import NAMES as OF_JAX
 from .process import UNCHECKED
-from .run import Column, Figures, machine, measure
+from .run import Figures, SampleColumn, machine, measure
 from .works import WORKS
 
 OURS = "stackgrad"
@@ -78,7 +78,7 @@ def rows(work: str, figures: Figures) -> list[str]:
     """Return the lines of a work: each column, each library, and the factor by which stackgrad is faster."""
     lines = []
     for column, by_library in figures.items():
-        ours = by_library.get(OURS, Column()).median
+        ours = by_library.get(OURS, SampleColumn()).median
         parts = []
         for name, found in by_library.items():
             if found.median is None:

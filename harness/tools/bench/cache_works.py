@@ -10,30 +10,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING or __package__:
-    from .works import Timed, agree, synced, whole, work
+    from .works import TimedWork, check_gradient, integer_field, synchronous_call, work
 else:  # in the process of a library, which imports files
-    from works import Timed, agree, synced, whole, work
+    from works import TimedWork, check_gradient, integer_field, synchronous_call, work
 
 
-def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what: str) -> dict[str, Timed]:
+def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what: str) -> dict[str, TimedWork]:
     """Time a kernel in f32 and in f64; `make` returns the kernel, its result, its input, and the right gradient."""
-    found: dict[str, Timed] = {}
+    found: dict[str, TimedWork] = {}
     for name in ("f32", "f64"):
         kernel, result, source, wanted = make(getattr(ti, name))
         kernel()
         result.grad.from_numpy(np.arange(result.shape[0]).astype(name.replace("f", "float")))
         kernel.grad()
-        agree(source.grad.to_numpy(), wanted, what)
-        found |= {f"{name}, forward": Timed(synced(ti, kernel)), f"{name}, grad": Timed(synced(ti, kernel.grad))}
+        check_gradient(source.grad.to_numpy(), wanted, what)
+        found |= {
+            f"{name}, forward": TimedWork(synchronous_call(ti, kernel)),
+            f"{name}, grad": TimedWork(synchronous_call(ti, kernel.grad)),
+        }
     return found
 
 
 @work
-def gather(ti: Any) -> dict[str, Timed]:
+def gather(ti: Any) -> dict[str, TimedWork]:
     """Read 2^14 elements at the places that an array of indices names."""
     size = 1 << 14
     where = np.random.default_rng(3).integers(0, size, size)
-    index = whole(ti, size, where)
+    index = integer_field(ti, size, where)
 
     def make(kind: Any) -> tuple[Any, Any, Any, np.ndarray]:
         x, y = (ti.field(kind, shape=size, needs_grad=True) for _ in range(2))
@@ -49,7 +52,7 @@ def gather(ti: Any) -> dict[str, Timed]:
 
 
 @work
-def rows(ti: Any) -> dict[str, Timed]:
+def rows(ti: Any) -> dict[str, TimedWork]:
     """Compute the sum of each line of a field of 512 x 512 elements."""
     size = 512
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING or __package__:
-    from .works import Timed, Work, agree, many_tasks, real, sines, whole
+    from .works import TimedWork, WorkFunction, check_gradient, integer_field, many_tasks, real_field, sines
 else:  # in the process of a library, which imports files
-    from works import Timed, Work, agree, many_tasks, real, sines, whole
+    from works import TimedWork, WorkFunction, check_gradient, integer_field, many_tasks, real_field, sines
 
 QUEUED = 200
 """Number of launches that are queued before the device is waited for."""
@@ -26,11 +26,11 @@ QUEUED = 200
 SHRINK = "BENCH_SHRINK"
 """Environment variable that holds the number by which sizes are divided."""
 
-DEVICE_WORKS: dict[str, Work] = {}
+DEVICE_WORKS: dict[str, WorkFunction] = {}
 """Works for GPUs by name."""
 
 
-def device_work(function: Work) -> Work:
+def device_work(function: WorkFunction) -> WorkFunction:
     """Enter a function in DEVICE_WORKS."""
     DEVICE_WORKS[function.__name__] = function
     return function
@@ -41,7 +41,7 @@ def shrunk(size: int) -> int:
     return max(size // int(os.environ.get(SHRINK, "1")), 1)
 
 
-def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> Timed:
+def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> TimedWork:
     """Return the time that one of many launches adds, in microseconds."""
 
     def run() -> None:
@@ -49,23 +49,23 @@ def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> Timed:
             call()
         ti.sync()
 
-    return Timed(run, "µs", number, number=1)
+    return TimedWork(run, "µs", number, number=1)
 
 
-def held(ti: Any) -> dict[str, Timed]:
+def held(ti: Any) -> dict[str, TimedWork]:
     """Return the bytes of real adstack slots, if the library reports them."""
     if not hasattr(ti, "adstack_report"):
         return {}
-    return {"heap": Timed(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}
+    return {"heap": TimedWork(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}
 
 
 # -- launches ---------------------------------------------------------------------------------------------------
 
 
 @device_work
-def device_launch(ti: Any) -> dict[str, Timed]:
+def device_launch(ti: Any) -> dict[str, TimedWork]:
     """Launch a kernel without a loop, and gradients of 16 short loops: bound constant, in a field, in an ndarray."""
-    y, bounds = real(ti, ()), ti.ndarray(ti.i32, (16,))
+    y, bounds = real_field(ti, ()), ti.ndarray(ti.i32, (16,))
     bounds.from_numpy(np.full(16, 8, np.int32))
 
     @ti.kernel
@@ -85,7 +85,7 @@ def device_launch(ti: Any) -> dict[str, Timed]:
 
 def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
     """Kernels of 16 loops: their bound constant, in a field, in an ndarray."""
-    x, z, n = real(ti, 16, np.linspace(-1, 1, 16)), real(ti, 16), whole(ti, (), np.array(8))
+    x, z, n = real_field(ti, 16, np.linspace(-1, 1, 16)), real_field(ti, 16), integer_field(ti, (), np.array(8))
 
     @ti.kernel
     def constant() -> None:
@@ -118,11 +118,11 @@ def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
 
 
 @device_work
-def device_sweep(ti: Any) -> dict[str, Timed]:
+def device_sweep(ti: Any) -> dict[str, TimedWork]:
     """Run 64 steps on each of 2^20 elements; the bound is one number in a field."""
     size = shrunk(1 << 20)
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
-    x, y, n = real(ti, size, x0), real(ti, size), whole(ti, (), np.array(64))
+    x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, (), np.array(64))
 
     @ti.kernel
     def steps() -> None:
@@ -135,17 +135,22 @@ def device_sweep(ti: Any) -> dict[str, Timed]:
     steps()
     y.grad.from_numpy(np.ones(size, np.float32))
     steps.grad()
-    agree(x.grad.to_numpy(), sines(x0, np.full(size, 64))[1], "device_sweep")
+    check_gradient(x.grad.to_numpy(), sines(x0, np.full(size, 64))[1], "device_sweep")
     return {"forward": queued(ti, steps, 20), "grad": queued(ti, steps.grad, 20), **held(ti)}
 
 
 @device_work
-def device_gated(ti: Any) -> dict[str, Timed]:
+def device_gated(ti: Any) -> dict[str, TimedWork]:
     """Run 32 steps on the active 5 % of 2^20 elements."""
     size = shrunk(1 << 20)
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
-    x, y, active, n = real(ti, size, x0), real(ti, size), whole(ti, size, on), whole(ti, (), np.array(32))
+    x, y, active, n = (
+        real_field(ti, size, x0),
+        real_field(ti, size),
+        integer_field(ti, size, on),
+        integer_field(ti, (), np.array(32)),
+    )
 
     @ti.kernel
     def steps() -> None:
@@ -159,18 +164,18 @@ def device_gated(ti: Any) -> dict[str, Timed]:
     steps()
     y.grad.from_numpy(np.ones(size, np.float32))
     steps.grad()
-    agree(x.grad.to_numpy(), np.where(on, sines(x0, np.full(size, 32))[1], 0), "device_gated")
+    check_gradient(x.grad.to_numpy(), np.where(on, sines(x0, np.full(size, 32))[1], 0), "device_gated")
     return {"forward": queued(ti, steps, 20), "grad": queued(ti, steps.grad, 20), **held(ti)}
 
 
 @device_work
-def device_grid(ti: Any) -> dict[str, Timed]:
+def device_grid(ti: Any) -> dict[str, TimedWork]:
     """Run 27 steps with six carried numbers on the 7.8 % of 604,000 cells that have mass."""
     size, steps = shrunk(604_000), 27
     rng = np.random.default_rng(6)
     a0, on = rng.uniform(0, 1, size), rng.random(size) < 0.078
-    mass, a, b = real(ti, size, np.where(on, 1.0, 0.0)), real(ti, size, a0), real(ti, size)
-    n = whole(ti, (), np.array(steps))
+    mass, a, b = real_field(ti, size, np.where(on, 1.0, 0.0)), real_field(ti, size, a0), real_field(ti, size)
+    n = integer_field(ti, (), np.array(steps))
 
     @ti.kernel
     def grid_op() -> None:
@@ -192,7 +197,7 @@ def device_grid(ti: Any) -> dict[str, Timed]:
     grid_op.grad()
     some = np.flatnonzero(on)[:200]
     wanted = (_grid(a0[some] + 1e-6, steps) - _grid(a0[some] - 1e-6, steps)) / 2e-6
-    agree(a.grad.to_numpy()[some], wanted, "device_grid")
+    check_gradient(a.grad.to_numpy()[some], wanted, "device_grid")
     return {"forward": queued(ti, grid_op, 20), "grad": queued(ti, grid_op.grad, 20), **held(ti)}
 
 
@@ -213,14 +218,14 @@ def _grid(a: np.ndarray, steps: int) -> np.ndarray:
 
 
 @device_work
-def device_loss(ti: Any) -> dict[str, Timed]:
+def device_loss(ti: Any) -> dict[str, TimedWork]:
     """Compute a loss over 2^24 elements, also as a share of the bandwidth of a copy.
 
     The share is the number of bytes that must be moved divided by the time.
     """
     size = shrunk(1 << 24)
     x0 = np.random.default_rng(7).uniform(-1, 1, size)
-    x, loss = real(ti, size, x0), real(ti, ())
+    x, loss = real_field(ti, size, x0), real_field(ti, ())
 
     @ti.kernel
     def total() -> None:
@@ -230,16 +235,16 @@ def device_loss(ti: Any) -> dict[str, Timed]:
     total()
     loss.grad[None] = 1.0
     total.grad()
-    agree(x.grad.to_numpy(), 2 * x0, "device_loss")
-    agree(np.array([loss[None]]), np.array([(x0 * x0).sum()]), "device_loss")
+    check_gradient(x.grad.to_numpy(), 2 * x0, "device_loss")
+    check_gradient(np.array([loss[None]]), np.array([(x0 * x0).sum()]), "device_loss")
     figures = {"forward": queued(ti, total, 20), "grad": queued(ti, total.grad, 20)}
     try:
         copied = _copy_bandwidth(8 * size)
     except OSError:  # no driver of CUDA: there is nothing to compare with
         return figures
 
-    def part(call: Callable[[], Any], moved: int) -> Timed:
-        return Timed(ti.sync, "%", figure=lambda: 100 * moved / _seconds(ti, call) / copied)
+    def part(call: Callable[[], Any], moved: int) -> TimedWork:
+        return TimedWork(ti.sync, "%", figure=lambda: 100 * moved / _seconds(ti, call) / copied)
 
     return {**figures, "forward, of copy": part(total, 4 * size), "grad, of copy": part(total.grad, 12 * size)}
 
@@ -313,7 +318,7 @@ def _context(cuda: Any) -> Iterator[None]:
 
 
 @device_work
-def device_tasks(ti: Any) -> dict[str, Timed]:
+def device_tasks(ti: Any) -> dict[str, TimedWork]:
     """Run eight tasks with five carried variables each; 600 bounds lie in a field that does not change."""
     timed = many_tasks(ti)
     return {name: queued(ti, one.call) for name, one in timed.items()}

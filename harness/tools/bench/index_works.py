@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING or __package__:
-    from .works import Timed, agree, real, synced, whole, work
+    from .works import TimedWork, check_gradient, integer_field, real_field, synchronous_call, work
 else:  # in the process of a library, which imports files
-    from works import Timed, agree, real, synced, whole, work
+    from works import TimedWork, check_gradient, integer_field, real_field, synchronous_call, work
 
 
 def _reals(ti: Any, t: Any, values: np.ndarray) -> Any:
@@ -21,13 +21,13 @@ def _reals(ti: Any, t: Any, values: np.ndarray) -> Any:
     return made
 
 
-def _gather(ti: Any, size: int, bits: int) -> dict[str, Timed]:
+def _gather(ti: Any, size: int, bits: int) -> dict[str, TimedWork]:
     """Compute y[i] = 2 x[idx[i]] for indices in random order."""
     t, kind = (ti.f64, np.float64) if bits == 64 else (ti.f32, np.float32)
     rng = np.random.default_rng(6)
     where = rng.integers(0, size, size)
     x, y = _reals(ti, t, rng.random(size).astype(kind)), _reals(ti, t, np.zeros(size, kind))
-    idx = whole(ti, size, where)
+    idx = integer_field(ti, size, where)
 
     @ti.kernel
     def steps() -> None:
@@ -37,23 +37,26 @@ def _gather(ti: Any, size: int, bits: int) -> dict[str, Timed]:
     steps()
     y.grad.from_numpy(np.ones(size, kind))
     steps.grad()
-    agree(x.grad.to_numpy(), 2.0 * np.bincount(where, minlength=size), "gather")
+    check_gradient(x.grad.to_numpy(), 2.0 * np.bincount(where, minlength=size), "gather")
     unit = "µs" if size < 1 << 18 else "ms"
-    return {"forward": Timed(synced(ti, steps), unit), "grad": Timed(synced(ti, steps.grad), unit)}
+    return {
+        "forward": TimedWork(synchronous_call(ti, steps), unit),
+        "grad": TimedWork(synchronous_call(ti, steps.grad), unit),
+    }
 
 
 @work
-def gather_from_memory(ti: Any) -> dict[str, Timed]:
+def gather_from_memory(ti: Any) -> dict[str, TimedWork]:
     """Read 2^22 elements of f64 at indices from a field."""
     return _gather(ti, 1 << 22, 64)
 
 
 @work
-def stencil(ti: Any) -> dict[str, Timed]:
+def stencil(ti: Any) -> dict[str, TimedWork]:
     """Compute a diffusion step on the interior points of a grid of 1024 x 1024."""
     size = 1024
     x0 = np.random.default_rng(7).random((size, size))
-    x, y = real(ti, (size, size), x0), real(ti, (size, size))
+    x, y = real_field(ti, (size, size), x0), real_field(ti, (size, size))
 
     @ti.kernel
     def steps() -> None:
@@ -64,18 +67,21 @@ def stencil(ti: Any) -> dict[str, Timed]:
     steps()
     y.grad.from_numpy(np.ones((size, size), np.float32))
     steps.grad()
-    agree(x.grad.to_numpy()[3:-3, 3], np.ones(size - 6), "stencil")
-    return {"forward": Timed(synced(ti, steps), "µs"), "grad": Timed(synced(ti, steps.grad), "µs")}
+    check_gradient(x.grad.to_numpy()[3:-3, 3], np.ones(size - 6), "stencil")
+    return {
+        "forward": TimedWork(synchronous_call(ti, steps), "µs"),
+        "grad": TimedWork(synchronous_call(ti, steps.grad), "µs"),
+    }
 
 
 @work
-def mpm(ti: Any) -> dict[str, Timed]:
+def mpm(ti: Any) -> dict[str, TimedWork]:
     """Transfer 2^14 particles to a grid of 128 x 128 and back, in two dimensions with quadratic weights."""
     count, size = 1 << 14, 128
     rng = np.random.default_rng(8)
     p = _reals(ti, ti.f32, (rng.random((count, 2)) * 0.8 + 0.1).astype(np.float32))
     v, out = (_reals(ti, ti.f32, rng.random((count, 2)).astype(np.float32)) for _ in range(2))
-    momentum, mass = real(ti, (size, size, 2)), real(ti, (size, size))
+    momentum, mass = real_field(ti, (size, size, 2)), real_field(ti, (size, size))
 
     @ti.kernel
     def scatter() -> None:
@@ -104,6 +110,6 @@ def mpm(ti: Any) -> dict[str, Timed]:
     scatter(), gather()
     out.grad.fill(1.0), mass.grad.fill(1.0)
     scatter.grad(), gather.grad()
-    agree(momentum.grad.to_numpy().sum()[None], np.array([2.0 * count]), "mpm")
+    check_gradient(momentum.grad.to_numpy().sum()[None], np.array([2.0 * count]), "mpm")
     launches = {"scatter": scatter, "scatter grad": scatter.grad, "gather": gather, "gather grad": gather.grad}
-    return {name: Timed(synced(ti, launch), "µs") for name, launch in launches.items()}
+    return {name: TimedWork(synchronous_call(ti, launch), "µs") for name, launch in launches.items()}

@@ -86,7 +86,7 @@ keep no GPU busy, so a work of such launches is measured as it is.
 """
 
 
-def warmed(timed: Any, is_first: bool) -> None:
+def keep_gpu_busy(timed: Any, is_first: bool) -> None:
     """Keep a GPU busy before a column is timed."""
     if timed.figure is None:
         _calls_in(timed, BUSY[0] if is_first else BUSY[1])
@@ -116,7 +116,7 @@ def serve(name: str, work: str, threads: int, arch: str) -> None:
         for column in map(str.strip, sys.stdin):
             timed = columns[column]
             if arch != "cpu" and work != "device_launch":
-                warmed(timed, column not in asked)
+                keep_gpu_busy(timed, column not in asked)
             asked.add(column)
             say(sample(timed))
     except Exception as error:

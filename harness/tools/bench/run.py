@@ -20,7 +20,7 @@ HOME = Path(__file__).parent
 
 
 @dataclass
-class Column:
+class SampleColumn:
     """Represent the samples of one column of one library, or the reason why there are none."""
 
     unit: str = ""
@@ -33,7 +33,7 @@ class Column:
         return median(self.samples) if self.samples else None
 
 
-class Worker:
+class BenchProcess:
     """Represent a process that runs one work with one library."""
 
     def __init__(self, python: str, library: str, work: str, threads: int, arch: str, cache: str) -> None:
@@ -75,7 +75,7 @@ class Worker:
         self.process.wait()
 
 
-Figures = dict[str, dict[str, Column]]
+Figures = dict[str, dict[str, SampleColumn]]
 """Samples by column and by library."""
 
 
@@ -94,7 +94,7 @@ def measure(
     """
     if work in FRESH:
         return _measure_fresh(work, libraries, pythons, threads, repeat, arch)
-    workers = {name: Worker(pythons[name], name, work, threads, arch, "") for name in libraries}
+    workers = {name: BenchProcess(pythons[name], name, work, threads, arch, "") for name in libraries}
     found: Figures = {}
     for _ in range(repeat):
         for name, worker in workers.items():
@@ -112,7 +112,7 @@ def _measure_fresh(
     for name in libraries:
         cache = tempfile.mkdtemp()
         for sample in range(repeat + 1):
-            worker = Worker(pythons[name], name, work, threads, arch, cache)
+            worker = BenchProcess(pythons[name], name, work, threads, arch, cache)
             # The first sample is dropped, because its process fills the cache.
             _take(found if sample else {}, name, worker)
             worker.close()
@@ -120,12 +120,12 @@ def _measure_fresh(
     return found
 
 
-def _take(found: Figures, name: str, worker: Worker) -> None:
+def _take(found: Figures, name: str, worker: BenchProcess) -> None:
     """Take one sample of each column; a work that cannot be run stands in the table with its reason."""
     if worker.problem:
-        found.setdefault("", {})[name] = Column(problem=worker.problem)
+        found.setdefault("", {})[name] = SampleColumn(problem=worker.problem)
     for column, unit in worker.columns.items():
-        into = found.setdefault(column, {}).setdefault(name, Column(unit))
+        into = found.setdefault(column, {}).setdefault(name, SampleColumn(unit))
         if into.problem:
             continue
         answer = worker.sample(column)

@@ -18,7 +18,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedWork:
     """Represent something to time.
 
     Attributes:
@@ -38,25 +38,25 @@ class Timed:
     figure: Callable[[], float] | None = None
 
 
-Work = Callable[[Any], dict[str, Timed]]
-WORKS: dict[str, Work] = {}
+WorkFunction = Callable[[Any], dict[str, TimedWork]]
+WORKS: dict[str, WorkFunction] = {}
 FRESH: set[str] = set()
 """Works that are run once per process."""
 
 
-def work(function: Work) -> Work:
+def work(function: WorkFunction) -> WorkFunction:
     """Enter a function in WORKS."""
     WORKS[function.__name__] = function
     return function
 
 
-def fresh(function: Work) -> Work:
+def fresh(function: WorkFunction) -> WorkFunction:
     """Enter a function in WORKS that is run once per process."""
     FRESH.add(function.__name__)
     return work(function)
 
 
-def real(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
+def real_field(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
     """Return a field of f32 with a gradient."""
     made = ti.field(ti.f32, shape=shape, needs_grad=True)
     if values is not None:
@@ -64,14 +64,14 @@ def real(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
     return made
 
 
-def whole(ti: Any, shape: Any, values: np.ndarray) -> Any:
+def integer_field(ti: Any, shape: Any, values: np.ndarray) -> Any:
     """Return a field of i32."""
     made = ti.field(ti.i32, shape=shape)
     made.from_numpy(np.asarray(values, np.int32))
     return made
 
 
-def synced(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
+def synchronous_call(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
     """Return a function that makes the call and waits for the device."""
 
     def run() -> None:
@@ -81,7 +81,7 @@ def synced(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
     return run
 
 
-def agree(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
+def check_gradient(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
     """Raise ArithmeticError if a gradient is wrong, because a wrong gradient is not timed."""
     if not np.allclose(found, wanted, rtol=2e-3, atol=1e-5):
         raise ArithmeticError(f"{what}: the gradient is wrong: {found[:4]} instead of {wanted[:4]}")
@@ -101,9 +101,9 @@ def sines(x: np.ndarray, trips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @work
-def launch(ti: Any) -> dict[str, Timed]:
+def launch(ti: Any) -> dict[str, TimedWork]:
     """Launch a kernel without a loop."""
-    y = real(ti, ())
+    y = real_field(ti, ())
 
     @ti.kernel
     def none() -> None:
@@ -120,17 +120,17 @@ def launch(ti: Any) -> dict[str, Timed]:
     p, q, r = (ti.ndarray(ti.f32, (4,)) for _ in range(3))
     none(), scalar(2.0), arrays(p, q, r)
     return {
-        "no argument": Timed(none),
-        "one scalar": Timed(lambda: scalar(2.0)),
-        "three ndarrays": Timed(lambda: arrays(p, q, r)),
+        "no argument": TimedWork(none),
+        "one scalar": TimedWork(lambda: scalar(2.0)),
+        "three ndarrays": TimedWork(lambda: arrays(p, q, r)),
     }
 
 
 @work
-def small_loop(ti: Any) -> dict[str, Timed]:
+def small_loop(ti: Any) -> dict[str, TimedWork]:
     """Run a parallel loop over 16 elements whose inner bound lies in a field."""
     x0 = np.linspace(-1, 1, 16)
-    x, y, n = real(ti, 16, x0), real(ti, 16), whole(ti, (), np.array(8))
+    x, y, n = real_field(ti, 16, x0), real_field(ti, 16), integer_field(ti, (), np.array(8))
 
     @ti.kernel
     def steps() -> None:
@@ -143,12 +143,12 @@ def small_loop(ti: Any) -> dict[str, Timed]:
     steps()
     y.grad.from_numpy(np.ones(16, np.float32))
     steps.grad()
-    agree(x.grad.to_numpy(), sines(x0, np.full(16, 8))[1], "small_loop")
-    return {"forward": Timed(steps), "grad": Timed(steps.grad)}
+    check_gradient(x.grad.to_numpy(), sines(x0, np.full(16, 8))[1], "small_loop")
+    return {"forward": TimedWork(steps), "grad": TimedWork(steps.grad)}
 
 
 @work
-def small_loop_arrays(ti: Any) -> dict[str, Timed]:
+def small_loop_arrays(ti: Any) -> dict[str, TimedWork]:
     """Run a parallel loop over 16 elements with all data in ndarrays."""
     real_array, whole_array = ti.types.ndarray(ti.f32, 1), ti.types.ndarray(ti.i32, 1)
 
@@ -169,17 +169,17 @@ def small_loop_arrays(ti: Any) -> dict[str, Timed]:
     y.grad.from_numpy(np.ones(16, np.float32))
     x.grad.from_numpy(np.zeros(16, np.float32))
     steps.grad(x, y, n)
-    agree(x.grad.to_numpy(), sines(x0, np.full(16, 8))[1], "small_loop_arrays")
-    return {"forward": Timed(lambda: steps(x, y, n)), "grad": Timed(lambda: steps.grad(x, y, n))}
+    check_gradient(x.grad.to_numpy(), sines(x0, np.full(16, 8))[1], "small_loop_arrays")
+    return {"forward": TimedWork(lambda: steps(x, y, n)), "grad": TimedWork(lambda: steps.grad(x, y, n))}
 
 
 # -- sweeps -----------------------------------------------------------------------------------------------------
 
 
-def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> dict[str, Timed]:
+def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> dict[str, TimedWork]:
     size = trips.size
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
-    x, y, n = real(ti, size, x0), real(ti, size), whole(ti, size, trips)
+    x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, size, trips)
 
     @ti.kernel
     def steps() -> None:
@@ -192,16 +192,19 @@ def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> di
     steps()
     y.grad.from_numpy(np.ones(size, np.float32))
     steps.grad()
-    agree(x.grad.to_numpy()[:1000], sines(x0[:1000], trips[:1000])[1], "sweep")
-    return {"forward": Timed(synced(ti, steps), unit, useful), "grad": Timed(synced(ti, steps.grad), unit, useful)}
+    check_gradient(x.grad.to_numpy()[:1000], sines(x0[:1000], trips[:1000])[1], "sweep")
+    return {
+        "forward": TimedWork(synchronous_call(ti, steps), unit, useful),
+        "grad": TimedWork(synchronous_call(ti, steps.grad), unit, useful),
+    }
 
 
 @work
-def sweep(ti: Any) -> dict[str, Timed]:
+def sweep(ti: Any) -> dict[str, TimedWork]:
     """Run 64 steps on each of 2^20 elements; the bound is one number in a field."""
     size = 1 << 20
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
-    x, y, n = real(ti, size, x0), real(ti, size), whole(ti, (), np.array(64))
+    x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, (), np.array(64))
 
     @ti.kernel
     def steps() -> None:
@@ -214,36 +217,36 @@ def sweep(ti: Any) -> dict[str, Timed]:
     steps()
     y.grad.from_numpy(np.ones(size, np.float32))
     steps.grad()
-    agree(x.grad.to_numpy()[:1000], sines(x0[:1000], np.full(1000, 64))[1], "sweep")
+    check_gradient(x.grad.to_numpy()[:1000], sines(x0[:1000], np.full(1000, 64))[1], "sweep")
     each = 64 * size
     return {
-        "forward": Timed(synced(ti, steps), "ns/step", each),
-        "grad": Timed(synced(ti, steps.grad), "ns/step", each),
+        "forward": TimedWork(synchronous_call(ti, steps), "ns/step", each),
+        "grad": TimedWork(synchronous_call(ti, steps.grad), "ns/step", each),
     }
 
 
 @work
-def varied_sweep(ti: Any) -> dict[str, Timed]:
+def varied_sweep(ti: Any) -> dict[str, TimedWork]:
     """Run 1 to 64 steps, uniformly distributed, on each of 2^20 elements; the figure is per useful step."""
     trips = np.random.default_rng(2).integers(1, 65, 1 << 20)
     return _sweep(ti, trips, int(trips.sum()))
 
 
 @work
-def skewed_sweep(ti: Any) -> dict[str, Timed]:
+def skewed_sweep(ti: Any) -> dict[str, TimedWork]:
     """Run 64 steps on one in fifty of 2^20 elements and 2 on the rest; the figure is per useful step."""
     trips = np.where(np.random.default_rng(3).random(1 << 20) < 0.02, 64, 2)
     return _sweep(ti, trips, int(trips.sum()))
 
 
 @work
-def gated(ti: Any) -> dict[str, Timed]:
+def gated(ti: Any) -> dict[str, TimedWork]:
     """Run 32 steps on the active 5 % of 2^20 elements."""
     size = 1 << 20
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
-    x, y = real(ti, size, x0), real(ti, size)
-    active, n = whole(ti, size, on), whole(ti, (), np.array(32))
+    x, y = real_field(ti, size, x0), real_field(ti, size)
+    active, n = integer_field(ti, size, on), integer_field(ti, (), np.array(32))
 
     @ti.kernel
     def steps() -> None:
@@ -258,13 +261,13 @@ def gated(ti: Any) -> dict[str, Timed]:
     y.grad.from_numpy(np.ones(size, np.float32))
     steps.grad()
     wanted = np.where(on, sines(x0, np.full(size, 32))[1], 0)
-    agree(x.grad.to_numpy(), wanted, "gated")
-    forward, grad = synced(ti, steps), synced(ti, steps.grad)
+    check_gradient(x.grad.to_numpy(), wanted, "gated")
+    forward, grad = synchronous_call(ti, steps), synchronous_call(ti, steps.grad)
     return {
-        "forward": Timed(forward, "ms"),
-        "grad": Timed(grad, "ms"),
-        "forward after 20 ms": Timed(forward, "ms", pause=0.02, number=1),
-        "grad after 20 ms": Timed(grad, "ms", pause=0.02, number=1),
+        "forward": TimedWork(forward, "ms"),
+        "grad": TimedWork(grad, "ms"),
+        "forward after 20 ms": TimedWork(forward, "ms", pause=0.02, number=1),
+        "grad after 20 ms": TimedWork(grad, "ms", pause=0.02, number=1),
     }
 
 
@@ -272,14 +275,14 @@ def gated(ti: Any) -> dict[str, Timed]:
 
 
 @work
-def long_row(ti: Any) -> dict[str, Timed]:
+def long_row(ti: Any) -> dict[str, TimedWork]:
     """Run one row of 100,000 steps among 1,000 rows of one step; measure the adstack memory for reals."""
     trips = np.ones(1001, np.int64)
     trips[500] = 100_000
     timed = _sweep(ti, trips, int(trips.sum()))
     timed.pop("forward")
     if hasattr(ti, "adstack_report"):
-        timed["heap"] = Timed(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)
+        timed["heap"] = TimedWork(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)
     return timed
 
 
@@ -295,19 +298,19 @@ _TASK = """
 
 
 @work
-def many_tasks(ti: Any) -> dict[str, Timed]:
+def many_tasks(ti: Any) -> dict[str, TimedWork]:
     """Run eight tasks with five carried variables each; 600 bounds lie in a field that does not change."""
     rng = np.random.default_rng(5)
     space = {
         "ti": ti,
-        "x": real(ti, (8, 75), rng.uniform(-0.5, 0.5, (8, 75))),
-        "y": real(ti, (8, 75)),
-        "n": whole(ti, (8, 75), rng.integers(1, 5, (8, 75))),
+        "x": real_field(ti, (8, 75), rng.uniform(-0.5, 0.5, (8, 75))),
+        "y": real_field(ti, (8, 75)),
+        "n": integer_field(ti, (8, 75), rng.integers(1, 5, (8, 75))),
     }
     text = "@ti.kernel\ndef steps() -> None:" + "".join(_TASK.format(t=t) for t in range(8))
     steps = defined(text, "steps", space)
     steps(), steps.grad()
-    return {"forward": Timed(steps), "grad": Timed(steps.grad)}
+    return {"forward": TimedWork(steps), "grad": TimedWork(steps.grad)}
 
 
 def defined(text: str, name: str, space: dict[str, Any]) -> Any:
@@ -348,19 +351,27 @@ def small() -> None:
 
 
 @fresh
-def cold_compile(ti: Any) -> dict[str, Timed]:
+def cold_compile(ti: Any) -> dict[str, TimedWork]:
     """Compile 20 carried variables in three nested dynamic loops: the first launch, and the first gradient.
 
     Another kernel was launched before, so that the figures do not contain what a library loads for its first kernel.
     """
-    space = {"ti": ti, "x": real(ti, 8, np.full(8, 0.3)), "y": real(ti, 8), "n": whole(ti, 8, np.full(8, 2))}
+    space = {
+        "ti": ti,
+        "x": real_field(ti, 8, np.full(8, 0.3)),
+        "y": real_field(ti, 8),
+        "n": integer_field(ti, 8, np.full(8, 2)),
+    }
     nest, small = (defined(text, name, space) for text, name in ((_nest(), "nest"), (_SMALL, "small")))
     small(), small.grad()
     ti.sync()
-    return {"forward": Timed(synced(ti, nest), "ms", number=1), "grad": Timed(synced(ti, nest.grad), "ms", number=1)}
+    return {
+        "forward": TimedWork(synchronous_call(ti, nest), "ms", number=1),
+        "grad": TimedWork(synchronous_call(ti, nest.grad), "ms", number=1),
+    }
 
 
 @fresh
-def warm_cache(ti: Any) -> dict[str, Timed]:
+def warm_cache(ti: Any) -> dict[str, TimedWork]:
     """Compile that kernel in a second process with compiled code on disk: the first launch, then the first gradient."""
     return cold_compile(ti)

@@ -1,6 +1,6 @@
 """This module turns results of units into plain data and back, and adds them up.
 
-A unit may come from a stranger, so it is read as `Unit` and as nothing else.
+A unit may come from a stranger, so it is read as `CampaignUnit` and as nothing else.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Any
 
 from ...testing.compare import Verdict
 from ..fuzz import words
-from ..fuzz.plan import Plan
-from ..fuzz.result import Judged, Outcome
+from ..fuzz.plan import FuzzPlan
+from ..fuzz.result import JudgedComparison, OutcomeName
 from ..fuzz.statistics import BUCKETS, Finding, Statistics
 from ..model import from_json, to_json
-from ..plain_data import TEXT, Limits, Malformed, Schema, Words, matching
+from ..plain_data import TEXT, AllowedWords, MalformedDataError, NumberLimits, Schema, matching
 
 Plain = dict[str, Any]
 _NUMBERS = ("cases", "retried", "crashes", "stacked", "nested", "differentiated", "by_oracle")
 
 
 @dataclass(frozen=True)
-class Found:
+class UnitFinding:
     """Represent a finding of a unit; `program` is its JSON text."""
 
     program: str
-    plan: Plan
-    judged: tuple[Judged, ...]
+    plan: FuzzPlan
+    judged: tuple[JudgedComparison, ...]
     crash: str
     seed: int | None
     candidate: int | None = None
 
 
 @dataclass(frozen=True)
-class Unit:
+class CampaignUnit:
     """Represent a unit as its file stores it; see `Statistics` for the fields."""
 
     seed: int
@@ -47,34 +47,34 @@ class Unit:
     nested: int
     differentiated: int
     by_oracle: int
-    outcomes: dict[Outcome, int]
+    outcomes: dict[OutcomeName, int]
     comparisons: tuple[tuple[str, str, Verdict, int], ...]
     features: tuple[tuple[str, str, str, Verdict, int], ...]
     by_trips: tuple[tuple[int, int, int], ...]
     milliseconds: tuple[float, ...]
-    findings: tuple[Found, ...]
+    findings: tuple[UnitFinding, ...]
     unit: int = 0
     ended: float = 0.0
 
 
-_COUNT = Limits(0, 1 << 62)
+_COUNT = NumberLimits(0, 1 << 62)
 SCHEMA = Schema(
     {
         **words.WORDS,
-        ("Unit", "comparisons"): words.COMPARED,
-        ("Unit", "outcomes"): words.COMPARED,
-        ("Unit", "features"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.:*/<>=+-]*"),
-        ("Found", "program"): Words("the text of a program", lambda text: len(text) <= 4 << 20),
-        ("Found", "crash"): TEXT,
+        ("CampaignUnit", "comparisons"): words.COMPARED,
+        ("CampaignUnit", "outcomes"): words.COMPARED,
+        ("CampaignUnit", "features"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.:*/<>=+-]*"),
+        ("UnitFinding", "program"): AllowedWords("the text of a program", lambda text: len(text) <= 4 << 20),
+        ("UnitFinding", "crash"): TEXT,
     },
     {
         **words.LIMITS,
-        **{("Unit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
-        ("Unit", "comparisons"): _COUNT,
-        ("Unit", "features"): _COUNT,
-        ("Unit", "seed"): Limits(-(1 << 62), 1 << 62),
-        ("Found", "seed"): Limits(-(1 << 62), 1 << 62),
-        ("Found", "candidate"): Limits(0, 2),
+        **{("CampaignUnit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
+        ("CampaignUnit", "comparisons"): _COUNT,
+        ("CampaignUnit", "features"): _COUNT,
+        ("CampaignUnit", "seed"): NumberLimits(-(1 << 62), 1 << 62),
+        ("UnitFinding", "seed"): NumberLimits(-(1 << 62), 1 << 62),
+        ("UnitFinding", "candidate"): NumberLimits(0, 2),
     },
     most=1 << 26,
 )
@@ -107,25 +107,25 @@ def from_plain(plain: Plain) -> Statistics:
     """Return the statistics that `to_plain` turned into plain data.
 
     Raises:
-        Malformed: the data has another form (a ValueError).
+        MalformedDataError: the data has another form (a ValueError).
     """
-    return _statistics(SCHEMA.read(plain, Unit))
+    return _statistics(SCHEMA.read(plain, CampaignUnit))
 
 
 def ended_and_found(text: str) -> tuple[float, Statistics]:
     """Return the time at which a unit ended and its statistics, from the text of its file.
 
     Raises:
-        Malformed: the text has another form.
+        MalformedDataError: the text has another form.
     """
-    unit: Unit = SCHEMA.parse(text, Unit)
+    unit: CampaignUnit = SCHEMA.parse(text, CampaignUnit)
     return unit.ended, _statistics(unit)
 
 
-def _statistics(unit: Unit) -> Statistics:
+def _statistics(unit: CampaignUnit) -> Statistics:
     rows = {low: [cases, decided] for low, cases, decided in unit.by_trips}
     if rows.keys() != set(BUCKETS):
-        raise Malformed("its rows of trips are others", f"rows: {', '.join(map(str, BUCKETS))}")
+        raise MalformedDataError("its rows of trips are others", f"rows: {', '.join(map(str, BUCKETS))}")
     found = Statistics(unit.seed, elapsed=unit.elapsed, by_trips=rows, milliseconds=list(unit.milliseconds))
     for name in _NUMBERS:
         setattr(found, name, getattr(unit, name))
@@ -136,7 +136,7 @@ def _statistics(unit: Unit) -> Statistics:
     return found
 
 
-def _found(found: Found) -> Finding:
+def _found(found: UnitFinding) -> Finding:
     return Finding(from_json(found.program), found.plan, found.judged, found.crash, found.seed, found.candidate)
 
 

@@ -16,14 +16,14 @@ from ..fuzz.corpus import failed_key
 from ..fuzz.statistics import Finding, Statistics
 from ..model.source import definitions
 from .plain import Plain, total
-from .store import Store
+from .store import CampaignStore
 
 _COMPARED: tuple[Verdict, ...] = ("ok", "disagree")
 _FEATURES = ("statement ", "atomic ", "loop ", "task ", "tasks ", "gate")
 """Starts of the tags that are rows of the matrix; operations have a table of their own."""
 
 
-def report(store: Store, findings: Sequence[Finding] | None = None, shown: Sequence[Plain] = ()) -> Plain:
+def report(store: CampaignStore, findings: Sequence[Finding] | None = None, shown: Sequence[Plain] = ()) -> Plain:
     """Return everything that is known of a campaign, as plain data.
 
     Args:

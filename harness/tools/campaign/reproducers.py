@@ -18,16 +18,16 @@ from ....reference.backend import ReferenceBackend
 from ...testing.executors import CHECKED, PRECISE
 from ...testing.launch import GRAD
 from ...testing.oracle_executors import JaxExecutor
-from ...testing.outcome import Arrays, Ok, attempt
+from ...testing.outcome import Arrays, OkOutcome, attempt
 from ..fuzz.corpus import failed_key
 from ..fuzz.lowerings import Lowerings, kernel_of
 from ..fuzz.plan import MASKED, Key
 from ..fuzz.standard import FUEL
 from ..fuzz.statistics import Finding
-from ..fuzz.widened import Widened
+from ..fuzz.widened import WidenedCpu
 from ..model.source import render_source
 from ..mutants import MUTANTS
-from ..relations.chain import DRAWS, Chain, On
+from ..relations.chain import DRAWS, LaunchChain, RelationExecutor
 from .plain import Plain
 
 MOST = 10
@@ -37,12 +37,12 @@ _NUMBERS = 12
 
 
 @dataclass(frozen=True)
-class _Again:
+class _RepeatedRun:
     finding: Finding
     key: Key
-    chain: Chain
+    chain: LaunchChain
 
-    def by(self, on: On) -> Arrays:
+    def by(self, on: RelationExecutor) -> Arrays:
         """Return values or gradient on a backend."""
         if self.key[0] == "forward":
             return self.chain.forward(on)
@@ -52,7 +52,7 @@ class _Again:
         """Return the gradient of another policy on the reference."""
         made = Lowerings(self.chain.kernel)
         made.__dict__["lean"] = Lowerings(self.chain.kernel).other(policy)  # the cached property: this one is asked for
-        other = Chain((made,), self.chain.initial, self.chain.scalars, self.chain.seeds)
+        other = LaunchChain((made,), self.chain.initial, self.chain.scalars, self.chain.seeds)
         return other.gradient(_reference(), other.seeds)
 
     def by_jax(self) -> Arrays:
@@ -65,8 +65,8 @@ class _Again:
         return {name + GRAD: array for name, array in found.items()}
 
 
-def _reference() -> On:
-    return On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+def _reference() -> RelationExecutor:
+    return RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
 
 
 def reproducer(finding: Finding, backends: Mapping[str, Backend], mutant: str = "") -> Plain:
@@ -101,13 +101,13 @@ def _runs(finding: Finding, backends: Mapping[str, Backend]) -> Iterator[tuple[s
         return
     program, plan = finding.program, finding.plan
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
-    chain = Chain((Lowerings(kernel_of(program, plan)),), program.arrays(), program.scalars(), seeds)
-    again = _Again(finding, key, chain)
+    chain = LaunchChain((Lowerings(kernel_of(program, plan)),), program.arrays(), program.scalars(), seeds)
+    again = _RepeatedRun(finding, key, chain)
     yield "reference", lambda: again.by(_reference())
     if key[1] in backends:
         backend = backends[key[1]]
-        where = Widened(backend, plan.lanes, plan.threads) if key[1] == MASKED else backend
-        yield key[1], lambda: again.by(On(key[1], where, _options(plan.effort)))
+        where = WidenedCpu(backend, plan.lanes, plan.threads) if key[1] == MASKED else backend
+        yield key[1], lambda: again.by(RelationExecutor(key[1], where, _options(plan.effort)))
     if key[1] in ("classic", "policy"):
         yield key[1], partial(again.by_policy, "classic" if key[1] == "classic" else plan.policy or "stored")
     yield "jax", again.by_jax
@@ -119,7 +119,7 @@ def _options(effort: int) -> Options:
 
 def _shown(run: Callable[[], Arrays]) -> dict[str, str]:
     outcome = attempt(run)
-    if not isinstance(outcome, Ok):
+    if not isinstance(outcome, OkOutcome):
         return {"": str(outcome) if not hasattr(outcome, "reason") else outcome.reason}
     return {name: _numbers(array) for name, array in outcome.arrays.items()}
 

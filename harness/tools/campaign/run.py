@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from ..fuzz.statistics import Statistics
 from .plain import Plain, from_plain, total
-from .store import Store
+from .store import CampaignStore
 from .unit import run_apart
 
 RETRIES = 3
 """Number of times that a unit is run again because its worker died."""
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """Represent a place where units run; it yields their results in any order, as they arrive."""
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
@@ -32,7 +32,7 @@ class Pool(Protocol):
         """
 
 
-class Processes:
+class ProcessPool:
     """Represent a pool of processes on this machine."""
 
     def __init__(self, count: int) -> None:
@@ -51,7 +51,7 @@ class Processes:
                     running |= {threads.submit(run_apart, text, unit) for unit in itertools.islice(units, 1)}
 
 
-class Cluster:
+class ClusterPool:
     """Represent a pool of the workers of a Dask cluster, on which this package is installed.
 
     The constructor raises ImportError if the extra `cluster` is not installed.
@@ -81,8 +81,8 @@ class Cluster:
 
 
 def run(
-    store: Store,
-    pool: Pool,
+    store: CampaignStore,
+    pool: WorkerPool,
     cases: int | None = None,
     seconds: float | None = None,
     progress: Callable[[Statistics], None] = lambda statistics: None,

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, fields
 
 from ..fuzz.words import BACKEND, PEER
 from ..mutants import MUTANTS
-from ..plain_data import Limits, Malformed, Schema, one_of
+from ..plain_data import MalformedDataError, NumberLimits, Schema, one_of
 
 
 @dataclass(frozen=True)
-class Spec:
+class CampaignSpec:
     """Represent the description of a campaign.
 
     Attributes:
@@ -46,24 +46,24 @@ class Spec:
 
 SCHEMA = Schema(
     {
-        ("Spec", "backends"): BACKEND,
-        ("Spec", "peers"): PEER,
-        ("Spec", "mutant"): one_of(("", *MUTANTS)),
-        ("Spec", "profile"): one_of(("", "smooth", "wild", "operations")),
+        ("CampaignSpec", "backends"): BACKEND,
+        ("CampaignSpec", "peers"): PEER,
+        ("CampaignSpec", "mutant"): one_of(("", *MUTANTS)),
+        ("CampaignSpec", "profile"): one_of(("", "smooth", "wild", "operations")),
     },
-    {("Spec", "seed"): Limits(-(1 << 62), 1 << 62), ("Spec", "size"): Limits(1, 1 << 30)},
+    {("CampaignSpec", "seed"): NumberLimits(-(1 << 62), 1 << 62), ("CampaignSpec", "size"): NumberLimits(1, 1 << 30)},
 )
 
 
-def from_json(text: str) -> Spec:
+def from_json(text: str) -> CampaignSpec:
     """Return a spec that `to_json` wrote; fields added since may be missing in the text.
 
     Raises:
         ValueError: the text has another form.
     """
     try:
-        spec: Spec = SCHEMA.parse(text, Spec)
-    except Malformed as error:
-        names = ", ".join(f.name for f in fields(Spec))
+        spec: CampaignSpec = SCHEMA.parse(text, CampaignSpec)
+    except MalformedDataError as error:
+        names = ", ".join(f.name for f in fields(CampaignSpec))
         raise ValueError(f"a campaign is described by {names}: {error}") from None
     return spec

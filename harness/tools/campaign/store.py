@@ -15,22 +15,22 @@ from pathlib import Path
 from ....backends.folders import Folder
 from ..fuzz import corpus
 from ..fuzz.statistics import Statistics
-from ..plain_data import Malformed
+from ..plain_data import MalformedDataError
 from .plain import Plain, ended_and_found, from_plain
-from .spec import Spec, from_json
+from .spec import CampaignSpec, from_json
 
 SPEC, UNITS, CORPUS = "campaign.json", "units", "corpus"
 LONGEST = 64 << 20
 """Largest size of the file of a unit in bytes."""
 
 
-class Store:
+class CampaignStore:
     """Represent a campaign on disk.
 
     The constructor raises ValueError if the folder holds another campaign, or if it holds none and no spec is given.
     """
 
-    def __init__(self, folder: Path, spec: Spec | None = None) -> None:
+    def __init__(self, folder: Path, spec: CampaignSpec | None = None) -> None:
         self.folder = folder
         self.corpus = folder / CORPUS
         known = _spec(folder)
@@ -70,8 +70,8 @@ class Store:
                 with Folder(self.folder, follow=True) as held, held.folder(UNITS) as units:
                     text = units.read(name, LONGEST).decode()
                 yield ended_and_found(text)
-            except (OSError, Malformed, UnicodeDecodeError) as error:
-                raise corpus.refused(self.folder / UNITS / name, error) from None
+            except (OSError, MalformedDataError, UnicodeDecodeError) as error:
+                raise corpus.unusable_error(self.folder / UNITS / name, error) from None
 
     def _names(self) -> list[str]:
         try:
@@ -80,14 +80,14 @@ class Store:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise corpus.refused(self.folder / UNITS, error) from None
+            raise corpus.unusable_error(self.folder / UNITS, error) from None
 
 
 def _name(unit: int) -> str:
     return f"{unit:07d}.json"
 
 
-def _spec(folder: Path) -> Spec | None:
+def _spec(folder: Path) -> CampaignSpec | None:
     """Return the spec in the folder, or None if the folder holds no campaign; raise ValueError if it cannot be read."""
     try:
         with Folder(folder, follow=True) as held:
@@ -95,4 +95,4 @@ def _spec(folder: Path) -> Spec | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise corpus.refused(folder / SPEC, error) from None
+        raise corpus.unusable_error(folder / SPEC, error) from None

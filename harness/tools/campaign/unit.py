@@ -15,14 +15,14 @@ from ..fuzz.loop import fuzz
 from ..strategies import sample
 from . import spec as specs
 from .plain import Plain, to_plain
-from .spec import Spec
+from .spec import CampaignSpec
 
 
 class UnitError(RuntimeError):
     """A unit has no result, because its process ended with an error."""
 
 
-def run(spec: Spec, unit: int) -> Plain:
+def run(spec: CampaignSpec, unit: int) -> Plain:
     """Return the statistics of a unit as plain data; programs that crash are findings."""
     draw = partial(sample, profile=spec.profile or None)
     found = fuzz(

@@ -17,8 +17,8 @@ from ..model import nodes as m
 from ..model.dialects import NotInDialect
 from ..model.source import render_source
 from ..model.tidy import tidy, without_views
-from ..model.walk import nested, rebuilt_program, walk, walk_program
-from ..strategies.draw import RandomDraw
+from ..model.walk import nested_statements, rebuilt_program, walk, walk_program
+from ..strategies.draw import RandomChooser
 from .kernels import KernelsForPeers
 
 STEPS = 1_000_003
@@ -56,14 +56,14 @@ def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
     names = tuple(peers)
     tries = 0
     while True:
-        draw = RandomDraw(f"peers {seed + tries * STEPS}")
-        program = in_double(in_common(KernelsForPeers(draw).program()))
+        draw = RandomChooser(f"peers {seed + tries * STEPS}")
+        program = to_double(to_common_language(KernelsForPeers(draw).program()))
         if takes(program) and all(_said(program, name) for name in names):
             return with_arguments(program) if draw.boolean(IN_ARGUMENTS) else program
         tries += 1
 
 
-def in_common(program: Program) -> Program:
+def to_common_language(program: Program) -> Program:
     """Return the program with loops that count up by one, and with arrays in place of views of them."""
     made = tidy(rebuilt_program(program, _upward))
     for field in made.fields:
@@ -110,7 +110,7 @@ def stores_once(program: Program) -> bool:
     """
     stored = [
         (t, outer)
-        for s, outer in nested(program.kernel.body)
+        for s, outer in nested_statements(program.kernel.body)
         if isinstance(s, m.Assign)
         for t in s.targets
         if isinstance(m.root(t), m.Element)
@@ -164,7 +164,7 @@ def _said(program: Program, name: str) -> bool:
     return True
 
 
-def in_double(program: Program) -> Program:
+def to_double(program: Program) -> Program:
     """Return the program with doubles in place of all other reals."""
     made: Program = _in_double(program)
     return made

@@ -16,18 +16,18 @@ from ....reference.launch import run
 from ....reference.traps import TRAPS
 from ...testing.launch import GRAD
 from ...testing.outcome import Arrays
-from ...testing.rounding import nudged
-from ..fuzz.beside import by_hand
+from ...testing.rounding import perturb_by_largest
+from ..fuzz.beside import gradient_by_hand
 from ..fuzz.derivatives import UNIT, compare
 from ..fuzz.lowerings import Lowerings
-from ..fuzz.plan import Plan
-from ..fuzz.standard import FUEL, Bounded
+from ..fuzz.plan import FuzzPlan
+from ..fuzz.standard import FUEL, BoundedResult
 from ..model import Program, load
 from ..model import nodes as m
 from ..model.walk import walk_program
 
-ORACLES = Plan(backends=(), oracle=True, tangents=False)
-DUAL = Plan(backends=(), oracle=False, tangents=False)
+ORACLES = FuzzPlan(backends=(), oracle=True, tangents=False)
+DUAL = FuzzPlan(backends=(), oracle=False, tangents=False)
 JUDGES = ("dual", "jax")
 
 
@@ -57,7 +57,7 @@ def is_certain(program: Program) -> bool:
     return evidence(program, DUAL) is not None
 
 
-def evidence(program: Program, plan: Plan = ORACLES) -> Evidence | None:
+def evidence(program: Program, plan: FuzzPlan = ORACLES) -> Evidence | None:
     """Return the right gradient, or None if there is none or if a judge disagrees or cannot decide."""
     try:
         kernel, initial, scalars = load(program)
@@ -78,10 +78,10 @@ def evidence(program: Program, plan: Plan = ORACLES) -> Evidence | None:
     return Evidence(right, judges) if all(map(_finite, right.values())) else None
 
 
-def _gradient(made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> Bounded | None:
+def _gradient(made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> BoundedResult | None:
     after = {name: array.copy() for name, array in initial.items()}
     run(made.plain.kernel, after, scalars, Sizes(), Draws(), fuel=FUEL)
-    return by_hand(made, initial, {**after, **seeds}, scalars)
+    return gradient_by_hand(made, initial, {**after, **seeds}, scalars)
 
 
 def _has_extremes(program: Program) -> bool:
@@ -91,13 +91,13 @@ def _has_extremes(program: Program) -> bool:
     return called or any(isinstance(n, m.AtomicCall) and n.op in ("min", "max") for n in nodes)
 
 
-def _is_steady(found: Bounded, made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> bool:
+def _is_steady(found: BoundedResult, made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> bool:
     """Return True if the gradient stays the same when the initial content moves by a few roundings.
 
     At a tie it changes, because the gradient at a tie is a convention.
     """
     for way, side in product(("tie", "other tie"), (1.0, -1.0)):
-        beside = _gradient(made, nudged(initial, UNIT, way, side), seeds, scalars)
+        beside = _gradient(made, perturb_by_largest(initial, UNIT, way, side), seeds, scalars)
         if beside is None or not all(np.allclose(beside.arrays[n], found.arrays[n], 1e-6, 1e-9) for n in seeds):
             return False
     return True

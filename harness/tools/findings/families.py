@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..fuzz.reduce import sign_of_judged, size
+from ..fuzz.reduce import program_size, sign_of_judged
 from ..fuzz.statistics import Finding
 from ..model import Program
 from ..model import nodes as m
@@ -26,7 +26,7 @@ Foretell = Callable[[frozenset[str]], bool]
 
 
 @dataclass(frozen=True)
-class Signature:
+class FamilySignature:
     """Represent what tells one family from another.
 
     Attributes:
@@ -54,19 +54,19 @@ class Signature:
         return f"{self.peer}: {_said(self)}: {', '.join(named) or 'no trait'}"
 
 
-def _said(signature: Signature) -> str:
+def _said(signature: FamilySignature) -> str:
     numbers = "a wrong gradient" if signature.direction == "reverse" else "wrong values"
     ends = {"value": numbers, DIED: "the process dies", HUNG: "no answer", OVERFLOW: "no room for what is saved"}
     return ends.get(signature.way, f"ends with {signature.way}")
 
 
-def signature_of(finding: Finding) -> Signature | None:
+def signature_of(finding: Finding) -> FamilySignature | None:
     """Return the signature of a finding in a peer, or None if the finding does not fail."""
     sign = sign_of_judged(finding.judged)
     if len(sign) != 3:
         return None
     direction, peer, way = sign
-    return Signature(peer, direction, way, traits(finding.program))
+    return FamilySignature(peer, direction, way, traits(finding.program))
 
 
 def lines_of(program: Program) -> int:
@@ -92,7 +92,7 @@ class Family:
         calls: the set of called functions of each finding.
     """
 
-    signature: Signature
+    signature: FamilySignature
     finding: Finding
     count: int = 1
     calls: set[frozenset[str]] = field(default_factory=set)
@@ -104,7 +104,7 @@ class Family:
         """Count one more finding. Return True if it is now the smallest."""
         self.count += 1
         self.calls.add(calls_of(finding.program))
-        smaller = size(finding.program) < size(self.finding.program)
+        smaller = program_size(finding.program) < program_size(self.finding.program)
         if smaller:
             self.finding = finding
         return smaller
@@ -114,7 +114,7 @@ class Family:
 class Families:
     """Represent all families of a run, in the order in which they were found."""
 
-    known: dict[Signature, Family] = field(default_factory=dict)
+    known: dict[FamilySignature, Family] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> Family | None:
         """Enter a reduced finding. Return its family if the finding is the first or the smallest of it, else None."""

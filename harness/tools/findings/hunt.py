@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from ....compiler.ir.types import f64
 from ..fuzz.corpus import failed_key
 from ..fuzz.loop import HANG
-from ..fuzz.plan import Plan
-from ..fuzz.reduce import reduce, sign_of_judged, size
-from ..fuzz.result import Judged, Result
+from ..fuzz.plan import FuzzPlan
+from ..fuzz.reduce import program_size, reduce, sign_of_judged
+from ..fuzz.result import CaseResult, JudgedComparison
 from ..fuzz.statistics import Finding, Statistics
-from ..fuzz.worker import Crash, Execute, Job, Setup, Worker
+from ..fuzz.worker import CaseProcess, Crash, Execute, Job, WorkerSetup
 from ..model import Program
-from ..strategies.draw import RandomDraw
-from .draw import in_double, sample_for_peers, stores_once
+from ..strategies.draw import RandomChooser
+from .draw import sample_for_peers, stores_once, to_double
 from .evidence import evidence, is_certain
 from .families import LINES, Families, Family, lines_of, signature_of
 from .traits import traits
@@ -55,7 +55,7 @@ Sample = Callable[[int, tuple[str, ...]], Program]
 
 
 @dataclass
-class Counts:
+class PeerCounts:
     """Represent what is known about one peer.
 
     Attributes:
@@ -122,7 +122,7 @@ class Hunt:
     peers: tuple[str, ...]
     statistics: Statistics
     families: Families = field(default_factory=Families)
-    counts: dict[str, Counts] = field(default_factory=dict)
+    counts: dict[str, PeerCounts] = field(default_factory=dict)
     pending: list[Finding] = field(default_factory=list)
     met: Counter[frozenset[str]] = field(default_factory=Counter)
     passed_over: int = 0
@@ -140,12 +140,12 @@ class Hunt:
         # A pair of traits is worth less the more often it was met.
         worth = {s: sum(1 / (1 + self.met[pair]) for pair in pairs[s]) for s, _ in drawn}
         best, program = max(drawn, key=lambda d: worth[d[0]])
-        wanted = self._wanted(program, RandomDraw(f"again {seed}"))
+        wanted = self._wanted(program, RandomChooser(f"again {seed}"))
         if wanted:
             self.met.update(pairs[best])
         return best, program, wanted
 
-    def _wanted(self, program: Program, source: RandomDraw) -> tuple[str, ...]:
+    def _wanted(self, program: Program, source: RandomChooser) -> tuple[str, ...]:
         """Return the peers that are worth asking about a program."""
         pairs = _pairs(traits(program))
         with self.lock:
@@ -153,9 +153,9 @@ class Hunt:
         return tuple(p for p in self.peers if p not in known or source.boolean(AGAIN))
 
     def _covered(self, peer: str, program: Program) -> bool:
-        return self.families.covers(peer, program, self.counts.get(peer, Counts()).foretell)
+        return self.families.covers(peer, program, self.counts.get(peer, PeerCounts()).foretell)
 
-    def count(self, program: Program, judged: tuple[Judged, ...]) -> None:
+    def count(self, program: Program, judged: tuple[JudgedComparison, ...]) -> None:
         """Enter the verdicts of the peers on a program."""
         pairs = _pairs(traits(program))
         for j in judged:
@@ -189,7 +189,7 @@ class Hunt:
         """
         with self.lock:
             new = [f for f in self.pending if not self._known(f)]
-            new = new or [f for f in self.pending if RandomDraw(f"small {f.seed}").boolean(AGAIN)]
+            new = new or [f for f in self.pending if RandomChooser(f"small {f.seed}").boolean(AGAIN)]
             if not new:
                 return None
             chosen = min(new, key=_urgency)
@@ -209,7 +209,7 @@ class Hunt:
 def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:
     """Return a sort key; the least key is reduced first."""
     signature = signature_of(finding)
-    return signature is None or not signature.is_wrong_gradient, size(finding.program)
+    return signature is None or not signature.is_wrong_gradient, program_size(finding.program)
 
 
 def _pairs(found: frozenset[str]) -> list[frozenset[str]]:
@@ -239,13 +239,13 @@ def hunt(
         progress: is called after each case.
         sample: draws a program from a seed.
     """
-    found = Hunt(peers, Statistics(seed), counts={name: Counts() for name in peers})
+    found = Hunt(peers, Statistics(seed), counts={name: PeerCounts() for name in peers})
     begin = time.monotonic()
     ended = threading.Event()
-    reducer = threading.Thread(target=_reduce_all, args=(found, begin + seconds, ended, Setup((), peers=peers)))
+    reducer = threading.Thread(target=_reduce_all, args=(found, begin + seconds, ended, WorkerSetup((), peers=peers)))
     reducer.start()
     try:
-        with Worker(Setup(backends, peers=peers), HANG) as worker:
+        with CaseProcess(WorkerSetup(backends, peers=peers), HANG) as worker:
             while time.monotonic() - begin < seconds and (cases is None or found.statistics.cases < cases):
                 _case(found, worker, seed, backends, sample)
                 found.statistics.elapsed = time.monotonic() - begin
@@ -258,7 +258,7 @@ def hunt(
     return found
 
 
-def _case(found: Hunt, worker: Worker, seed: int, backends: tuple[str, ...], sample: Sample) -> None:
+def _case(found: Hunt, worker: CaseProcess, seed: int, backends: tuple[str, ...], sample: Sample) -> None:
     seed, program, wanted = found.chosen(seed, sample)
     if not wanted:
         found.passed_over += 1
@@ -275,9 +275,9 @@ def _case(found: Hunt, worker: Worker, seed: int, backends: tuple[str, ...], sam
         found.enter(Finding(program, plan, result.judged, "", seed))
 
 
-def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
+def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> FuzzPlan:
     """Return the plan that compares peers with backends and dual numbers at the least cost."""
-    return Plan(
+    return FuzzPlan(
         backends,
         text=False,
         counts=False,
@@ -296,12 +296,12 @@ def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> Plan:
 # ---- making small -----------------------------------------------------------------------------------------------
 
 
-def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Setup) -> None:
+def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: WorkerSetup) -> None:
     """Reduce findings in the other thread.
 
     After the caller has ended, the thread reduces waiting findings until the deadline.
     """
-    with Worker(setup, HANG) as worker:
+    with CaseProcess(setup, HANG) as worker:
         while time.monotonic() < deadline:
             finding = found.next()
             if finding is None:
@@ -318,7 +318,7 @@ def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Set
 
 def _worth_more(finding: Finding, small: Finding) -> bool:
     """Return True if a finding is still too long, but became smaller."""
-    return lines_of(small.program) > LINES and size(small.program) < size(finding.program)
+    return lines_of(small.program) > LINES and program_size(small.program) < program_size(finding.program)
 
 
 def _enter_small(found: Hunt, small: Finding) -> Family | None:
@@ -333,7 +333,7 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
 
 
 @dataclass
-class _Certain:
+class _CertainFilter:
     """Accept programs until one has a certain gradient; from then on accept only programs with a certain gradient."""
 
     reached: bool = False
@@ -357,20 +357,20 @@ def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding
     sign = sign_of_judged(finding.judged)
     plan = finding.plan.narrowed(key)
 
-    def ask(job: Job) -> Result | Crash:
+    def ask(job: Job) -> CaseResult | Crash:
         """Execute a job, unless its program stores an element twice; peers promise nothing about such programs."""
         assert job.program is not None
-        return execute(job) if stores_once(job.program) else Result(())
+        return execute(job) if stores_once(job.program) else CaseResult(())
 
     def fails(program: Program) -> bool:
         result = ask(Job(0, program, plan))
         return not isinstance(result, Crash) and sign_of_judged(result.judged) == sign
 
-    wide = in_double(finding.program)
+    wide = to_double(finding.program)
     if wide.default_fp == f64 and fails(wide):
         finding = replace(finding, program=wide)
     elif not fails(finding.program):
         return None
-    small = reduce(replace(finding, plan=plan), ask, seconds, _Certain() if key[0] == "reverse" else bool)
+    small = reduce(replace(finding, plan=plan), ask, seconds, _CertainFilter() if key[0] == "reverse" else bool)
     plainer = replace(small.program, fields=tuple(replace(f, argument=False) for f in small.program.fields))
     return replace(small, program=plainer) if plainer != small.program and fails(plainer) else small

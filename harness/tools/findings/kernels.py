@@ -14,11 +14,11 @@ from ....compiler.ir.types import i32
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
 from ..strategies import SMOOTH
-from ..strategies.draw import Draw
+from ..strategies.draw import Chooser
 from ..strategies.functions import add, mul
 from ..strategies.kernels import Kernels
 from ..strategies.loops import Serial
-from ..strategies.state import Array, Whole
+from ..strategies.state import DrawnField, IntInterval
 
 NOT_GIVEN = ("p", "h", "l", "a")
 """Arrays whose types say nothing about a gradient, and which cost a peer another kernel to fill."""
@@ -56,7 +56,7 @@ class KernelsForPeers(Kernels):
     extents = (2, 3, 2, 4, 1, 2, 3, 4, 5)
     bounding = False
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: Chooser) -> None:
         super().__init__(draw, SMOOTH)
         self.result = False
         for name in NOT_GIVEN:
@@ -75,13 +75,13 @@ class KernelsForPeers(Kernels):
                 return found
         return [self._task(None)]
 
-    def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
+    def _domain(self) -> tuple[m.Domain, dict[str, IntInterval]]:
         """Return a domain over the lanes that counts up by one, with its indices."""
         lane, n = self.fresh("i"), Number(self.n)
-        index = {lane: Whole(i32, 0, self.n - 1)}
+        index = {lane: IntInterval(i32, 0, self.n - 1)}
         kind = self.draw.choice(("over", "range", "over", "range", "extent", "from", "box", "matrix"))
         if kind in ("box", "matrix"):
-            columns = {self.fresh("i"): Whole(i32, 0, 2)}
+            columns = {self.fresh("i"): IntInterval(i32, 0, 2)}
             return m.Over("g") if kind == "matrix" else m.Box(((None, n), (None, Number(3)))), index | columns
         domains = {"over": m.Over("x"), "range": m.Range(None, n), "extent": m.Range(None, m.Extent("x", 0))}
         return domains.get(kind) or m.Range(self.trips(1), n), index
@@ -104,7 +104,7 @@ class KernelsForPeers(Kernels):
             return []
         extent, name = self.extent(array.axes[0]), self.fresh("i")
         whole = self.draw.boolean(0.4)
-        with self.block("serial", indices={name: Whole(i32, 0, extent - 1)}):
+        with self.block("serial", indices={name: IntInterval(i32, 0, extent - 1)}):
             body = self._links(array, m.Name(name), whole)
         if whole:
             domain: m.Domain = m.Over("w" if array.axes == ("table",) else "x")
@@ -113,7 +113,7 @@ class KernelsForPeers(Kernels):
             domain = m.Range(None, Number(extent - 1))
         return [m.For((name,), domain, tuple(body), serialize=True)]
 
-    def _links(self, array: Array, i: m.Name, whole: bool) -> list[Stmt]:
+    def _links(self, array: DrawnField, i: m.Name, whole: bool) -> list[Stmt]:
         """Return the body of a chain; `whole` says that the loop runs over all elements, not over all but the last."""
         here, there = (m.Binary("-", i, Number(1)), i) if whole else (i, add(i, Number(1)))
         source, target = (m.Element(array.name, (k,)) for k in (here, there))
@@ -158,7 +158,7 @@ class KernelsForPeers(Kernels):
         with self.only_reading():
             domain, least, most = self.draw.choice(kinds)()
         self.bounding = False
-        return domain, {self.fresh("j"): Whole(i32, least, max(most, least))}
+        return domain, {self.fresh("j"): IntInterval(i32, least, max(most, least))}
 
     def _up_to(self, kind: Callable[[], tuple[m.Range, int]]) -> Callable[[], tuple[m.Range, int, int]]:
         def made() -> tuple[m.Range, int, int]:
@@ -174,7 +174,7 @@ class KernelsForPeers(Kernels):
             return self.names.ints[e.name].low
         return min((self.names.ints[n].low for n in self.names.indices), default=0)
 
-    def _count(self, most: int = MOST) -> tuple[Expr, Whole]:
+    def _count(self, most: int = MOST) -> tuple[Expr, IntInterval]:
         """Return a small integer: an outer index, an element of an input, an argument, or a number of the text."""
         kind = self.draw.choice(("index", "index", "data", "data", "argument"))
         names = [n for n in self.names.indices if self.names.ints[n].high <= most]
@@ -184,12 +184,12 @@ class KernelsForPeers(Kernels):
         found = [a for a in self.readable(real=False) if a.content and a.content[1] <= most]
         if kind != "argument" and found:
             array = self.draw.choice(found)
-            return m.Element(array.name, self.place(array)), Whole(i32, *(array.content or (0, 0)))
+            return m.Element(array.name, self.place(array)), IntInterval(i32, *(array.content or (0, 0)))
         if most < MOST or self.in_function:
             number = self.draw.integer(1, most)
-            return Number(number), Whole(i32, number, number)
-        self.arguments.setdefault("count", Whole(i32, 0, MOST))
-        return m.Name("count"), Whole(i32, 0, MOST)
+            return Number(number), IntInterval(i32, number, number)
+        self.arguments.setdefault("count", IntInterval(i32, 0, MOST))
+        return m.Name("count"), IntInterval(i32, 0, MOST)
 
     def trips(self, most: int = MOST) -> Expr:
         """Return a trip count; in a plain bound it is a number, or a value that is negative only if an index is."""
@@ -197,7 +197,7 @@ class KernelsForPeers(Kernels):
             return super().trips(most)
         return Number(self.draw.integer(1, most)) if self.draw.boolean(0.35) else self._count(most)[0]
 
-    def place(self, array: Array) -> tuple[Expr, ...]:
+    def place(self, array: DrawnField) -> tuple[Expr, ...]:
         """Return indices of an element; in a plain bound they are outer indices or numbers."""
         if not self.bounding:
             return super().place(array)
@@ -225,11 +225,11 @@ class KernelsForPeers(Kernels):
         first, known = self._count()
         return m.Range(m.Binary("-", first, Number(offset)), self.trips(2)), known.low - offset, 1
 
-    def within(self, e: Expr, w: Whole, extent: int) -> Expr:
+    def within(self, e: Expr, w: IntInterval, extent: int) -> Expr:
         """Return the integer brought into 0 .. extent - 1."""
         return m.Binary("%", e, Number(extent)) if w.low < 0 else super().within(e, w, extent)
 
-    def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:
+    def _moved(self, kind: str, index: Expr, whole: IntInterval, size: int) -> Expr:
         if whole.low < 0:
-            index, whole = self.within(index, whole, size), Whole(i32, 0, size - 1)
+            index, whole = self.within(index, whole, size), IntInterval(i32, 0, size - 1)
         return super()._moved(kind, index, whole, size)

@@ -31,7 +31,7 @@ SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFamily:
     """Represent a family with its script.
 
     Attributes:
@@ -45,7 +45,7 @@ class Written:
     said: str
 
 
-def write(folder: Path, families: Iterable[Family]) -> list[Written]:
+def write(folder: Path, families: Iterable[Family]) -> list[WrittenFamily]:
     """Write scripts of all wrong gradients that are small, certain and confirmed, and the page about them."""
     folder.mkdir(parents=True, exist_ok=True)
     found = [w for family in families if (w := write_one(folder, family))]
@@ -53,7 +53,7 @@ def write(folder: Path, families: Iterable[Family]) -> list[Written]:
     return found
 
 
-def write_one(folder: Path, family: Family) -> Written | None:
+def write_one(folder: Path, family: Family) -> WrittenFamily | None:
     """Write and run the script of a family; return None if it is too long, cannot be written, or shows no mistake."""
     program = family.finding.program
     known = evidence(program)
@@ -66,7 +66,7 @@ def write_one(folder: Path, family: Family) -> Written | None:
         path.unlink()
         return None
     write_beside(path.with_suffix(".json"), to_json(program, indent=1) + "\n")
-    return Written(family, path, said)
+    return WrittenFamily(family, path, said)
 
 
 def _text(family: Family, known: Evidence) -> str:
@@ -92,7 +92,7 @@ def confirm(path: Path) -> tuple[int, str]:
     return found.returncode, found.stdout
 
 
-def page(found: Iterable[Written]) -> str:
+def page(found: Iterable[WrittenFamily]) -> str:
     """Return a Markdown page with the kernel of every family and the output of its script."""
     parts = ["# Wrong gradients of peers", ""]
     for w in found:

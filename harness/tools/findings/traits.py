@@ -14,10 +14,10 @@ from functools import lru_cache
 from ..model import Program
 from ..model import nodes as m
 from ..model.walk import walk
-from ..strategies.facts import LOOPS, Facts
+from ..strategies.facts import LOOPS, ProgramFacts
 from ..strategies.shapes import SHAPES
 
-Predicate = Callable[[Facts], bool]
+Predicate = Callable[[ProgramFacts], bool]
 
 
 def _changed(stmt: m.Stmt) -> set[str]:
@@ -57,17 +57,17 @@ def _read(node: object) -> set[str]:
     return {n.name for n in _reads(node) if isinstance(n, m.Name)}
 
 
-def _indices(f: Facts) -> set[str]:
+def _indices(f: ProgramFacts) -> set[str]:
     return {name for n in f.nodes if isinstance(n, m.For) for name in n.indices}
 
 
-def _before_loop(f: Facts) -> bool:
+def _before_loop(f: ProgramFacts) -> bool:
     """Return True if a local is made before a serial loop, which reads it and does not assign it."""
     known = {name for s, _ in f.placed for name in _changed(s)} - _indices(f)
     return any((_read(s) & known) - _changed(s) for s, _ in f.serial)
 
 
-def _carried(f: Facts) -> bool:
+def _carried(f: ProgramFacts) -> bool:
     """Return True if a serial loop computes a local from its value in the trip before."""
     for s, _ in f.serial:
         for n in walk(s):
@@ -80,12 +80,12 @@ def _carried(f: Facts) -> bool:
     return False
 
 
-def _passed_on(f: Facts) -> bool:
+def _passed_on(f: ProgramFacts) -> bool:
     """Return True if a serial loop reads a local before it assigns it, and so reads the value of the trip before."""
     return any(_read_first(s.body) for s, _ in f.serial if isinstance(s, m.For))
 
 
-def _read_first(body: m.Block) -> bool:
+def _read_first(body: m.StmtBlock) -> bool:
     made: set[str] = set()
     later = [(_read(s), _changed(s)) for s in body]
     everything = set().union(*(c for _, c in later)) if later else set()
@@ -96,14 +96,14 @@ def _read_first(body: m.Block) -> bool:
     return False
 
 
-def _branch_in_loop(f: Facts) -> bool:
+def _branch_in_loop(f: ProgramFacts) -> bool:
     return any(isinstance(n, m.If) for s, _ in f.serial for n in walk(s))
 
 
 def _atomic(*ops: str) -> Predicate:
     symbols = {"*": "mul"}
 
-    def found(f: Facts) -> bool:
+    def found(f: ProgramFacts) -> bool:
         calls = [n.op for n in f.nodes if isinstance(n, m.AtomicCall)]
         calls += [symbols.get(n.op, "") for n in f.nodes if isinstance(n, m.Augment) and _in_memory(n.target)]
         return any(op in calls for op in ops)
@@ -111,11 +111,11 @@ def _atomic(*ops: str) -> Predicate:
     return found
 
 
-def _ranges(f: Facts) -> list[m.Range]:
+def _ranges(f: ProgramFacts) -> list[m.Range]:
     return [s.domain for s, _ in f.serial if isinstance(s, m.For) and isinstance(s.domain, m.Range)]
 
 
-def _bound_by_difference(f: Facts) -> bool:
+def _bound_by_difference(f: ProgramFacts) -> bool:
     """Return True if the end of a serial loop is a difference whose right side is not a number of the text."""
     return any(
         isinstance(n, m.Binary) and n.op == "-" and not isinstance(n.right, m.Number)
@@ -124,12 +124,12 @@ def _bound_by_difference(f: Facts) -> bool:
     )
 
 
-def _begins_elsewhere(f: Facts) -> bool:
+def _begins_elsewhere(f: ProgramFacts) -> bool:
     """Return True if a serial loop does not begin at zero."""
     return any(d.begin is not None and d.begin != m.Number(0) for d in _ranges(f))
 
 
-def _serial_at_top(f: Facts) -> bool:
+def _serial_at_top(f: ProgramFacts) -> bool:
     return any(isinstance(s, m.For) and s.serialize for s, _ in f.serial)
 
 
@@ -137,7 +137,7 @@ def _in_memory(place: m.Expr) -> bool:
     return isinstance(m.root(place), m.Element)
 
 
-def _stored_and_read(f: Facts) -> bool:
+def _stored_and_read(f: ProgramFacts) -> bool:
     """Return True if the kernel stores and reads elements of one array."""
     written = {
         r.field for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(r := m.root(t), m.Element)
@@ -145,19 +145,19 @@ def _stored_and_read(f: Facts) -> bool:
     return any(isinstance(n, m.Element) and n.field in written for n in _reads(f.program.kernel.body))
 
 
-def _constant_stored(f: Facts) -> bool:
+def _constant_stored(f: ProgramFacts) -> bool:
     """Return True if a number of the text is stored to an element."""
     stores = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     return any(_in_memory(t) and isinstance(v, m.Number) for n in stores for t, v in zip(n.targets, n.values))
 
 
-def _inner_assignment(f: Facts) -> bool:
+def _inner_assignment(f: ProgramFacts) -> bool:
     """Return True if a branch outside all serial loops assigns a local."""
     branches = [(s, outer) for s, outer in f.placed if isinstance(s, m.If)]
     return any(_changed(s) and all(o in f.tasks for o in outer if isinstance(o, LOOPS)) for s, outer in branches)
 
 
-def _index_in_arithmetic(f: Facts) -> bool:
+def _index_in_arithmetic(f: ProgramFacts) -> bool:
     """Return True if a computation uses the index of a serial loop as a number."""
     inner = {name for s, _ in f.serial if isinstance(s, m.For) for name in s.indices}
     used = [n for n in f.nodes if isinstance(n, (m.Cast, m.Binary, m.Call))]
@@ -176,7 +176,7 @@ def _outside_places(node: object) -> Iterator[object]:
                 yield from _outside_places(getattr(node, f.name))
 
 
-def _dynamic_part(f: Facts) -> bool:
+def _dynamic_part(f: ProgramFacts) -> bool:
     """Return True if a vector outside memory is indexed by a value known only at the launch."""
     parts = [n for n in f.nodes if isinstance(n, m.Part) and not isinstance(m.root(n), m.Element)]
     return any(not all(isinstance(k, m.Number) for k in n.indices) for n in parts)
@@ -185,7 +185,7 @@ def _dynamic_part(f: Facts) -> bool:
 _VECTORS = (m.Vector, m.Matrix, m.Filled, m.Comprehension)
 
 
-def _vectors(f: Facts) -> set[str]:
+def _vectors(f: ProgramFacts) -> set[str]:
     """Return the locals that hold a vector or a matrix at some time, and arrays with elements of these kinds."""
     found = {field.name for field in f.program.fields if field.element}
     assigned = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
@@ -218,7 +218,7 @@ def _is_vector(value: m.Expr, known: set[str]) -> bool:
     return any(_is_vector(operand, known) for operand in operands)
 
 
-def _vector_carried(f: Facts) -> bool:
+def _vector_carried(f: ProgramFacts) -> bool:
     """Return True if a serial loop changes a vector or matrix, as a whole or in part."""
     vectors = _vectors(f)
     return any(_changed(s) & vectors for s, _ in f.serial)
@@ -254,12 +254,12 @@ TRAITS: dict[str, Predicate] = {
 @lru_cache(2048)
 def traits(program: Program) -> frozenset[str]:
     """Return the names of the traits of a program, or of its operations if it has no trait."""
-    facts = Facts(program)
+    facts = ProgramFacts(program)
     found = frozenset(name for name, test in TRAITS.items() if test(facts))
     return found or frozenset(f"the derivative of {op}" for op in _operations(facts))
 
 
-def _operations(f: Facts) -> Iterator[str]:
+def _operations(f: ProgramFacts) -> Iterator[str]:
     for n in f.nodes:
         if isinstance(n, m.Call):
             yield n.function

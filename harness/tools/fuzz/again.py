@@ -14,19 +14,19 @@ import numpy as np
 
 from ....backends.base import Draws, Scalars
 from ....backends.launching.launcher import Launcher
-from ....compiler.driver import Lowered
+from ....compiler.driver import Lowering
 from ....reference.backend import ReferenceBackend
 from ....reference.traps import TRAPS
 from ...testing.executors import CHECKED
 from ...testing.outcome import Arrays, attempt
-from .plan import Plan
-from .result import Judged
-from .standard import bounded, judge
+from .plan import FuzzPlan
+from .result import JudgedComparison
+from .standard import judge, launch_bounded
 
 
 def compare(
-    lean: Lowered, state: Arrays, scalars: Scalars, reference: ReferenceBackend, plan: Plan
-) -> Iterator[Judged]:
+    lean: Lowering, state: Arrays, scalars: Scalars, reference: ReferenceBackend, plan: FuzzPlan
+) -> Iterator[JudgedComparison]:
     """Yield the verdicts on size expressions and on a second launch, as far as the plan wants them.
 
     Args:
@@ -42,7 +42,9 @@ def compare(
         yield from _relaunched(lean, state, scalars, reference)
 
 
-def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[Judged]:
+def _relaunched(
+    lean: Lowering, first: Arrays, scalars: Scalars, reference: ReferenceBackend
+) -> Iterator[JudgedComparison]:
     """Launch on a state, then on a state with more trips, and judge the second launch.
 
     Yield nothing if both states are equal, or the second traps or has no gradient.
@@ -54,7 +56,7 @@ def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: Refer
     if all(np.array_equal(first[name], second[name], equal_nan=True) for name in first):
         return
     try:
-        known = bounded(lean.kernel, second, scalars, Draws(), precise=True)
+        known = launch_bounded(lean.kernel, second, scalars, Draws(), precise=True)
     except TRAPS:
         return
     launcher = Launcher(lean, reference, CHECKED)
@@ -68,10 +70,10 @@ def _relaunched(lean: Lowered, first: Arrays, scalars: Scalars, reference: Refer
         return last
 
     made = judge(known, "again", attempt(relaunched))
-    yield Judged("reverse", "again", "lean", made.verdict, made.reason)
+    yield JudgedComparison("reverse", "again", "lean", made.verdict, made.reason)
 
 
-def _sizes(lean: Lowered, memory: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[Judged]:
+def _sizes(lean: Lowering, memory: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[JudgedComparison]:
     """Compare size expressions with the counting kernel; yield nothing if there are none or they give no sizes."""
     if lean.sizes is None or lean.counting is None:
         return
@@ -83,10 +85,10 @@ def _sizes(lean: Lowered, memory: Arrays, scalars: Scalars, reference: Reference
     counted = counting._last
     parts = [name for name in ("capacities", "rows", "totals") if getattr(said, name) != getattr(counted, name)]
     reason = "; ".join(f"{name}: {getattr(said, name)}, not {getattr(counted, name)}" for name in parts)
-    yield Judged("reverse", "sizes", "the counting kernel", "disagree" if parts else "ok", reason)
+    yield JudgedComparison("reverse", "sizes", "the counting kernel", "disagree" if parts else "ok", reason)
 
 
-def _more(name: str, array: np.ndarray, lean: Lowered) -> np.ndarray:
+def _more(name: str, array: np.ndarray, lean: Lowering) -> np.ndarray:
     """Return an array of integers that the kernel reads with its greatest value everywhere, or rotate a permutation."""
     if array.dtype.kind not in "iu" or array.size < 2 or name in lean.writes:
         return array

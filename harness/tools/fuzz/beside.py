@@ -15,18 +15,18 @@ import numpy as np
 
 from ....backends.base import Draws, Scalars
 from ...testing.launch import GRAD
-from ...testing.outcome import Arrays, Ok, Outcome, attempt
+from ...testing.outcome import Arrays, OkOutcome, Outcome, attempt
 from ..model import Program
 from ..peers import Peer
-from .lowerings import Lowerings, copies
-from .plan import Plan
-from .result import Judged
-from .standard import Bounded, bounded, judge
+from .lowerings import Lowerings, before_arrays
+from .plan import FuzzPlan
+from .result import JudgedComparison
+from .standard import BoundedResult, judge, launch_bounded
 
 
 def compare(
-    program: Program, made: Lowerings, initial: Arrays, scalars: Scalars, plan: Plan, peers: Mapping[str, Peer]
-) -> Iterator[Judged]:
+    program: Program, made: Lowerings, initial: Arrays, scalars: Scalars, plan: FuzzPlan, peers: Mapping[str, Peer]
+) -> Iterator[JudgedComparison]:
     """Yield the verdicts on both directions, peer by peer; yield nothing if the interpreter raises a trap.
 
     Args:
@@ -62,18 +62,20 @@ def _after(program: Program, arrays: Arrays) -> Program:
     return replace(program, inputs=replace(program.inputs, arrays=contents))
 
 
-def _reverse(program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars) -> Bounded | None:
+def _reverse(
+    program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars
+) -> BoundedResult | None:
     """Return the bounded adjoints of the initial content by which a peer's gradient is judged, or None."""
     if not made.gradients or made.refusal is not None or made.lean.marking is not None:
         return None
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
-    found = by_hand(made, initial, {**after, **seeds}, scalars)
+    found = gradient_by_hand(made, initial, {**after, **seeds}, scalars)
     if found is None:
         return None
     return replace(found, arrays={n: found.arrays[n] for n in seeds}, errors={n: found.errors[n] for n in seeds})
 
 
-def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> Bounded | None:
+def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
     """Return the gradient as peers compute it: with the memory that the kernel left and no earlier content.
 
     The result is None if the gradient needs earlier content, because the kernel overwrites what it read, or if it
@@ -85,17 +87,17 @@ def by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) 
         memory: Content after the launch, with cotangents.
         scalars: Arguments of the launch.
     """
-    found = _standard(made, "lean", {**memory, **copies(made.lean, initial)}, scalars)
+    found = _standard(made, "lean", {**memory, **before_arrays(made.lean, initial)}, scalars)
     if found is None or not made.lean.before:
         return found
-    other = _standard(made, "lean", {**memory, **copies(made.lean, memory)}, scalars)
+    other = _standard(made, "lean", {**memory, **before_arrays(made.lean, memory)}, scalars)
     same = other is not None and all(
         np.array_equal(found.arrays[n + GRAD], other.arrays[n + GRAD], equal_nan=True) for n in made.gradients
     )
     return found if same else None
 
 
-def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> Bounded | None:
+def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> BoundedResult | None:
     """Return the bounded result of a launch on the interpreter, or None if it traps.
 
     Args:
@@ -104,15 +106,15 @@ def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> 
         arrays: Initial content of the arrays.
         scalars: Arguments of the launch.
     """
-    found: list[Bounded] = []
+    found: list[BoundedResult] = []
 
     def launch() -> Arrays:
-        found.append(bounded(getattr(made, which).kernel, arrays, scalars, Draws()))
+        found.append(launch_bounded(getattr(made, which).kernel, arrays, scalars, Draws()))
         return found[0].arrays
 
-    return found[0] if isinstance(attempt(launch), Ok) else None
+    return found[0] if isinstance(attempt(launch), OkOutcome) else None
 
 
-def _judged(direction: str, name: str, reference: str, known: Bounded, outcome: Outcome) -> Judged:
+def _judged(direction: str, name: str, reference: str, known: BoundedResult, outcome: Outcome) -> JudgedComparison:
     made = judge(known, name, outcome)
-    return Judged(direction, name, reference, made.verdict, made.reason)
+    return JudgedComparison(direction, name, reference, made.verdict, made.reason)

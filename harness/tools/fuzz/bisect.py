@@ -15,7 +15,7 @@ import numpy as np
 
 from ....backends.base import Draws
 from ....backends.launching.launcher import Launcher
-from ....compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ....compiler.driver import Lowering, prepare_forward, prepare_reverse
 from ....compiler.errors import StackgradError
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Kernel, Stmt, Value
@@ -25,16 +25,16 @@ from ....compiler.passes.widen import widen
 from ...testing.executors import PRECISE
 from ...testing.launch import GRAD
 from ...testing.outcome import Arrays, attempt
-from ...testing.rounding import SAFETY, generator, signs
+from ...testing.rounding import SAFETY, random_signs, seeded_generator
 from ..model import Program
-from .case import Panel
+from .case import FuzzPanel
 from .corpus import failed_key
 from .derivatives import compare
-from .instrument import MOVE, REAL, WHOLE, Slot, boxes, movable, traced
-from .lowerings import Lowerings, copies, kernel_of
-from .plan import Key, Plan
+from .instrument import MOVE, REAL, WHOLE, TracedStatement, boxes, offset_values, trace_values
+from .lowerings import Lowerings, before_arrays, kernel_of
+from .plan import FuzzPlan, Key
 from .reduce import sign_of_judged
-from .standard import bounded, judge
+from .standard import judge, launch_bounded
 from .statistics import Finding
 from .widened import executors
 
@@ -70,9 +70,9 @@ class Bisector:
     """
 
     program: Program
-    plan: Plan
+    plan: FuzzPlan
     key: Key
-    panel: Panel
+    panel: FuzzPanel
 
     def __post_init__(self) -> None:
         kernel = kernel_of(self.program, self.plan)
@@ -80,7 +80,7 @@ class Bisector:
         self.made = Lowerings(kernel)
         self.draws = Draws(0, self.plan.launches - 1)
         for launch in range(self.plan.launches - 1):
-            self.initial = bounded(self.made.plain.kernel, self.initial, self.scalars, Draws(0, launch)).arrays
+            self.initial = launch_bounded(self.made.plain.kernel, self.initial, self.scalars, Draws(0, launch)).arrays
         self.seeds = {k + GRAD: s for k, s in self.program.seeds().items() if k in self.made.gradients}
 
     def statement(self) -> Suspect | None:
@@ -94,9 +94,9 @@ class Bisector:
 
     def _of_backend(self, direction: str, executor: str) -> Suspect | None:
         kernel, memory = self._launched(direction)
-        made = traced(kernel, boxes(kernel, memory, self.scalars, self.draws))
+        made = trace_values(kernel, boxes(kernel, memory, self.scalars, self.draws))
         start = {**memory, **made.arrays}
-        known = bounded(made.kernel, start, self.scalars, self.draws, precise=True)
+        known = launch_bounded(made.kernel, start, self.scalars, self.draws, precise=True)
         found = {name: a.copy() for name, a in start.items()}
         lowered = prepare_forward(made.kernel) if direction == "forward" else _as_is(made.kernel)
         backend = executors(self.panel.backends, self.plan)[executor]
@@ -114,14 +114,14 @@ class Bisector:
         """Return the kernel that both executors run, and its memory at the start."""
         if direction == "forward":
             return self.made.optimised.kernel, self.initial
-        final = bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays
-        return self.made.lean.kernel, {**final, **self.seeds, **copies(self.made.lean, self.initial)}
+        final = launch_bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays
+        return self.made.lean.kernel, {**final, **self.seeds, **before_arrays(self.made.lean, self.initial)}
 
-    def _first(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
+    def _first(self, kernel: Kernel, slots: tuple[TracedStatement, ...], wrong: dict[Value, str]) -> Suspect | None:
         """Return the first wrong value that is computed from right values, or else the first wrong value."""
         if not wrong:
             return None
-        sources = _Sources(kernel)
+        sources = _ValueSources(kernel)
         own = [s for s in slots if s.value in wrong and not any(v in wrong for v in sources.of(s.stmt))]
         slot = (own or [s for s in slots if s.value in wrong])[0]
         return _suspect(kernel, slot.stmt, wrong[slot.value])
@@ -131,18 +131,18 @@ class Bisector:
     def _of_gradient(self) -> Suspect | None:
         plain = widen(self.made.plain.kernel)
         initial = {k: a.astype(np.float64) if a.dtype.kind == "f" else a for k, a in self.initial.items()}
-        made = movable(plain, boxes(plain, initial, self.scalars, self.draws))
+        made = offset_values(plain, boxes(plain, initial, self.scalars, self.draws))
         start = {**initial, **made.arrays}
-        state = bounded(made.kernel, start, self.scalars, self.draws)
+        state = launch_bounded(made.kernel, start, self.scalars, self.draws)
         seeds = {k: s.astype(np.float64) for k, s in self.seeds.items()}
         grad = prepare_reverse(made.kernel, self.lowering, taped=True)
         adjoints = {**seeds, MOVE + GRAD: np.zeros_like(made.arrays[MOVE])}
-        memory = {**state.arrays, **adjoints, **copies(grad, start)}
-        found = bounded(grad.kernel, memory, self.scalars, self.draws, dict(state.errors))
+        memory = {**state.arrays, **adjoints, **before_arrays(grad, start)}
+        found = launch_bounded(grad.kernel, memory, self.scalars, self.draws, dict(state.errors))
         moves, errors = found.arrays[MOVE + GRAD], found.errors[MOVE + GRAD]
         wrong = {}
         for slot in made.slots:
-            sign = signs(generator("move", slot.number), moves.shape[1:])
+            sign = random_signs(seeded_generator("move", slot.number), moves.shape[1:])
             exact = self._true_adjoint(made.kernel, start, seeds, slot.number, sign)
             ours = float(np.sum(moves[slot.number] * sign))
             # Dual numbers have no error bound of their own, so the bound of the gradient is taken twice.
@@ -168,7 +168,7 @@ class Bisector:
         _, moved = dual.jvp(kernel, start, self.scalars, {MOVE: tangent}, self.draws)
         return sum(float(np.sum(seed * moved[name.removesuffix(GRAD)])) for name, seed in seeds.items())
 
-    def _user(self, kernel: Kernel, slots: tuple[Slot, ...], wrong: dict[Value, str]) -> Suspect | None:
+    def _user(self, kernel: Kernel, slots: tuple[TracedStatement, ...], wrong: dict[Value, str]) -> Suspect | None:
         """Return the last statement with a right adjoint of its result and a wrong adjoint of an operand."""
         suspect = None
         for stmt in walk_kernel(kernel):
@@ -210,7 +210,7 @@ class Bisector:
         return None
 
 
-def name_of(finding: Finding, panel: Panel) -> str:
+def name_of(finding: Finding, panel: FuzzPanel) -> str:
     """Return a name that findings of one mistake share: the comparison and the first statement that is wrong."""
     sign = "-".join(sign_of_judged(finding.judged)) or finding.crash
     key = failed_key(finding.judged)
@@ -224,10 +224,10 @@ def name_of(finding: Finding, panel: Panel) -> str:
     return f"{sign} {re.sub('%[0-9]+', '%', suspect.text)}" if suspect else sign
 
 
-def _as_is(kernel: Kernel) -> Lowered:
+def _as_is(kernel: Kernel) -> Lowering:
     """Return a grad kernel with its counting kernel, which runs without further passes."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
-    return prepare_forward(kernel) if has_stacks else Lowered(kernel)
+    return prepare_forward(kernel) if has_stacks else Lowering(kernel)
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
@@ -248,7 +248,7 @@ def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
     return f"{there[lane]!r} and {here[lane]!r} in iteration {lane}, bound {error[lane]:.1e}"
 
 
-class _Sources:
+class _ValueSources:
     """Find the values that a statement's result is computed from, through locals, arrays and adstacks too."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -282,11 +282,11 @@ class _Forward:
 
     def __init__(self, of: Bisector) -> None:
         self.of = of
-        self.known = bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
+        self.known = launch_bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
 
     def differs(self, kernel: Kernel) -> str:
         """Return the reason for a disagreement of a kernel with the plain kernel, or an empty text."""
-        found = attempt(lambda: bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
+        found = attempt(lambda: launch_bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
         made = judge(self.known, "reference", found)
         return made.reason if made.verdict == "disagree" else ""
 
@@ -302,7 +302,7 @@ class _Reverse:
         of = self.of
         made = Lowerings(of.made.kernel)
         # The cached property is set, because this kernel is to be judged.
-        made.__dict__["lean"] = Lowered(kernel, before=of.made.lean.before)
-        plan = Plan((), only=("reverse", "dual"))
+        made.__dict__["lean"] = Lowering(kernel, before=of.made.lean.before)
+        plan = FuzzPlan((), only=("reverse", "dual"))
         judged = list(compare(made, of.initial, of.scalars, of.seeds, plan))
         return next((j.reason for j in judged if j.verdict == "disagree"), "")

@@ -17,7 +17,7 @@ import numpy as np
 
 from ....backends.base import Backend, Draws, Options, Scalars, Sizes
 from ....backends.launching.launcher import Launcher
-from ....compiler.driver import Lowered
+from ....compiler.driver import Lowering
 from ....compiler.errors import NotDifferentiable
 from ....compiler.errors import Unsupported as UnsupportedError
 from ....compiler.ir.nodes import Kernel
@@ -27,35 +27,35 @@ from ....reference.traps import TRAPS, OutOfFuel
 from ...testing.compare import Verdict
 from ...testing.executors import CHECKED, PRECISE
 from ...testing.launch import GRAD
-from ...testing.outcome import Arrays, Ok, Outcome, Trap, Unsupported, attempt, one_line
+from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, UnsupportedOutcome, attempt, one_line
 from ..model import Program
 from ..peers import Peer
 from ..strategies import OPERATIONS
 from . import again, beside, derivatives, features, raw_stacks, related, taped
-from .ends import end, named, same_bits
-from .lowerings import Lowerings, combines, copies, kernel_of
-from .marks import difference, overlap
-from .plan import MASKED, Plan
-from .result import Features, Judged, Result
-from .standard import FUEL, Bounded, bounded, judge
+from .ends import describe_end, named_error, same_bits
+from .lowerings import Lowerings, before_arrays, has_combining_atomics, kernel_of
+from .marks import marking_refusal, refusal_difference
+from .plan import MASKED, FuzzPlan
+from .result import CaseFeatures, CaseResult, JudgedComparison
+from .standard import FUEL, BoundedResult, judge, launch_bounded
 from .twins import TWINS
 from .widened import executors
 
 TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
-State = dict[str, np.ndarray]
+ArrayState = dict[str, np.ndarray]
 
 
 @dataclass
-class Panel:
+class FuzzPanel:
     """Hold the backends and peers by name, an interpreter and a runtime of one process."""
 
     backends: Mapping[str, Backend]
     peers: Mapping[str, Peer] = field(default_factory=dict)
     reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
-    tapes: taped.Bench = field(default_factory=taped.Bench)
+    tapes: taped.TapeBench = field(default_factory=taped.TapeBench)
 
 
-def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
+def run_case(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> CaseResult:
     """Return the verdicts of all comparisons of a plan; an exception becomes a verdict and is never raised."""
     begin = time.process_time()
     case = _Case(program, plan, panel)
@@ -64,17 +64,17 @@ def run_case(program: Program, plan: Plan, panel: Panel) -> Result:
     except Exception as error:  # A mistake of the harness or an oracle counts as any other.
         at = traceback.extract_tb(error.__traceback__)[-1]
         case.add("harness", type(error).__name__, "nothing", "disagree", f"{at.name}:{at.lineno}: {str(error)[:200]}")
-    return Result(tuple(case.judged), case.features(), time.process_time() - begin)
+    return CaseResult(tuple(case.judged), case.features(), time.process_time() - begin)
 
 
 @dataclass
 class _Case:
     program: Program
-    plan: Plan
-    panel: Panel
-    judged: list[Judged] = field(default_factory=list)
+    plan: FuzzPlan
+    panel: FuzzPanel
+    judged: list[JudgedComparison] = field(default_factory=list)
     lowerings: Lowerings | None = None
-    states: list[Bounded] = field(default_factory=list)
+    states: list[BoundedResult] = field(default_factory=list)
     trips: int = 0
     depth: int = 0
     sizes: dict[int, Sizes] = field(default_factory=dict)
@@ -97,9 +97,9 @@ class _Case:
             self._refused("forward", "plain", error, "unsupported")
             return
         final = self._forward()
-        if isinstance(final, Ok) and not self.plan.stops_before_reverse and self.lowerings.gradients:
+        if isinstance(final, OkOutcome) and not self.plan.stops_before_reverse and self.lowerings.gradients:
             self._reverse(self.lowerings)
-        if isinstance(final, Ok) and self.plan.relations:
+        if isinstance(final, OkOutcome) and self.plan.relations:
             self.judged += related.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
         if self.plan.peers:
             self.judged += beside.compare(self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)
@@ -111,22 +111,22 @@ class _Case:
 
     def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
         """Record a verdict."""
-        self.judged.append(Judged(direction, executor, reference, verdict, reason))
+        self.judged.append(JudgedComparison(direction, executor, reference, verdict, reason))
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
         """Record that the compiler refuses; an undeclared refusal is a mistake, because the program is valid."""
         if isinstance(error, NotDifferentiable | UnsupportedError):
             self.add(direction, executor, "the compiler", verdict, one_line(error))
         else:
-            self.add(direction, executor, "the compiler", "disagree", named(error))
+            self.add(direction, executor, "the compiler", "disagree", named_error(error))
 
-    def features(self) -> Features:
+    def features(self) -> CaseFeatures:
         """Return the features of the case."""
         if self.lowerings is None:
-            return Features()
+            return CaseFeatures()
         kernel = self.lowerings.kernel
         nest, statements = features.loop_nest(kernel), features.statements(kernel)
-        return Features(nest, self.trips, self.depth, statements, features.tags(kernel))
+        return CaseFeatures(nest, self.trips, self.depth, statements, features.tags(kernel))
 
     # -- forward --------------------------------------------------------------------------------------------
 
@@ -135,10 +135,10 @@ class _Case:
         assert self.lowerings is not None
         plain = self.lowerings.plain.kernel
         outcome = attempt(lambda: self._states(plain))
-        if isinstance(outcome, Trap) and outcome.kind not in TRAP_KINDS:
+        if isinstance(outcome, TrapOutcome) and outcome.kind not in TRAP_KINDS:
             self.add("forward", "plain", "the language", "disagree", str(outcome))
             return outcome
-        if isinstance(outcome, Trap) and outcome.kind == OutOfFuel.__name__:
+        if isinstance(outcome, TrapOutcome) and outcome.kind == OutOfFuel.__name__:
             self.add("forward", "plain", "the language", "undecided", f"more than {FUEL} statements")
             return outcome
         self._text_twin(outcome)
@@ -147,14 +147,16 @@ class _Case:
             if self.plan.wants("forward", "optimised"):
                 self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
             self._backends_forward(outcome)
-        elif MASKED in self.plan.backends and combines(plain):
+        elif MASKED in self.plan.backends and has_combining_atomics(plain):
             self._backends_forward(outcome, replace(self.plan, branching=False, masked=True))
         return outcome
 
     def _has_gradient(self, outcome: Outcome) -> bool:
         """Return True if a grad kernel will run."""
         assert self.lowerings is not None
-        return isinstance(outcome, Ok) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
+        return (
+            isinstance(outcome, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
+        )
 
     def _refusal(self, made: Lowerings) -> Exception | None:
         """Return the reason why these launches have no gradient, or None."""
@@ -164,15 +166,15 @@ class _Case:
 
     def _overlap(self, made: Lowerings, backend: Backend) -> Exception | None:
         launches = [self._primals(k, made.lean) for k in range(self.plan.launches)]
-        return overlap(made.lean, backend, launches, self.scalars)
+        return marking_refusal(made.lean, backend, launches, self.scalars)
 
     def _options(self, options: Options) -> Options:
         return replace(options, effort=self.plan.effort)
 
-    def _backends_forward(self, outcome: Outcome, among: Plan | None = None) -> None:
+    def _backends_forward(self, outcome: Outcome, among: FuzzPlan | None = None) -> None:
         """Compare backends with the standard; `among` is a plan that may choose other code than the case's plan."""
         options, plan = self._options(PRECISE), among or self.plan
-        if not isinstance(outcome, Ok):  # Code with checks runs one iteration after the other.
+        if not isinstance(outcome, OkOutcome):  # Code with checks runs one iteration after the other.
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
         for name, backend in executors(self.panel.backends, plan).items():
             if self.plan.wants("forward", name):
@@ -192,7 +194,7 @@ class _Case:
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
-            found = bounded(plain, state, self.scalars, Draws(0, launch), errors, self._precise)
+            found = launch_bounded(plain, state, self.scalars, Draws(0, launch), errors, self._precise)
             self.states.append(found)
             self.trips = max(self.trips, found.trips)
             state, errors = found.arrays, found.errors
@@ -228,7 +230,7 @@ class _Case:
 
     def _same_bits(self, name: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
         found = attempt(execute)
-        if isinstance(expected, Ok) and isinstance(found, Ok):
+        if isinstance(expected, OkOutcome) and isinstance(found, OkOutcome):
             differ = [n for n, a in expected.arrays.items() if not same_bits(a, found.arrays[n])]
             verdict: Verdict = "disagree" if differ else "ok"
             self.add("forward", name, "plain", verdict, f"{', '.join(differ)} differ" if differ else "")
@@ -244,22 +246,22 @@ class _Case:
 
     def _compare_forward(self, executor: str, expected: Outcome, execute: Callable[[], Arrays]) -> None:
         found = attempt(execute)
-        if isinstance(expected, Ok) and isinstance(found, Ok):
+        if isinstance(expected, OkOutcome) and isinstance(found, OkOutcome):
             self._judge("forward", executor, "plain", self.states[-1], found)
         else:
             self._compare_ends(executor, "plain", expected, found)
 
     def _compare_ends(self, executor: str, reference: str, expected: Outcome, found: Outcome) -> None:
         """Compare two executions of which at least one did not run to its end."""
-        if isinstance(found, Unsupported):
+        if isinstance(found, UnsupportedOutcome):
             self.add("forward", executor, reference, "unsupported", found.reason)
-        elif isinstance(expected, Trap) and isinstance(found, Trap) and expected.kind == found.kind:
+        elif isinstance(expected, TrapOutcome) and isinstance(found, TrapOutcome) and expected.kind == found.kind:
             self.add("forward", executor, reference, "trap", expected.kind)
         else:
-            ends = (end(found), end(expected))
+            ends = (describe_end(found), describe_end(expected))
             self.add("forward", executor, reference, "disagree", f"{ends[0]}; {reference}: {ends[1]}")
 
-    def _judge(self, direction: str, executor: str, reference: str, known: Bounded, found: Outcome) -> None:
+    def _judge(self, direction: str, executor: str, reference: str, known: BoundedResult, found: Outcome) -> None:
         made = judge(known, executor, found)
         self.add(direction, executor, reference, made.verdict, made.reason)
 
@@ -284,7 +286,7 @@ class _Case:
     def _marks(self, made: Lowerings, refusal: Exception | None) -> None:
         """Compare the marks of every backend with those of the reference."""
         for name in (name for name in self.panel.backends if name in self.plan.backends):
-            reason = difference(name, self._overlap(made, self.panel.backends[name]), refusal)
+            reason = refusal_difference(name, self._overlap(made, self.panel.backends[name]), refusal)
             self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
@@ -296,8 +298,8 @@ class _Case:
         """Compare the lean gradient with itself on other executors, and with the gradients of other policies."""
         lean = made.lean
         outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
-        if not isinstance(outcome, Ok):
-            self.add("reverse", "lean", "the language", "disagree", end(outcome))
+        if not isinstance(outcome, OkOutcome):
+            self.add("reverse", "lean", "the language", "disagree", describe_end(outcome))
             return
         for name, execute in self._reverse_executors(made, seeds).items():
             if self.plan.wants("reverse", name):
@@ -329,18 +331,18 @@ class _Case:
         wanted = executors(self.panel.backends, self.plan).items() if self.plan.reverse else ()
         return found | {name: partial(self._on_backend, b, made.lean, seeds) for name, b in wanted}
 
-    def _on_backend(self, backend: Backend, lean: Lowered, seeds: Arrays) -> Arrays:
+    def _on_backend(self, backend: Backend, lean: Lowering, seeds: Arrays) -> Arrays:
         own = self.plan.counts or bool(self.gradient.poisoned)  # A poisoned run may have other sizes.
         if own or lean.counting is None or self.plan.only is not None:
             return self._pull(lean, Launcher(lean, backend, self._options(PRECISE)).run, seeds)
         executable = backend.compile(lean.kernel, self._options(PRECISE))
         return self._pull(lean, lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
 
-    def _counted(self, lean: Lowered, seeds: Arrays) -> Arrays:
+    def _counted(self, lean: Lowering, seeds: Arrays) -> Arrays:
         """Return the lean gradient with the adstack sizes that the counting kernel gives."""
         launcher = Launcher(lean, self.panel.reference, CHECKED)
 
-        def launch(memory: State, scalars: Scalars, draws: Draws) -> None:
+        def launch(memory: ArrayState, scalars: Scalars, draws: Draws) -> None:
             launcher.run(memory, scalars, draws)
             self.sizes[draws.launch] = features.sizes_of(launcher)
 
@@ -348,10 +350,10 @@ class _Case:
         self.depth = max((max(s.capacities.values(), default=0) for s in self.sizes.values()), default=0)
         return found
 
-    def _other_gradient(self, name: str, made: Lowerings, other: Lowered, seeds: Arrays) -> None:
+    def _other_gradient(self, name: str, made: Lowerings, other: Lowering, seeds: Arrays) -> None:
         """Compare another gradient kernel, which rounds differently, with both distances from the exact gradient."""
         self._keep_gradient(made.lean, seeds, precise=False)
-        found: list[Bounded] = []
+        found: list[BoundedResult] = []
 
         def pull() -> Arrays:
             found.append(self._bounded_gradient(other, seeds, precise=False))
@@ -365,22 +367,24 @@ class _Case:
             made_of = judge(self.gradient, name, outcome, others)
             self.add("reverse", name, "lean", made_of.verdict, made_of.reason)
 
-    def _keep_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Arrays:
+    def _keep_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> Arrays:
         self.gradient = self._bounded_gradient(lowered, seeds, precise)
         return self.gradient.arrays
 
-    def _bounded_gradient(self, lowered: Lowered, seeds: Arrays, precise: bool) -> Bounded:
+    def _bounded_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> BoundedResult:
         """Return the adjoints of the initial content through all launches; other arrays are of the first launch."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
             memory = {**self._primals(launch, lowered), **adjoints}
-            found = bounded(lowered.kernel, memory, self.scalars, Draws(0, launch), errors, precise)
+            found = launch_bounded(lowered.kernel, memory, self.scalars, Draws(0, launch), errors, precise)
             adjoints = {name: found.arrays[name] for name in seeds}
             errors = {name: found.errors[name] for name in seeds}
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
-    def _pull(self, lowered: Lowered, launch_on: Callable[[State, Scalars, Draws], None], seeds: Arrays) -> Arrays:
+    def _pull(
+        self, lowered: Lowering, launch_on: Callable[[ArrayState, Scalars, Draws], None], seeds: Arrays
+    ) -> Arrays:
         """Return the adjoints of the initial content by the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
@@ -389,11 +393,11 @@ class _Case:
             adjoints = {name: memory[name] for name in seeds}
         return adjoints
 
-    def _primals(self, launch: int, lowered: Lowered) -> Arrays:
+    def _primals(self, launch: int, lowered: Lowering) -> Arrays:
         """Return the state that a launch left, and the part of the earlier state that the gradient reads."""
         before = self.states[launch - 1].arrays if launch else self.initial
-        return {**self.states[launch].arrays, **copies(lowered, before)}
+        return {**self.states[launch].arrays, **before_arrays(lowered, before)}
 
 
-def _copies(arrays: Arrays) -> State:
+def _copies(arrays: Arrays) -> ArrayState:
     return {name: array.copy() for name, array in arrays.items()}

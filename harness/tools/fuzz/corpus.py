@@ -25,9 +25,9 @@ from ....backends.folders import Folder
 from ....compiler.errors import StackgradError
 from ....compiler.ir.printer import print_kernel
 from ..model import Program, from_json, load, render_source, to_json
-from ..plain_data import Malformed, without_controls
-from .plan import Key, Plan
-from .result import Judged
+from ..plain_data import MalformedDataError, without_controls
+from .plan import FuzzPlan, Key
+from .result import JudgedComparison
 from .statistics import Finding
 from .words import SCHEMA
 
@@ -40,15 +40,15 @@ LONGEST = 4 << 20
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredPlan:
     """Represent the content of plan.json."""
 
-    plan: Plan
+    plan: FuzzPlan
     failed: Key | None
 
 
 @dataclass(frozen=True)
-class Entry:
+class CorpusEntry:
     """Represent the content of one folder.
 
     Attributes:
@@ -57,7 +57,7 @@ class Entry:
 
     folder: Path
     program: Program
-    plan: Plan
+    plan: FuzzPlan
     key: Key | None
 
 
@@ -84,7 +84,7 @@ def _made(corpus: Folder, name: str) -> Folder:
     return corpus.folder(name)
 
 
-def read(folder: Path) -> Entry:
+def read(folder: Path) -> CorpusEntry:
     """Return the entry of a folder that `write` made.
 
     The folder itself may be a link, because the user named it; nothing in the folder may be a link.
@@ -96,32 +96,34 @@ def read(folder: Path) -> Entry:
         with Folder(folder, follow=True) as held:
             return _read(folder, held)
     except OSError as error:
-        raise refused(folder, error) from None
+        raise unusable_error(folder, error) from None
 
 
-def _read(folder: Path, held: Folder) -> Entry:
+def _read(folder: Path, held: Folder) -> CorpusEntry:
     program = _parsed(folder, held, PROGRAM, from_json)
-    stored = _parsed(folder, held, PLAN, lambda text: SCHEMA.parse(text, Stored))
-    return Entry(folder, program, stored.plan, stored.failed)
+    stored = _parsed(folder, held, PLAN, lambda text: SCHEMA.parse(text, StoredPlan))
+    return CorpusEntry(folder, program, stored.plan, stored.failed)
 
 
 def _parsed(folder: Path, held: Folder, name: str, parse: Callable[[str], T]) -> T:
     """Return the parsed content of a file of an entry, or raise ValueError."""
     try:
         return parse(held.read(name, LONGEST).decode())
-    except (OSError, Malformed, UnicodeDecodeError) as error:
-        raise refused(folder / name, error) from None
+    except (OSError, MalformedDataError, UnicodeDecodeError) as error:
+        raise unusable_error(folder / name, error) from None
 
 
-def refused(path: Path, error: Exception) -> ValueError:
+def unusable_error(path: Path, error: Exception) -> ValueError:
     """Return the error for a file or folder of a corpus that cannot be used."""
     reason = (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
     reason = "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else reason
-    cure = "" if isinstance(error, Malformed) else "; cure: keep regular files of a corpus there, or leave it out"
+    cure = (
+        "" if isinstance(error, MalformedDataError) else "; cure: keep regular files of a corpus there, or leave it out"
+    )
     return ValueError(f"{without_controls(str(path))} is no part of a corpus: {reason}{cure}")
 
 
-def entries(roots: Iterable[Path]) -> Iterator[Entry]:
+def entries(roots: Iterable[Path]) -> Iterator[CorpusEntry]:
     """Yield every entry at or in some folders, in order of name; a missing folder has no entries.
 
     Raises:
@@ -138,10 +140,10 @@ def entries(roots: Iterable[Path]) -> Iterator[Entry]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise refused(root, error) from None
+            raise unusable_error(root, error) from None
 
 
-def _entry(path: Path, corpus: Folder) -> Iterator[Entry]:
+def _entry(path: Path, corpus: Folder) -> Iterator[CorpusEntry]:
     """Yield the entry in a folder of a corpus, if there is one; a link is not followed."""
     try:
         about = corpus.look(path.name)
@@ -151,15 +153,15 @@ def _entry(path: Path, corpus: Folder) -> Iterator[Entry]:
             if PROGRAM in held.names():
                 yield _read(path, held)
     except OSError as error:
-        raise refused(path, error) from None
+        raise unusable_error(path, error) from None
 
 
-def failed_key(judged: Iterable[Judged]) -> Key | None:
+def failed_key(judged: Iterable[JudgedComparison]) -> Key | None:
     """Return the first comparison that failed, or None."""
     return next((j.key for j in judged if j.verdict == "disagree"), None)
 
 
-def verdict_text(judged: Iterable[Judged], crash: str = "") -> str:
+def verdict_text(judged: Iterable[JudgedComparison], crash: str = "") -> str:
     """Return a table with one line for each comparison."""
     rows = [("direction", "executor", "against", "verdict", "reason")]
     rows += [(j.direction, j.executor, j.reference, j.verdict, " ".join(j.reason.split())) for j in judged]

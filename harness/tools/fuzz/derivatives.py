@@ -22,12 +22,19 @@ from ....compiler.errors import NotDifferentiable
 from ....compiler.errors import Unsupported as UnsupportedError
 from ....reference.traps import TRAPS
 from ...testing.launch import GRAD
-from ...testing.outcome import Arrays, Ok, Outcome, Trap, attempt
-from ...testing.rounding import DECIDABLE, SAFETY, generator, moved, nudged, signs
-from .lowerings import Lowerings, copies
-from .plan import Plan
-from .result import Judged
-from .standard import Bounded, bounded, judge
+from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, attempt
+from ...testing.rounding import (
+    DECIDABLE,
+    SAFETY,
+    perturb_by_largest,
+    perturb_by_rounding,
+    random_signs,
+    seeded_generator,
+)
+from .lowerings import Lowerings, before_arrays
+from .plan import FuzzPlan
+from .result import JudgedComparison
+from .standard import BoundedResult, judge, launch_bounded
 
 UNIT = 2.0**-53
 KINK = 0.1
@@ -37,8 +44,13 @@ NOT_FINITE = "the state holds NaN or infinity, where derivatives are conventions
 
 
 def compare(
-    made: Lowerings, initial: Arrays, scalars: Scalars, seeds: Arrays, plan: Plan, states: Sequence[Bounded] = ()
-) -> Iterator[Judged]:
+    made: Lowerings,
+    initial: Arrays,
+    scalars: Scalars,
+    seeds: Arrays,
+    plan: FuzzPlan,
+    states: Sequence[BoundedResult] = (),
+) -> Iterator[JudgedComparison]:
     """Yield the verdicts of the judges on the lean gradient.
 
     Args:
@@ -49,19 +61,19 @@ def compare(
         plan: The plan of the case.
         states: The state after each launch in double precision, with distances from the exact result, if known.
     """
-    pulled = _Pulled(made, _wide(initial), scalars, _wide(seeds), plan.launches, states)
+    pulled = _LeanGradient(made, _wide(initial), scalars, _wide(seeds), plan.launches, states)
     disagrees = False
     if plan.wants("reverse", "dual"):
-        found = _asked("dual", pulled, _Pulled.against_dual)
+        found = _asked("dual", pulled, _LeanGradient.against_dual)
         disagrees = found.verdict == "disagree"
         yield found
     if plan.wants("reverse", "jax") and (plan.oracle or disagrees) and find_spec("jax"):
-        yield _asked("jax", pulled, _Pulled.against_jax)
+        yield _asked("jax", pulled, _LeanGradient.against_jax)
     if plan.wants("reverse", "tangent") and plan.tangents:
-        yield _asked("tangent", pulled, _Pulled.against_tangent)
+        yield _asked("tangent", pulled, _LeanGradient.against_tangent)
 
 
-def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judged:
+def _asked(name: str, pulled: _LeanGradient, ask: Callable[[_LeanGradient], JudgedComparison]) -> JudgedComparison:
     """Return the verdict of a judge.
 
     The compiler folds constants in the kernel's own precision, and a kernel that is widened afterwards contains their
@@ -74,12 +86,14 @@ def _asked(name: str, pulled: _Pulled, ask: Callable[[_Pulled], Judged]) -> Judg
             return found
         return ask(replace(pulled, made=Lowerings(pulled.made.wide_kernel), states=()))
     except UnsupportedError as error:
-        return Judged("reverse", name, "lean", "unsupported", str(error).splitlines()[0])
+        return JudgedComparison("reverse", name, "lean", "unsupported", str(error).splitlines()[0])
     except NotDifferentiable as error:
-        return Judged("reverse", name, "lean", "refused", str(error).splitlines()[0])
+        return JudgedComparison("reverse", name, "lean", "refused", str(error).splitlines()[0])
     except TRAPS as error:
         # The launch itself ended well, in its own precision.
-        return Judged("reverse", name, "lean", "undecided", f"in double precision: {str(error).splitlines()[0]}")
+        return JudgedComparison(
+            "reverse", name, "lean", "undecided", f"in double precision: {str(error).splitlines()[0]}"
+        )
 
 
 def _wide(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -91,11 +105,11 @@ def _is_finite(array: np.ndarray) -> bool:
 
 
 def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    return generator("length", name).uniform(0.5, 1.5, shape)
+    return seeded_generator("length", name).uniform(0.5, 1.5, shape)
 
 
 @dataclass
-class _Pulled:
+class _LeanGradient:
     """Compute the lean gradient of one launch, or of several in a row, in double precision."""
 
     made: Lowerings
@@ -103,26 +117,28 @@ class _Pulled:
     scalars: Scalars
     seeds: Arrays
     launches: int
-    states: Sequence[Bounded] = ()
+    states: Sequence[BoundedResult] = ()
 
     @cached_property
-    def gradient(self) -> Bounded:
+    def gradient(self) -> BoundedResult:
         """Return the adjoints of the initial content with their errors."""
         return self._from(self.initial)
 
-    def _from(self, initial: Arrays) -> Bounded:
+    def _from(self, initial: Arrays) -> BoundedResult:
         states = list(self.states) if initial is self.initial else []
         found: list[tuple[Arrays, Arrays]] = [(initial, {}), *((s.arrays, s.errors) for s in states)]
         for launch in range(len(states), self.launches):
-            states.append(bounded(self.made.wide_plain, found[-1][0], self.scalars, Draws(0, launch), found[-1][1]))
+            states.append(
+                launch_bounded(self.made.wide_plain, found[-1][0], self.scalars, Draws(0, launch), found[-1][1])
+            )
             found.append((states[-1].arrays, states[-1].errors))
         adjoints: Arrays = self.seeds
         errors: dict[str, np.ndarray] = {}
         for launch in reversed(range(self.launches)):
             state, before = states[launch], found[launch]
-            memory = {**state.arrays, **adjoints, **copies(self.made.lean, before[0])}
-            known = {**state.errors, **errors, **(copies(self.made.lean, before[1]) if before[1] else {})}
-            pulled = bounded(self.made.wide_lean, memory, self.scalars, Draws(0, launch), known)
+            memory = {**state.arrays, **adjoints, **before_arrays(self.made.lean, before[0])}
+            known = {**state.errors, **errors, **(before_arrays(self.made.lean, before[1]) if before[1] else {})}
+            pulled = launch_bounded(self.made.wide_lean, memory, self.scalars, Draws(0, launch), known)
             adjoints = {name: pulled.arrays[name] for name in self.seeds}
             errors = {name: pulled.errors[name] for name in self.seeds}
         finite = all(_is_finite(a) for state in states for a in state.arrays.values())
@@ -137,7 +153,7 @@ class _Pulled:
         """Return the names of the arrays that have a gradient."""
         return [name.removesuffix(GRAD) for name in self.seeds]
 
-    def against_dual(self) -> Judged:
+    def against_dual(self) -> JudgedComparison:
         """Compare both sides of the identity along one random direction."""
         known, tangents = self.gradient, self._direction()
         left, right = self._along(self.initial, tangents), self._terms(known.arrays, tangents)
@@ -145,18 +161,18 @@ class _Pulled:
         if found.verdict != "disagree":
             return found
         # Dual numbers round too; this is measured only where it could explain the disagreement.
-        others = [self._along(moved(self.initial, UNIT, k), tangents) for k in range(2)]
+        others = [self._along(perturb_by_rounding(self.initial, UNIT, k), tangents) for k in range(2)]
         return self._decide("dual", left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
 
-    def against_tangent(self) -> Judged:
+    def against_tangent(self) -> JudgedComparison:
         """Compare both sides of the identity, with tangents of the kernel that forward mode makes."""
         known, tangents = self.gradient, self._direction()
         state: Arrays = {**self.initial, **{name + DUAL: tangent for name, tangent in tangents.items()}}
         errors: Arrays | None = None
         for launch in range(self.launches):
-            found = bounded(self.made.wide_tangent, state, self.scalars, Draws(0, launch), errors)
+            found = launch_bounded(self.made.wide_tangent, state, self.scalars, Draws(0, launch), errors)
             if found.poisoned:
-                return Judged("reverse", "tangent", "lean", "poisoned", found.poisoned)
+                return JudgedComparison("reverse", "tangent", "lean", "poisoned", found.poisoned)
             state, errors = found.arrays, found.errors
         left = np.concatenate([np.ravel(self.seeds[n + GRAD] * state[n + DUAL]) for n in self.names])
         moves = sum(float(np.sum(np.abs(self.seeds[n + GRAD]) * (errors or {})[n + DUAL])) for n in self.names)
@@ -168,7 +184,7 @@ class _Pulled:
         An adjoint at the wrong element would not show if both elements moved alike.
         """
         return {
-            n: _lengths(n, self.initial[n].shape) * signs(generator("tangent", n), self.initial[n].shape)
+            n: _lengths(n, self.initial[n].shape) * random_signs(seeded_generator("tangent", n), self.initial[n].shape)
             for n in self.names
         }
 
@@ -185,7 +201,9 @@ class _Pulled:
             state, pushed = dual.jvp(self.made.wide_plain, state, self.scalars, pushed, Draws(0, launch))
         return np.concatenate([np.ravel(self.seeds[n + GRAD] * pushed[n]) for n in self.names])
 
-    def _decide(self, judge: str, left: np.ndarray, right: np.ndarray, known: Bounded, moves: float = 0.0) -> Judged:
+    def _decide(
+        self, judge: str, left: np.ndarray, right: np.ndarray, known: BoundedResult, moves: float = 0.0
+    ) -> JudgedComparison:
         """Return the verdict on both sides of the identity.
 
         Args:
@@ -196,9 +214,9 @@ class _Pulled:
             moves: Effect of roundings on the left side.
         """
         if known.poisoned:
-            return Judged("reverse", judge, "lean", "poisoned", known.poisoned)
+            return JudgedComparison("reverse", judge, "lean", "poisoned", known.poisoned)
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
-            return Judged("reverse", judge, "lean", "undecided", "NaN or infinity along the direction")
+            return JudgedComparison("reverse", judge, "lean", "undecided", "NaN or infinity along the direction")
         with np.errstate(over="ignore"):
             size = float(np.abs(left).sum() + np.abs(right).sum())
         error = sum(float(np.sum(known.errors[n + GRAD])) for n in self.names)
@@ -206,19 +224,23 @@ class _Pulled:
         gap = abs(float(left.sum()) - float(right.sum()))
         # The negated comparison is also true if the bound is NaN.
         if not bound <= DECIDABLE * max(size, 1e-300):
-            return Judged("reverse", judge, "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
+            return JudgedComparison("reverse", judge, "lean", "undecided", f"bound {bound:.1e} of {size:.1e}")
         text = f"<c, J t> = {left.sum():.12g}, <gradient, t> = {right.sum():.12g}, bound {bound:.1e}"
-        return Judged("reverse", judge, "lean", "ok" if gap <= bound else "disagree", "" if gap <= bound else text)
+        return JudgedComparison(
+            "reverse", judge, "lean", "ok" if gap <= bound else "disagree", "" if gap <= bound else text
+        )
 
-    def against_jax(self) -> Judged:
+    def against_jax(self) -> JudgedComparison:
         """Compare every element of the gradient with JAX."""
         outcome = attempt(self._jax)
-        if isinstance(outcome, Trap):
-            return Judged("reverse", "jax", "lean", "disagree", f"ended with {outcome}")
+        if isinstance(outcome, TrapOutcome):
+            return JudgedComparison("reverse", "jax", "lean", "disagree", f"ended with {outcome}")
         made = judge(self.gradient, "jax", outcome)
         if made.verdict == "disagree" and self._at_kink(outcome):
-            return Judged("reverse", "jax", "lean", "poisoned", "at a kink, where JAX has conventions of its own")
-        return Judged("reverse", "jax", "lean", made.verdict, made.reason)
+            return JudgedComparison(
+                "reverse", "jax", "lean", "poisoned", "at a kink, where JAX has conventions of its own"
+            )
+        return JudgedComparison("reverse", "jax", "lean", made.verdict, made.reason)
 
     def _jax(self) -> Arrays:
         from ...testing.oracles import jax_oracle
@@ -236,10 +258,12 @@ class _Pulled:
 
         The jump must be a good part (KINK) of the difference between the two gradients.
         """
-        assert isinstance(other, Ok)
+        assert isinstance(other, OkOutcome)
         for way, side in product(("kink", "other kink"), (1.0, -1.0)):
-            beside = attempt(partial(self._gradient_at, nudged(self.initial, UNIT, way, side)))
-            if not isinstance(beside, Ok) or any(self._jumps(n, beside.arrays, other.arrays) for n in self.seeds):
+            beside = attempt(partial(self._gradient_at, perturb_by_largest(self.initial, UNIT, way, side)))
+            if not isinstance(beside, OkOutcome) or any(
+                self._jumps(n, beside.arrays, other.arrays) for n in self.seeds
+            ):
                 return True
         return False
 

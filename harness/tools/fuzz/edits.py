@@ -14,12 +14,12 @@ import numpy as np
 
 from ..model import Program
 from ..model import nodes as m
-from ..model.origins import moved
+from ..model.origins import move_origins
 from ..model.tidy import tidy, without_views
-from ..model.walk import rebuilt, walk
+from ..model.walk import map_nodes, walk
 from .slices import slices
 
-Path = tuple[str | int, ...]
+EditPath = tuple[str | int, ...]
 _NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0))
 """Numbers that may replace an expression; if one real does not keep the failure, another hardly will."""
 
@@ -27,18 +27,18 @@ _NUMBERS: tuple[m.Number, ...] = (m.Number(1), m.Number(0))
 # ---- places -------------------------------------------------------------------------------------------------
 
 
-def places(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def parts_with_paths(node: Any, path: EditPath = ()) -> Iterator[tuple[EditPath, Any]]:
     """Yield every node and tuple at and below a node, outer before inner, each with its path."""
     yield path, node
     if isinstance(node, tuple):
         for k, item in enumerate(node):
-            yield from places(item, (*path, k))
+            yield from parts_with_paths(item, (*path, k))
     elif is_dataclass(node) and not isinstance(node, type):
         for f in fields(node):
-            yield from places(getattr(node, f.name), (*path, f.name))
+            yield from parts_with_paths(getattr(node, f.name), (*path, f.name))
 
 
-def put(node: Any, path: Path, new: Any) -> Any:
+def replace_at(node: Any, path: EditPath, new: Any) -> Any:
     """Return the node with the part at the path replaced.
 
     Args:
@@ -50,18 +50,20 @@ def put(node: Any, path: Path, new: Any) -> Any:
         return new
     head, rest = path[0], path[1:]
     if isinstance(head, int):
-        return (*node[:head], put(node[head], rest, new), *node[head + 1 :])
-    return replace(node, **{head: put(getattr(node, head), rest, new)})
+        return (*node[:head], replace_at(node[head], rest, new), *node[head + 1 :])
+    return replace(node, **{head: replace_at(getattr(node, head), rest, new)})
 
 
-def _blocks(program: Program) -> Iterator[tuple[Path, m.Block]]:
+def _blocks(program: Program) -> Iterator[tuple[EditPath, m.StmtBlock]]:
     """Return every block of statements, the largest first."""
-    found = [(p, n) for p, n in places(program.kernel) if isinstance(n, tuple) and n and isinstance(n[0], m.Stmt)]
+    found = [
+        (p, n) for p, n in parts_with_paths(program.kernel) if isinstance(n, tuple) and n and isinstance(n[0], m.Stmt)
+    ]
     return iter(sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))))
 
 
-def _at(program: Program, path: Path, new: Any) -> Program:
-    return tidy(replace(program, kernel=put(program.kernel, path, new)))
+def _at(program: Program, path: EditPath, new: Any) -> Program:
+    return tidy(replace(program, kernel=replace_at(program.kernel, path, new)))
 
 
 # ---- statements ---------------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ def hoists(program: Program) -> Iterator[Program]:
                 yield _at(program, path, block[:k] + inner + block[k + 1 :])
 
 
-def _bodies(stmt: m.Stmt) -> Iterator[m.Block]:
+def _bodies(stmt: m.Stmt) -> Iterator[m.StmtBlock]:
     if isinstance(stmt, m.If):
         yield from (b for b in (stmt.then, stmt.orelse) if b)
     elif isinstance(stmt, m.While):
@@ -98,14 +100,14 @@ def _bodies(stmt: m.Stmt) -> Iterator[m.Block]:
         yield (*(m.Assign((m.Name(i),), (m.Number(0),)) for i in stmt.indices), *body)
 
 
-def _without_exits(body: m.Block) -> m.Block:
+def _without_exits(body: m.StmtBlock) -> m.StmtBlock:
     """Return the statements of a loop that are valid outside a loop."""
     return tuple(s for s in body if not any(isinstance(n, m.Break | m.Continue) for n in walk(s)))
 
 
 def plainer(program: Program) -> Iterator[Program]:
     """Yield the program with one statement or domain replaced by a simpler one."""
-    for path, node in places(program.kernel):
+    for path, node in parts_with_paths(program.kernel):
         if isinstance(node, m.If) and node.orelse:
             yield _at(program, path, replace(node, orelse=()))
         elif isinstance(node, m.Range):
@@ -122,7 +124,7 @@ def plainer(program: Program) -> Iterator[Program]:
                 yield _at(program, path, m.Assign((target,), (value,)))
 
 
-def inlined(program: Program) -> Iterator[Program]:
+def inline_locals(program: Program) -> Iterator[Program]:
     """Yield the program with a local's name replaced by its assigned value in the rest of the block."""
     for path, block in _blocks(program):
         for k, stmt in enumerate(block):
@@ -131,9 +133,9 @@ def inlined(program: Program) -> Iterator[Program]:
                 yield _at(program, path, block[:k] + rest)
 
 
-def _in_place_of(block: m.Block, name: m.Name, value: m.Expr) -> m.Block:
+def _in_place_of(block: m.StmtBlock, name: m.Name, value: m.Expr) -> m.StmtBlock:
     """Return statements that read a value instead of a name."""
-    made: m.Block = rebuilt(block, lambda node: value if node == name else node)
+    made: m.StmtBlock = map_nodes(block, lambda node: value if node == name else node)
     return made
 
 
@@ -144,7 +146,7 @@ def simplifications(program: Program) -> Iterator[Program]:
     """Yield the program with one expression replaced by a number or by one of its operands, large expressions first."""
     found = [
         (p, n)
-        for p, n in places(program.kernel)
+        for p, n in parts_with_paths(program.kernel)
         if isinstance(n, m.Expr) and not isinstance(n, m.Number) and not _is_target(p)
     ]
     for path, node in sorted(found, key=lambda pair: -sum(1 for _ in walk(pair[1]))):
@@ -152,12 +154,12 @@ def simplifications(program: Program) -> Iterator[Program]:
             yield _at(program, path, new)
 
 
-def _is_target(path: Path) -> bool:
+def _is_target(path: EditPath) -> bool:
     """Return True if the expression at a path is assigned to; the indices inside it are not."""
     return "target" in path[-1:] or "targets" in path[-2:-1]
 
 
-def _replacements(path: Path, node: m.Expr) -> Iterator[m.Expr]:
+def _replacements(path: EditPath, node: m.Expr) -> Iterator[m.Expr]:
     """Yield the expressions that may replace an expression.
 
     A loop keeps at least one trip, because an empty loop hides the effects of its body. A base is not replaced by a
@@ -246,7 +248,7 @@ def plain_memory(program: Program) -> Iterator[Program]:
     shifted = {f.owner: (0,) * len(f.shape) for f in program.fields if f.offset}
     for chosen in (shifted, *({name: zeros} for name, zeros in shifted.items())):
         if chosen:
-            yield moved(program, chosen)
+            yield move_origins(program, chosen)
     for field in program.fields:
         if field.views:
             yield without_views(program, field)
@@ -258,11 +260,11 @@ EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
     plain_memory,
     hoists,
     deletions,
-    inlined,
+    inline_locals,
     plainer,
     deletions,
     simplifications,
-    inlined,
+    inline_locals,
     deletions,
     smaller_inputs,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....compiler.errors import LocatedError
-from ...testing.outcome import Ok, Outcome, Trap, one_line
+from ...testing.outcome import OkOutcome, Outcome, TrapOutcome, one_line
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -16,16 +16,16 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(a, b))
 
 
-def end(outcome: Outcome) -> str:
+def describe_end(outcome: Outcome) -> str:
     """Return a description of the end of an execution."""
-    if isinstance(outcome, Ok):
+    if isinstance(outcome, OkOutcome):
         return "ran to its end"
-    if isinstance(outcome, Trap):
+    if isinstance(outcome, TrapOutcome):
         return f"ended with {outcome.kind}: {outcome.message.splitlines()[0] if outcome.message else ''}"
-    return f"{type(outcome).__name__.lower()}: {outcome.reason}"
+    return f"{type(outcome).__name__.removesuffix('Outcome').lower()}: {outcome.reason}"
 
 
-def named(error: BaseException) -> str:
+def named_error(error: BaseException) -> str:
     """Return an error with its class in one line."""
     text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
     return f"{type(error).__name__}: {text}"

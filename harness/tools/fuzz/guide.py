@@ -32,7 +32,7 @@ Reached = Mapping[str, int]
 """Number of cases of a track by property of their programs, see `strategies.SHAPES`."""
 
 
-class Choice(NamedTuple):
+class GuidedChoice(NamedTuple):
     """Represent the program of a case.
 
     Attributes:
@@ -45,7 +45,7 @@ class Choice(NamedTuple):
     candidate: int
 
 
-def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> Choice:
+def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> GuidedChoice:
     """Return the program of a case: that of the seed itself, unless another candidate tells more.
 
     Args:
@@ -58,7 +58,7 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
     steered = seed // TRACKS % EVERY == 0
     numbers = range(CANDIDATES if steered else 1) if candidate is None else (candidate,)
     drawn = [(sample(seed + k * STEP), k) for k in numbers]
-    found = [Choice(program, shapes(program), k) for program, k in drawn]
+    found = [GuidedChoice(program, shapes(program), k) for program, k in drawn]
     return max(found, key=lambda choice: _news(choice.program, choice.shapes, reached))
 
 
@@ -71,7 +71,7 @@ def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
     return told / (FIXED + sum(1 for _ in walk_program(program)))
 
 
-class Tracks:
+class SeedTracks:
     """Hand out consecutive seeds of a run, in order as far as their tracks are free."""
 
     def __init__(self, seeds: Iterator[int]) -> None:

@@ -31,12 +31,12 @@ _SILENT = (n.Const, n.Arg, n.Shape, n.For, n.While, n.Atomic)
 The old value of an atomic depends on the order of iterations, and storing it would make the kernel depend on the order.
 """
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]
+PointBox = tuple[tuple[int, ...], tuple[int, ...]]
 """First point and extents of a task; both are empty for a serial task."""
 
 
 @dataclass(frozen=True)
-class Slot:
+class TracedStatement:
     """Represent a statement of one task, by its position in the text, and the value that it defines."""
 
     number: int
@@ -55,11 +55,11 @@ class Instrumented:
     """
 
     kernel: Kernel
-    slots: tuple[Slot, ...]
+    slots: tuple[TracedStatement, ...]
     arrays: dict[str, np.ndarray]
 
 
-def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> list[Box]:
+def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> list[PointBox]:
     """Return the boxes of one launch, found by running the launch.
 
     Args:
@@ -72,7 +72,7 @@ def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> lis
         Exception: Any trap that the launch raises.
     """
     name = "$box"
-    found: list[Box] = []
+    found: list[PointBox] = []
     memory = {k: a.copy() for k, a in arrays.items()}
     for number, task in enumerate(kernel.tasks):
         if not task.is_parallel:
@@ -96,9 +96,9 @@ def _probe(kernel: Kernel, task: Task, name: str) -> Task:
     return Task((*task.bounds, *b.take()))
 
 
-def traced(kernel: Kernel, of: list[Box]) -> Instrumented:
+def trace_values(kernel: Kernel, of: list[PointBox]) -> Instrumented:
     """Return a kernel that stores every value of its tasks' bodies: reals as f64, other values as i64."""
-    maker = _Maker(kernel, of)
+    maker = _Instrumenter(kernel, of)
 
     def store(stmt: Stmt, value: Value, slot: Value, lane: Value) -> None:
         array, dtype = (REAL, f64) if value.type.is_real else (WHOLE, i64)
@@ -107,9 +107,9 @@ def traced(kernel: Kernel, of: list[Box]) -> Instrumented:
     return maker.make(store, lambda value: True, {REAL: ArrayType(f64, 2), WHOLE: ArrayType(i64, 2)})
 
 
-def movable(kernel: Kernel, of: list[Box]) -> Instrumented:
+def offset_values(kernel: Kernel, of: list[PointBox]) -> Instrumented:
     """Return the kernel with an offset added to each real value, whose gradient is the adjoint of that value."""
-    maker = _Maker(kernel, of)
+    maker = _Instrumenter(kernel, of)
 
     def move(stmt: Stmt, value: Value, slot: Value, lane: Value) -> None:
         offset = maker.b.cast(maker.b.load(MOVE, (slot, lane), f64), value.type)
@@ -121,14 +121,14 @@ def movable(kernel: Kernel, of: list[Box]) -> Instrumented:
 Insert = Callable[[Stmt, Value, Value, Value], None]
 
 
-class _Maker:
+class _Instrumenter:
     """Rebuild the tasks of a kernel with statements inserted after every statement that defines a value."""
 
-    def __init__(self, kernel: Kernel, of: list[Box]) -> None:
+    def __init__(self, kernel: Kernel, of: list[PointBox]) -> None:
         self.kernel = kernel
         self.boxes = of
         self.b = Builder(next_id(kernel))
-        self.slots: list[Slot] = []
+        self.slots: list[TracedStatement] = []
         self.renamed: dict[Value, Value] = {}
         self.task = 0
         self.lane: Value | None = None
@@ -184,6 +184,6 @@ class _Maker:
 
     def _slot(self, stmt: Stmt, value: Value) -> None:
         assert self.lane is not None
-        slot = Slot(len(self.slots), self.task, stmt, value)
+        slot = TracedStatement(len(self.slots), self.task, stmt, value)
         self.slots.append(slot)
         self.insert(stmt, value, self.b.const(slot.number, i32), self.lane)

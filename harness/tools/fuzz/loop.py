@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
 
-from .guide import TRACKS, Sampler, Tracks
+from .guide import TRACKS, Sampler, SeedTracks
 from .plan import BACKENDS
-from .result import Result
+from .result import CaseResult
 from .statistics import Finding, Statistics
-from .worker import Crash, Job, Runner, Setup, Worker
+from .worker import CaseProcess, CaseRunner, Crash, Job, WorkerSetup
 from .worker import draw as default_sample
 
 Progress = Callable[[Statistics], None]
@@ -35,7 +35,7 @@ def fuzz(
     mutant: str = "",  # This mistake is planted in the processes; in this process, plant it yourself.
     peers: tuple[str, ...] = (),  # All of these systems must be installed.
     thorough: bool = False,  # True lets backends run the gradient of every case.
-    candidate: int | None = None,  # A finding names it with its seed, see `Setup`.
+    candidate: int | None = None,  # A finding names it with its seed, see `WorkerSetup`.
     progress: Progress = lambda statistics: None,  # It is called after every case.
     stop: Callable[[Statistics], bool] = lambda statistics: False,  # True ends the run.
     keep_interrupted: bool = False,  # True lets Ctrl-C end the run and not the caller, so that no finding is lost.
@@ -46,8 +46,8 @@ def fuzz(
     first = random.SystemRandom().randrange(1 << 40) if seed is None else seed
     statistics = Statistics(first)
     seeds = iter(range(first, first + cases)) if cases is not None else itertools.count(first)
-    setup = Setup(tuple(backends), sample, mutant, tuple(peers), thorough, candidate)
-    results = _pooled(setup, processes, Tracks(seeds), hang) if processes else _alone(setup, Tracks(seeds))
+    setup = WorkerSetup(tuple(backends), sample, mutant, tuple(peers), thorough, candidate)
+    results = _pooled(setup, processes, SeedTracks(seeds), hang) if processes else _alone(setup, SeedTracks(seeds))
     try:
         for _ in _counted(results, statistics, setup, progress):
             if stop(statistics) or (seconds is not None and statistics.elapsed >= seconds):
@@ -61,7 +61,7 @@ def fuzz(
     return statistics
 
 
-def _counted(results: Results, statistics: Statistics, setup: Setup, progress: Progress) -> Iterator[None]:
+def _counted(results: Results, statistics: Statistics, setup: WorkerSetup, progress: Progress) -> Iterator[None]:
     """Count the results one by one, and report the progress after each."""
     begin = time.monotonic()
     for job, found in results:
@@ -71,7 +71,7 @@ def _counted(results: Results, statistics: Statistics, setup: Setup, progress: P
         yield
 
 
-def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash) -> None:
+def _count(statistics: Statistics, setup: WorkerSetup, job: Job, found: CaseResult | Crash) -> None:
     """Add the result of a job to the statistics, with a finding if executors disagree or the process died."""
     if isinstance(found, Crash):
         statistics.crashes += 1
@@ -81,27 +81,27 @@ def _count(statistics: Statistics, setup: Setup, job: Job, found: Result | Crash
         judged, crash = ((), found.reason) if isinstance(found, Crash) else (found.judged, "")
         chosen, plan = setup.choose(job.seed, job.reached), setup.plan(job.seed)
         program = chosen.program
-        if isinstance(found, Result) and found.retried:
-            from .retry import calmer, short
+        if isinstance(found, CaseResult) and found.retried:
+            from .retry import calm_program, second_plan
 
-            program, plan = calmer(program), short(plan)
+            program, plan = calm_program(program), second_plan(plan)
         statistics.findings.append(Finding(program, plan, judged, crash, job.seed, chosen.candidate))
 
 
-Results = Generator[tuple[Job, Result | Crash], None, None]
+Results = Generator[tuple[Job, CaseResult | Crash], None, None]
 
 
-def _alone(setup: Setup, tracks: Tracks) -> Results:
-    runner = Runner(setup)
+def _alone(setup: WorkerSetup, tracks: SeedTracks) -> Results:
+    runner = CaseRunner(setup)
     while (job := _next(tracks)) is not None:
         found = runner.run(job)
         tracks.end(job.seed, found.shapes)
         yield job, found
 
 
-def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Results:
+def _pooled(setup: WorkerSetup, processes: int, tracks: SeedTracks, hang: float) -> Results:
     """Yield the results of jobs that worker processes run, in the order in which they end."""
-    workers = [Worker(setup, hang) for _ in range(min(processes, TRACKS))]
+    workers = [CaseProcess(setup, hang) for _ in range(min(processes, TRACKS))]
     try:
         while busy := [w for w in workers if w.job is not None or _give(w, tracks)]:
             wait([w.connection for w in busy], timeout=0.2)
@@ -110,7 +110,7 @@ def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Result
                 found = worker.poll()
                 if found is None or job is None:
                     continue
-                tracks.end(job.seed, found.shapes if isinstance(found, Result) else frozenset())
+                tracks.end(job.seed, found.shapes if isinstance(found, CaseResult) else frozenset())
                 _give(worker, tracks)
                 yield job, found
     finally:
@@ -118,7 +118,7 @@ def _pooled(setup: Setup, processes: int, tracks: Tracks, hang: float) -> Result
             worker.close()
 
 
-def _give(worker: Worker, tracks: Tracks) -> bool:
+def _give(worker: CaseProcess, tracks: SeedTracks) -> bool:
     """Start the next case and return True, or return False if there is none."""
     job = _next(tracks)
     if job is not None:
@@ -126,6 +126,6 @@ def _give(worker: Worker, tracks: Tracks) -> bool:
     return job is not None
 
 
-def _next(tracks: Tracks) -> Job | None:
+def _next(tracks: SeedTracks) -> Job | None:
     taken = tracks.take()
     return None if taken is None else Job(taken[0], reached=taken[1])

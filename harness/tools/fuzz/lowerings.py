@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ....compiler.ad.driver import reverse_taped
-from ....compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_tangent
+from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
 from ....compiler.ir.nodes import Atomic, Kernel, LocalArray
 from ....compiler.ir.types import f64
 from ....compiler.ir.walk import results, walk_kernel
@@ -20,7 +20,7 @@ from ...testing.executors import lower_plainly
 from ...testing.launch import with_gradient
 from ...testing.outcome import Arrays
 from ..model import Program, load, render_ir
-from .plan import Plan
+from .plan import FuzzPlan
 
 COMBINED = frozenset({"min", "max", "bit_and", "bit_or", "bit_xor", "mul"})
 """Updates that masked code makes once for all lanes, and whose neutral element is not zero or is rarely tried."""
@@ -28,17 +28,17 @@ LAST_BEFORE_REVERSE = "number_loops"
 """The pass whose result both lowerings of the gradient start from."""
 
 
-def kernel_of(program: Program, plan: Plan) -> Kernel:
+def kernel_of(program: Program, plan: FuzzPlan) -> Kernel:
     """Return the kernel that a plan tests: the frontend's, or the model's own rendering."""
     return load(program)[0] if plan.traced else render_ir(program, plan.in_memory)
 
 
-def copies(lowered: Lowered, before: Arrays) -> Arrays:
+def before_arrays(lowered: Lowering, before: Arrays) -> Arrays:
     """Return the arrays that a grad kernel reads from the state before the launch."""
     return {copy: before[array] for copy, array in lowered.before.items()}
 
 
-def combines(kernel: Kernel) -> bool:
+def has_combining_atomics(kernel: Kernel) -> bool:
     """Return True if lanes without an iteration could spoil an extreme, a product or a combination of bits."""
     return any(isinstance(stmt, Atomic) and stmt.op in COMBINED for stmt in walk_kernel(kernel))
 
@@ -66,17 +66,17 @@ class Lowerings:
         return any(isinstance(stmt, LocalArray) for stmt in walk_kernel(self.lean.kernel))
 
     @cached_property
-    def plain(self) -> Lowered:
+    def plain(self) -> Lowering:
         """Return the forward kernel, only split into tasks."""
         return lower_plainly(self.kernel)
 
     @cached_property
-    def optimised(self) -> Lowered:
+    def optimised(self) -> Lowering:
         """Return the forward kernel that backends run."""
         return prepare_forward(self.kernel, check=self.check)
 
     @cached_property
-    def lean(self) -> Lowered:
+    def lean(self) -> Lowering:
         """Return the grad kernel that backends run."""
         return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True, stated=True)
 
@@ -90,16 +90,16 @@ class Lowerings:
         return None
 
     @cached_property
-    def classic(self) -> Lowered:
+    def classic(self) -> Lowering:
         """Return the grad kernel that keeps all required values on adstacks."""
         return self.other("classic")
 
-    def other(self, policy: str) -> Lowered:
+    def other(self, policy: str) -> Lowering:
         """Return the grad kernel of another policy, whose adstacks grow as they need."""
         # Making the lean gradient leaves the kernel that every policy starts from.
         assert self.lean
         grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], policy)
-        return Lowered(grad, before=before)
+        return Lowering(grad, before=before)
 
     @cached_property
     def wide_kernel(self) -> Kernel:

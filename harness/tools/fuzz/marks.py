@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ....backends.base import Backend, Draws, Scalars
 from ....backends.launching.launcher import Launcher
-from ....compiler.driver import Lowered
+from ....compiler.driver import Lowering
 from ....compiler.errors import NotDifferentiable
 from ...testing.executors import CHECKED
 from ...testing.outcome import Arrays, one_line
@@ -22,7 +22,9 @@ _NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and 
 """The iterations and the element that a message names."""
 
 
-def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars: Scalars) -> NotDifferentiable | None:
+def marking_refusal(
+    lean: Lowering, backend: Backend, launches: Sequence[Arrays], scalars: Scalars
+) -> NotDifferentiable | None:
     """Return the refusal that marks of these launches give for a gradient, or None.
 
     Args:
@@ -42,7 +44,7 @@ def overlap(lean: Lowered, backend: Backend, launches: Sequence[Arrays], scalars
     return None
 
 
-def difference(name: str, found: Exception | None, expected: Exception | None) -> str:
+def refusal_difference(name: str, found: Exception | None, expected: Exception | None) -> str:
     """Return the difference between the refusals of a backend and of the reference in one line, or an empty text.
 
     Args:

@@ -33,7 +33,7 @@ SHARES = {
     "again": 0.2,
     "in_memory": 0.65,
 }
-"""Shares of cases that use an option of `Plan`, each drawn independently.
+"""Shares of cases that use an option of `FuzzPlan`, each drawn independently.
 
 Every case does the work that costs little and finds much: the interpreter's gradient, with the adstacks that it counts,
 against dual numbers. Each other comparison costs as much as several such cases, and finds its mistakes in few programs.
@@ -68,7 +68,7 @@ OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restori
 
 
 @dataclass(frozen=True)
-class Plan:
+class FuzzPlan:
     """Decide which executors and comparisons a case runs.
 
     Attributes:
@@ -140,7 +140,7 @@ class Plan:
         """Return True if no comparison of gradients is wanted."""
         return self.only is not None and (self.only[0] != "reverse" or bool(self.peers))
 
-    def narrowed(self, key: Key) -> Plan:
+    def narrowed(self, key: Key) -> FuzzPlan:
         """Return the plan of the same case with one comparison only."""
         related = key[1] in RELATIONS
         backends = tuple(b for b in self.backends if b == key[1] or related)
@@ -167,7 +167,7 @@ class Plan:
         )
 
     @property
-    def everything(self) -> Plan:
+    def everything(self) -> FuzzPlan:
         """Return a plan of the same launches with every comparison."""
         return replace(
             self,
@@ -191,13 +191,13 @@ class Plan:
         )
 
 
-def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), thorough: bool = False) -> Plan:
+def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), thorough: bool = False) -> FuzzPlan:
     """Return the plan of the case with a seed; thorough lets backends run the gradient of every case."""
     source = random.Random(f"plan {seed}")
     drawn = {name: source.random() < share for name, share in SHARES.items()}
     # One number decides between branching and masked code, so that BOTH is the overlap.
     code = source.random()
-    return Plan(
+    return FuzzPlan(
         backends,
         launches=2 if drawn["pair"] else 1,
         traced=drawn["traced"],

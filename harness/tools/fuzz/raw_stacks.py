@@ -12,25 +12,25 @@ from collections.abc import Iterator, Mapping
 
 from ....backends.base import Backend, Draws, Options
 from ....backends.launching.launcher import Launcher
-from ....compiler.driver import Lowered
+from ....compiler.driver import Lowering
 from ....compiler.errors import Unsupported as UnsupportedError
 from ....compiler.ir.nodes import Kernel
 from ....compiler.sizing.count import count_stacks
-from ...testing.outcome import Arrays, Outcome, Trap, Unsupported, attempt
+from ...testing.outcome import Arrays, Outcome, TrapOutcome, UnsupportedOutcome, attempt
 from ..strategies import sample_adstacks
 from ..strategies.adstacks import EMPTY, OVERFLOW, read_as_zero
-from ..strategies.raw import KernelCase
-from .ends import end
-from .plan import Plan
-from .result import Judged
-from .standard import bounded, judge
+from ..strategies.raw import RawCase
+from .ends import describe_end
+from .plan import FuzzPlan
+from .result import JudgedComparison
+from .standard import judge, launch_bounded
 from .widened import executors
 
 DIRECTION = "stacks"
 _NUMBERS = re.compile(r"it holds (\d+) values and a push made it (\d+)")
 
 
-def compare(plan: Plan, backends: Mapping[str, Backend]) -> Iterator[Judged]:
+def compare(plan: FuzzPlan, backends: Mapping[str, Backend]) -> Iterator[JudgedComparison]:
     """Yield the verdicts on the kernel of the plan, if there is one, for every backend of the case."""
     if not plan.stacks:
         return
@@ -41,28 +41,28 @@ def compare(plan: Plan, backends: Mapping[str, Backend]) -> Iterator[Judged]:
             yield _judged(name, case, attempt(lambda b=backend: _launched(case, b, options)))  # type: ignore[misc]
 
 
-def _launched(case: KernelCase, backend: Backend, options: Options) -> Arrays:
+def _launched(case: RawCase, backend: Backend, options: Options) -> Arrays:
     memory = case.memory()
     try:
         # Depths may depend on the content of an adstack, which no counting kernel can know.
         counting = count_stacks(case.kernel)
     except UnsupportedError:
         counting = None
-    Launcher(Lowered(case.kernel, counting), backend, options).run(memory, {}, Draws())
+    Launcher(Lowering(case.kernel, counting), backend, options).run(memory, {}, Draws())
     return memory
 
 
-def _judged(name: str, case: KernelCase, found: Outcome) -> Judged:
-    if isinstance(found, Unsupported):
-        return Judged(DIRECTION, name, "the language", "unsupported", found.reason)
+def _judged(name: str, case: RawCase, found: Outcome) -> JudgedComparison:
+    if isinstance(found, UnsupportedOutcome):
+        return JudgedComparison(DIRECTION, name, "the language", "unsupported", found.reason)
     if case.trap == OVERFLOW:
         reason = _misreported(found)
-        return Judged(DIRECTION, name, "the language", "disagree" if reason else "ok", reason)
-    made = judge(bounded(_released(case), case.arrays, {}, Draws()), name, found)
-    return Judged(DIRECTION, name, "the language", made.verdict, made.reason)
+        return JudgedComparison(DIRECTION, name, "the language", "disagree" if reason else "ok", reason)
+    made = judge(launch_bounded(_released(case), case.arrays, {}, Draws()), name, found)
+    return JudgedComparison(DIRECTION, name, "the language", made.verdict, made.reason)
 
 
-def _released(case: KernelCase) -> Kernel:
+def _released(case: RawCase) -> Kernel:
     """Return the kernel with its meaning without checks, because the reference would trap."""
     return read_as_zero(case.kernel) if case.trap == EMPTY else case.kernel
 
@@ -72,8 +72,8 @@ def _misreported(found: Outcome) -> str:
 
     A push finds an adstack exactly full, so the two numbers of a report differ by 1.
     """
-    if not isinstance(found, Trap) or found.kind != OVERFLOW:
-        return f"{end(found)}; the language: {OVERFLOW}"
+    if not isinstance(found, TrapOutcome) or found.kind != OVERFLOW:
+        return f"{describe_end(found)}; the language: {OVERFLOW}"
     numbers = _NUMBERS.search(found.message)
     if numbers and int(numbers[2]) != int(numbers[1]) + 1:
         return f"numbers of two threads in one report: {numbers[0]}"

@@ -15,7 +15,7 @@ from ....compiler.errors import StackgradError
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run
 from ....reference.traps import TRAPS
-from ...testing.cost import may_serialise
+from ...testing.cost import may_serialize
 from ..model import Program, render_ir
 from ..model import nodes as m
 from ..model.source import definitions
@@ -23,10 +23,10 @@ from ..model.tidy import tidy
 from ..model.walk import walk_program
 from .corpus import failed_key
 from .edits import EDITS
-from .lowerings import Lowerings, copies
-from .marks import overlap
-from .plan import Plan
-from .result import Judged, Result
+from .lowerings import Lowerings, before_arrays
+from .marks import marking_refusal
+from .plan import FuzzPlan
+from .result import CaseResult, JudgedComparison
 from .standard import FUEL
 from .statistics import Finding
 from .worker import Crash, Execute, Job
@@ -34,7 +34,7 @@ from .worker import Crash, Execute, Job
 Size = tuple[int, int, int, int, float]
 
 
-def size(program: Program) -> Size:
+def program_size(program: Program) -> Size:
     """Return the size of a program for a reader.
 
     The parts are the lines and characters of the text, the count of the inputs' numbers and their characters, and the
@@ -57,7 +57,7 @@ class _Reducer:
     """Reduce a program while `execute` fails with the same sign."""
 
     execute: Execute
-    plan: Plan
+    plan: FuzzPlan
     sign: tuple[str, ...]
     deadline: float
     races: bool = False
@@ -93,12 +93,12 @@ class _Reducer:
         """
         skip = 0
         while True:
-            known = size(program)
+            known = program_size(program)
             for number, candidate in enumerate(edits(program)):
                 if time.monotonic() > self.deadline:
                     return program
                 # Edits before the last success failed before, and seldom succeed now.
-                if number >= skip and size(candidate) < known and self.fails(candidate):
+                if number >= skip and program_size(candidate) < known and self.fails(candidate):
                     program, skip = candidate, number
                     break
             else:
@@ -114,7 +114,7 @@ def iterations_meet(program: Program) -> bool:
     """
     try:
         made = Lowerings(render_ir(program))
-        if not any(map(may_serialise, made.plain.kernel.tasks)):
+        if not any(map(may_serialize, made.plain.kernel.tasks)):
             return False
     except StackgradError:
         return False
@@ -127,20 +127,20 @@ def iterations_meet(program: Program) -> bool:
 def _meet(program: Program, made: Lowerings) -> bool:
     """Return True if marks find iterations that meet in one launch."""
     memory, scalars = program.arrays(), program.scalars()
-    before = copies(made.lean, program.arrays())
+    before = before_arrays(made.lean, program.arrays())
     run(made.plain.kernel, memory, scalars, Sizes(), Draws(), fuel=FUEL)
     memory |= before
-    return overlap(made.lean, ReferenceBackend(fuel=FUEL), [memory], scalars) is not None
+    return marking_refusal(made.lean, ReferenceBackend(fuel=FUEL), [memory], scalars) is not None
 
 
-def sign_of(found: Result | Crash) -> tuple[str, ...]:
+def sign_of(found: CaseResult | Crash) -> tuple[str, ...]:
     """Return the sign by which a failure is recognized, or an empty tuple without a failure."""
     if isinstance(found, Crash):
         return "crash", found.reason.partition(":")[0]
     return sign_of_judged(found.judged)
 
 
-def sign_of_judged(judged: Iterable[Judged]) -> tuple[str, ...]:
+def sign_of_judged(judged: Iterable[JudgedComparison]) -> tuple[str, ...]:
     """Return the comparison that failed, with its exception if it ended with one."""
     failed = next((j for j in judged if j.verdict == "disagree"), None)
     if failed is None:
@@ -177,7 +177,7 @@ def reduce(
     return _described(finding, program, replace(reducer.plan, only=None), execute)
 
 
-def _described(finding: Finding, program: Program, plan: Plan, execute: Execute) -> Finding:
+def _described(finding: Finding, program: Program, plan: FuzzPlan, execute: Execute) -> Finding:
     """Return the reduced program with the verdicts of every executor of the finding."""
     plan = replace(plan, backends=finding.plan.backends, oracle=finding.plan.oracle, forward=True)
     found = execute(Job(0, program, plan))
@@ -192,6 +192,6 @@ def distinct(findings: Iterable[Finding], name: Callable[[Finding], str]) -> lis
     for finding in findings:
         called = name(finding)
         known = best.get(called)
-        if known is None or size(finding.program) < size(known.program):
+        if known is None or program_size(finding.program) < program_size(known.program):
             best[called] = finding
     return list(best.values())

@@ -12,16 +12,16 @@ from ...testing.executors import CHECKED, PRECISE
 from ...testing.launch import GRAD
 from ...testing.outcome import Arrays
 from ..model import Program
-from ..relations.chain import Chain, On
+from ..relations.chain import LaunchChain, RelationExecutor
 from ..relations.table import TABLE
 from .lowerings import Lowerings
-from .plan import Plan
-from .result import Judged
-from .standard import FUEL, Bounded
+from .plan import FuzzPlan
+from .result import JudgedComparison
+from .standard import FUEL, BoundedResult
 from .widened import executors
 
 
-class Backends(Protocol):
+class HasBackends(Protocol):
     """Hold backends by name."""
 
     @property
@@ -30,8 +30,13 @@ class Backends(Protocol):
 
 
 def compare(
-    made: Lowerings, initial: Arrays, launches: Sequence[Bounded], program: Program, plan: Plan, panel: Backends
-) -> Iterator[Judged]:
+    made: Lowerings,
+    initial: Arrays,
+    launches: Sequence[BoundedResult],
+    program: Program,
+    plan: FuzzPlan,
+    panel: HasBackends,
+) -> Iterator[JudgedComparison]:
     """Yield the verdicts on the relations of a plan.
 
     Args:
@@ -47,20 +52,20 @@ def compare(
     wanted = {name: {d for d in ("forward", "reverse") if plan.wants(d, name)} for name in plan.relations}
     given = {name + GRAD: seed for name, seed in seeds.items() if name in made.gradients}
     for name in (name for name in wanted if wanted[name]):
-        chain = Chain((made,), states[0], scalars, given if "reverse" in wanted[name] else {})
+        chain = LaunchChain((made,), states[0], scalars, given if "reverse" in wanted[name] else {})
         # The states are known, so the cached property is set.
         chain.__dict__["states"] = states
         if chain.seeds and chain.refusal() is not None:
-            chain = Chain((made,), states[0], scalars, {})
+            chain = LaunchChain((made,), states[0], scalars, {})
         where = replace(plan, relate_on="backends") if name == "stray" else plan
         for on in _executors(where, panel.backends):
             values = on.name == "reference" or plan.forward or not chain.seeds
             yield from TABLE[name](chain, on, plan.part, values and "forward" in wanted[name])
 
 
-def _executors(plan: Plan, backends: Mapping[str, Backend]) -> Iterator[On]:
+def _executors(plan: FuzzPlan, backends: Mapping[str, Backend]) -> Iterator[RelationExecutor]:
     if plan.relate_on != "backends" or not plan.backends:
-        yield On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+        yield RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     if plan.relate_on != "reference":
         for name, backend in executors(backends, plan).items():
-            yield On(name, backend, replace(PRECISE, effort=plan.effort))
+            yield RelationExecutor(name, backend, replace(PRECISE, effort=plan.effort))

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from .corpus import Entry, entries
+from .corpus import CorpusEntry, entries
 from .statistics import Finding
 from .worker import Crash, Execute, Job
 
 
 def replay(
     roots: Iterable[Path], backends: tuple[str, ...], execute: Execute
-) -> Iterator[tuple[Entry, Finding | None]]:
+) -> Iterator[tuple[CorpusEntry, Finding | None]]:
     """Yield each entry with the finding of a new run, or None if all executors agree.
 
     Args:

@@ -9,9 +9,9 @@ from ...testing.compare import Verdict
 from ..relations import RELATIONS
 from .plan import Key
 
-Outcome = Literal["ok", "trap", "unsupported", "refused", "poisoned", "undecided", "disagreement"]
-OUTCOMES: tuple[Outcome, ...] = ("ok", "trap", "unsupported", "refused", "poisoned", "undecided", "disagreement")
-DECIDED: frozenset[Outcome] = frozenset({"ok", "trap", "disagreement"})
+OutcomeName = Literal["ok", "trap", "unsupported", "refused", "poisoned", "undecided", "disagreement"]
+OUTCOMES: tuple[OutcomeName, ...] = ("ok", "trap", "unsupported", "refused", "poisoned", "undecided", "disagreement")
+DECIDED: frozenset[OutcomeName] = frozenset({"ok", "trap", "disagreement"})
 
 
 SURE = frozenset({"text", "types", "marks", "sizes", *RELATIONS})
@@ -19,16 +19,16 @@ SURE = frozenset({"text", "types", "marks", "sizes", *RELATIONS})
 
 They count only if a direction has no other comparison.
 """
-_WORST_FIRST: tuple[Outcome, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
+_WORST_FIRST: tuple[OutcomeName, ...] = ("trap", "undecided", "poisoned", "refused", "unsupported", "ok")
 
 
-def _of_direction(found: set[Verdict]) -> Outcome:
-    order: tuple[Outcome, ...] = ("trap", "ok", "undecided", "poisoned", "refused")
+def _of_direction(found: set[Verdict]) -> OutcomeName:
+    order: tuple[OutcomeName, ...] = ("trap", "ok", "undecided", "poisoned", "refused")
     return next((outcome for outcome in order if outcome in found), "unsupported")
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedComparison:
     """Represent the verdict of one comparison, of `executor` against `reference`, the name of its standard."""
 
     direction: str
@@ -48,7 +48,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Features:
+class CaseFeatures:
     """Describe what a case contained.
 
     Attributes:
@@ -67,7 +67,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Result:
+class CaseResult:
     """Represent the result of a case.
 
     Attributes:
@@ -75,19 +75,19 @@ class Result:
         shapes: Properties of its program, see `strategies.SHAPES`, if the program was drawn for this case.
     """
 
-    judged: tuple[Judged, ...]
-    features: Features = Features()
+    judged: tuple[JudgedComparison, ...]
+    features: CaseFeatures = CaseFeatures()
     seconds: float = 0.0
     retried: bool = False
     shapes: frozenset[str] = frozenset()
 
     @property
-    def disagreements(self) -> tuple[Judged, ...]:
+    def disagreements(self) -> tuple[JudgedComparison, ...]:
         """Return the comparisons that failed."""
         return tuple(j for j in self.judged if j.verdict == "disagree")
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> OutcomeName:
         """Return the worst outcome of both directions.
 
         A direction is open only if nothing in it was decided: a backend that declares a limit, or an oracle that cannot

@@ -9,9 +9,9 @@ from ....compiler.ir.types import Scalar, f64
 from ..model import Program
 from ..model import nodes as m
 from ..model.walk import walk_program
-from .case import Panel, run_case
-from .plan import Plan
-from .result import Result
+from .case import FuzzPanel, run_case
+from .plan import FuzzPlan
+from .result import CaseResult
 
 OPEN = ("undecided", "poisoned")
 """Outcomes that a lack of digits causes."""
@@ -19,7 +19,7 @@ FEW = 2
 """Largest trip count and largest integer input of a case that runs again."""
 
 
-def settle(program: Program, plan: Plan, panel: Panel) -> Result:
+def run_until_decided(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> CaseResult:
     """Run a case, and once more if its bounds leave it open; the second result counts if it decides.
 
     Args:
@@ -30,14 +30,14 @@ def settle(program: Program, plan: Plan, panel: Panel) -> Result:
     first = run_case(program, plan, panel)
     if first.outcome not in OPEN:
         return first
-    second = run_case(calmer(program), short(plan), panel)
+    second = run_case(calm_program(program), second_plan(plan), panel)
     seconds = first.seconds + second.seconds
     if second.outcome in OPEN:
         return replace(first, seconds=seconds, retried=True)
     return replace(second, features=first.features, seconds=seconds, retried=True)
 
 
-def short(plan: Plan) -> Plan:
+def second_plan(plan: FuzzPlan) -> FuzzPlan:
     """Return the plan of a second run: executors of both directions, but no other lowerings."""
     if plan.only is not None:
         return plan
@@ -55,7 +55,7 @@ def short(plan: Plan) -> Plan:
     )
 
 
-def calmer(program: Program) -> Program:
+def calm_program(program: Program) -> Program:
     """Return a program with all reals in double precision, and with loops and integer inputs cut to FEW.
 
     Programs that read the bits of a real keep their types.

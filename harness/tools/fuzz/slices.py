@@ -41,7 +41,7 @@ def _slice(program: Program, results: set[str]) -> Program:
     return tidy(replace(program, kernel=kernel, inputs=replace(program.inputs, seeds=seeds)))
 
 
-def _kept(block: m.Block, needed: set[str]) -> m.Block:
+def _kept(block: m.StmtBlock, needed: set[str]) -> m.StmtBlock:
     made: list[m.Stmt] = []
     for stmt in block:
         if isinstance(stmt, m.If):

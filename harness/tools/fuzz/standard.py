@@ -11,10 +11,10 @@ import numpy as np
 
 from ....backends.base import Draws, Scalars, Sizes
 from ....compiler.ir.nodes import Kernel
-from ...testing.bounds import Bounded, overall, run_bounded
+from ...testing.bounds import BoundedResult, overall, run_bounded
 from ...testing.bounds import judge as judge_arrays
 from ...testing.compare import Comparison, Verdict
-from ...testing.outcome import Arrays, Ok, Outcome, Trap
+from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome
 
 _VERDICTS: dict[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
 
@@ -24,12 +24,12 @@ FUEL = 50_000
 A launch that takes more is taken for an endless loop; drawn programs take a few thousand.
 """
 
-__all__ = ["FUEL", "Bounded", "bounded", "judge"]
+__all__ = ["FUEL", "BoundedResult", "launch_bounded", "judge"]
 
 
-def bounded(
+def launch_bounded(
     kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws, errors: Arrays | None = None, precise: bool = False
-) -> Bounded:
+) -> BoundedResult:
     """Launch a kernel on copies and return the result with its error bounds.
 
     Args:
@@ -46,7 +46,7 @@ def bounded(
     return run_bounded(kernel, arrays, scalars, Sizes(), draws, errors, precise, FUEL)
 
 
-def judge(known: Bounded, executor: str, outcome: Outcome, others: Arrays | None = None) -> Comparison:
+def judge(known: BoundedResult, executor: str, outcome: Outcome, others: Arrays | None = None) -> Comparison:
     """Return the verdict on another execution of a launch that ran to its end on the reference.
 
     Args:
@@ -55,9 +55,9 @@ def judge(known: Bounded, executor: str, outcome: Outcome, others: Arrays | None
         outcome: The outcome of the other execution.
         others: Error bounds of the other execution, if it has any.
     """
-    if isinstance(outcome, Trap):
+    if isinstance(outcome, TrapOutcome):
         return Comparison(executor, "disagree", f"ended with {outcome}", np.inf)
-    if not isinstance(outcome, Ok):
+    if not isinstance(outcome, OkOutcome):
         return Comparison(executor, "unsupported", outcome.reason)
     if known.poisoned:
         return Comparison(executor, "poisoned", known.poisoned)

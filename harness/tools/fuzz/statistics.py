@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ...testing.compare import Verdict
 from ..model import Program
-from .plan import Plan
-from .result import DECIDED, OUTCOMES, Judged, Outcome, Result
+from .plan import FuzzPlan
+from .result import DECIDED, OUTCOMES, CaseResult, JudgedComparison, OutcomeName
 
 BUCKETS = (0, 1, 2, 4, 8, 16, 32)
 """Least number of trips of each row of the histogram."""
@@ -25,8 +25,8 @@ class Finding:
     """
 
     program: Program
-    plan: Plan
-    judged: tuple[Judged, ...] = ()
+    plan: FuzzPlan
+    judged: tuple[JudgedComparison, ...] = ()
     crash: str = ""
     seed: int | None = None
     candidate: int | None = None
@@ -66,7 +66,7 @@ class Statistics:
     differentiated: int = 0
     by_oracle: int = 0
     elapsed: float = 0.0
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    outcomes: Counter[OutcomeName] = field(default_factory=Counter)
     comparisons: Counter[tuple[str, str, Verdict]] = field(default_factory=Counter)
     features: Counter[tuple[str, str, str, Verdict]] = field(default_factory=Counter)
     by_trips: dict[int, list[int]] = field(default_factory=lambda: {b: [0, 0] for b in BUCKETS})
@@ -74,7 +74,7 @@ class Statistics:
     findings: list[Finding] = field(default_factory=list)
     interrupted: bool = False
 
-    def add(self, result: Result) -> None:
+    def add(self, result: CaseResult) -> None:
         """Count a case."""
         self.cases += 1
         self.retried += result.retried

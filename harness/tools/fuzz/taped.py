@@ -9,24 +9,24 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ...testing.outcome import one_line
-from ..tapes.run import Bench
-from .plan import Plan
-from .result import Judged
+from ..tapes.run import TapeBench
+from .plan import FuzzPlan
+from .result import JudgedComparison
 
 DIRECTION = "tapes"
 ARCHES = ("cpu", "vulkan")
 """Backends that run these programs; the reference runs them if none of these is among the case's backends."""
 
 
-class HasBench(Protocol):
+class HasTapeBench(Protocol):
     """Hold a runtime that runs programs under tapes."""
 
     @property
-    def tapes(self) -> Bench:
+    def tapes(self) -> TapeBench:
         """Return the runtime."""
 
 
-def compare(plan: Plan, panel: HasBench) -> Iterator[Judged]:
+def compare(plan: FuzzPlan, panel: HasTapeBench) -> Iterator[JudgedComparison]:
     """Yield the verdict on the programs of the plan, if there are any, on the first backend that can run them."""
     if not plan.tapes:
         return
@@ -36,4 +36,4 @@ def compare(plan: Plan, panel: HasBench) -> Iterator[Judged]:
             wrong = panel.tapes.check(plan.tapes, arch)
         except Exception as error:
             wrong = f"{type(error).__name__}: {one_line(error)}"
-        yield Judged(DIRECTION, arch, "dual numbers", "disagree" if wrong else "ok", wrong[:400])
+        yield JudgedComparison(DIRECTION, arch, "dual numbers", "disagree" if wrong else "ok", wrong[:400])

@@ -19,10 +19,10 @@ import numpy as np
 from ....backends.base import Draws, Options
 from ....backends.limits import LOCAL_BYTES
 from ....backends.registry import get
-from ....compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ....compiler.driver import Lowering, prepare_forward, prepare_reverse
 from ....compiler.errors import InternalError, StackgradError, VerifyError
 from ....compiler.ir.codec import decode, encode
-from ....compiler.ir.depth import deep
+from ....compiler.ir.depth import with_stack_room
 from ....compiler.ir.nodes import Kernel, LocalArray, StackAlloca
 from ....compiler.ir.parser import parse_kernels
 from ....compiler.ir.printer import print_kernel
@@ -33,7 +33,7 @@ from ....reference.launch import run
 from ...testing.launch import is_forward
 from ..model import render_ir
 from ..strategies import sample, sample_adstacks
-from .text_edits import edited
+from .text_edits import edit_text
 
 POOL = 48
 """Number of programs that texts are made of; they are the same in every run, so a seed always gives the same text."""
@@ -51,7 +51,7 @@ _MOST_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TextVerdict:
     """Represent the verdict on a text.
 
     Attributes:
@@ -64,7 +64,7 @@ class Verdict:
 
 
 @cache
-def pool() -> tuple[str, ...]:
+def base_texts() -> tuple[str, ...]:
     """Return the texts that edits start from: drawn kernels, their grad kernels, and raw adstack kernels.
 
     The longest quarter is left out.
@@ -84,16 +84,16 @@ def pool() -> tuple[str, ...]:
 def text_of(seed: int) -> str:
     """Return the text of a case."""
     rng = random.Random(f"ir text {seed}")
-    texts = pool()
-    return edited(rng, rng.choice(texts), texts)
+    texts = base_texts()
+    return edit_text(rng, rng.choice(texts), texts)
 
 
-def judge(seed: int) -> Verdict:
+def judge(seed: int) -> TextVerdict:
     """Return the verdict on the case of a seed."""
-    return look(text_of(seed), random.Random(f"how far {seed}"))
+    return judge_text(text_of(seed), random.Random(f"how far {seed}"))
 
 
-def look(text: str, rng: random.Random) -> Verdict:
+def judge_text(text: str, rng: random.Random) -> TextVerdict:
     """Return the verdict on a text; `rng` decides how many steps the text goes through."""
     passed = False
     try:
@@ -102,12 +102,12 @@ def look(text: str, rng: random.Random) -> Verdict:
             verify(kernel, "source" if is_forward(kernel) else "adjoint")
         passed = bool(kernels)
     except InternalError as error:
-        return Verdict(passed, described("reading", error))
+        return TextVerdict(passed, described("reading", error))
     except StackgradError:
-        return Verdict(passed)
+        return TextVerdict(passed)
     except Exception as error:
-        return Verdict(passed, described("reading", error))
-    return Verdict(passed, next((p for kernel in kernels for p in _beyond(kernel, rng) if p), ""))
+        return TextVerdict(passed, described("reading", error))
+    return TextVerdict(passed, next((p for kernel in kernels for p in _beyond(kernel, rng) if p), ""))
 
 
 def described(what: str, error: BaseException) -> str:
@@ -125,7 +125,7 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
         return found
-    lowered = _Kept(lambda: prepare_forward(kernel, check=True))
+    lowered = _ResultRecorder(lambda: prepare_forward(kernel, check=True))
     found.append(_step("passes", lowered))
     if forward:
         found.append(_step("reverse", lambda: prepare_reverse(kernel, check=True)))
@@ -139,12 +139,12 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
     return found
 
 
-class _Kept:
+class _ResultRecorder:
     """Call a function and keep its result."""
 
-    def __init__(self, make: Callable[[], Lowered]) -> None:
+    def __init__(self, make: Callable[[], Lowering]) -> None:
         self.make = make
-        self.found: Lowered | None = None
+        self.found: Lowering | None = None
 
     def __call__(self) -> None:
         self.found = self.make()
@@ -163,7 +163,7 @@ def _step(what: str, run_step: Callable[[], Any]) -> str:
     return ""
 
 
-@deep
+@with_stack_room
 def _same(kernel: Kernel) -> None:
     """Raise InternalError if the kernel differs after printing and reading, or after encoding and decoding."""
     text = print_kernel(kernel)

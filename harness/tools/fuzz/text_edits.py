@@ -66,7 +66,7 @@ def _known_tokens(text: str) -> tuple[str, ...]:
     return tuple(tokens_of(text))
 
 
-def edited(rng: random.Random, text: str, others: Sequence[str]) -> str:
+def edit_text(rng: random.Random, text: str, others: Sequence[str]) -> str:
     """Return a text after one edit or several.
 
     Args:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from .text_case import Verdict, judge
+from .text_case import TextVerdict, judge
 
-Judge = Callable[[int], Verdict]
+Judge = Callable[[int], TextVerdict]
 """A function that returns the verdict on the case of a seed, and that other processes can import."""
 
 HANG = 20.0
@@ -71,7 +71,7 @@ def _serve(connection: Connection, judged: Judge) -> None:
         connection.send(None)
 
 
-class _Watched:
+class _WatchedProcess:
     """Watch a process that judges a range of seeds; `begun` is the seed of its current case, or None."""
 
     def __init__(self, judged: Judge, hang: float) -> None:
@@ -161,7 +161,7 @@ def fuzz_texts(
     """
     statistics, begin, following = TextStatistics(seed), time.monotonic(), seed
     end = None if cases is None else seed + cases
-    workers = [_Watched(judged, hang) for _ in range(processes)]
+    workers = [_WatchedProcess(judged, hang) for _ in range(processes)]
     try:
         while True:
             late = seconds is not None and time.monotonic() - begin > seconds

@@ -18,13 +18,13 @@ from ....compiler.ir.types import i32
 from ..model import Program
 from ..model import nodes as m
 from ..model.walk import blocks, walk
-from .edits import Path, places, put
+from .edits import EditPath, parts_with_paths, replace_at
 
 MOST_COPIES = 4
 """Largest number of trips of a loop that is unrolled; more would make the text long, but the twin no better."""
 
 
-def unrolled(program: Program) -> Program | None:
+def unroll_loops(program: Program) -> Program | None:
     """Return the program with its innermost countable serial loops unrolled, or None if it has none.
 
     A loop is countable if the text alone gives its trip count. The index stays a typed number, so that constants are
@@ -34,11 +34,11 @@ def unrolled(program: Program) -> Program | None:
     found = {path for path, _ in _serial_loops(body) if _counted(_at(body, path))}
     # Only the innermost loops are unrolled, so that no path changes on the way.
     for path in (p for p in found if not any(q != p and q[: len(p)] == p for q in found)):
-        body = put(body, path, _without_loop(_at(body, path)))
+        body = replace_at(body, path, _without_loop(_at(body, path)))
     return replace(program, kernel=replace(program.kernel, body=body)) if found else None
 
 
-def _serial_loops(body: m.Block, path: Path = (), inside: bool = False) -> Iterator[tuple[Path, m.For]]:
+def _serial_loops(body: m.StmtBlock, path: EditPath = (), inside: bool = False) -> Iterator[tuple[EditPath, m.For]]:
     """Yield the `for` loops that stand inside another loop or a branch, each with its path.
 
     Args:
@@ -56,7 +56,7 @@ def _serial_loops(body: m.Block, path: Path = (), inside: bool = False) -> Itera
                 yield from _serial_loops(inner, (*path, k, name), serial or isinstance(stmt, m.For))
 
 
-def _at(node: object, path: Path) -> m.For:
+def _at(node: object, path: EditPath) -> m.For:
     for step in path:
         node = node[step] if isinstance(step, int) else getattr(node, step)  # type: ignore[index]
     assert isinstance(node, m.For)
@@ -86,25 +86,25 @@ def _without_loop(loop: m.For) -> m.For:
     return m.For(loop.indices, m.Unrolled(numbers.start, numbers.stop, numbers.step), body)
 
 
-def _typed(body: m.Block, name: str) -> m.Block:
+def _typed(body: m.StmtBlock, name: str) -> m.StmtBlock:
     """Return a body in which every read of the index is a number of the index's type."""
-    found = [path for path, node in places(body) if node == m.Name(name)]
+    found = [path for path, node in parts_with_paths(body) if node == m.Name(name)]
     for path in found:
-        body = put(body, path, m.Cast(m.Name(name), i32))
+        body = replace_at(body, path, m.Cast(m.Name(name), i32))
     return body
 
 
 # ---- values made again --------------------------------------------------------------------------------------------
 
 
-def recomputed(program: Program) -> Program | None:
+def recompute_values(program: Program) -> Program | None:
     """Return the program with a value from before a loop computed again in every trip, or None if there is none."""
     written = {m.root(t).field for t in _targets(program.kernel.body) if isinstance(m.root(t), m.Element)}  # type: ignore[attr-defined]
     body, changed = _recompute(program.kernel.body, written, False)
     return replace(program, kernel=replace(program.kernel, body=body)) if changed else None
 
 
-def _recompute(body: m.Block, written: set[str], inside: bool) -> tuple[m.Block, bool]:
+def _recompute(body: m.StmtBlock, written: set[str], inside: bool) -> tuple[m.StmtBlock, bool]:
     """Return a block with values computed again in its loops, and True if it changed.
 
     Args:
@@ -170,7 +170,7 @@ def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) 
     return []
 
 
-def _changed(body: m.Block) -> set[str]:
+def _changed(body: m.StmtBlock) -> set[str]:
     """Return the names of locals that a block assigns."""
     places = {m.root(target) for target in _targets(body)}
     return {p.name for p in places if isinstance(p, m.Name)} | {
@@ -178,7 +178,7 @@ def _changed(body: m.Block) -> set[str]:
     }
 
 
-def _targets(body: m.Block) -> Iterator[m.Expr]:
+def _targets(body: m.StmtBlock) -> Iterator[m.Expr]:
     """Yield every place that a block assigns or updates."""
     for n in walk(body):
         if isinstance(n, m.Assign):
@@ -187,5 +187,5 @@ def _targets(body: m.Block) -> Iterator[m.Expr]:
             yield n.target
 
 
-TWINS: Mapping[str, Callable[[Program], Program | None]] = {"unrolled": unrolled, "recomputed": recomputed}
+TWINS: Mapping[str, Callable[[Program], Program | None]] = {"unrolled": unroll_loops, "recomputed": recompute_values}
 """Functions by name that return a program's twin, or None if it has no twin of this kind."""

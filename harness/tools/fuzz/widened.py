@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ....backends.base import Arrays, Backend, Draws, Executable, Flight, Options, Probe, Scalars, Sizes
+from ....backends.base import Arrays, Backend, Concurrency, Draws, Executable, Options, Probe, Scalars, Sizes
 from ....backends.codegen import sharing
 from ....backends.llvm import spread
 from ....compiler.ir.nodes import Kernel
 from ..mutants import patched
-from .plan import MASKED, Plan
+from .plan import MASKED, FuzzPlan
 
 _AT_ONCE = ((spread, "ENOUGH", 0), (spread, "SHARE", 1), (spread, "CHUNK", 1), (sharing, "WORTH", float("inf")))
 """Thresholds that keep small launches on one thread, with values that do not."""
@@ -26,8 +26,8 @@ def _at_once() -> Iterator[None]:
 
 
 @dataclass(eq=False)
-class _Wide:
-    """Represent a compiled kernel of `Widened`.
+class _WidenedExecutable:
+    """Represent a compiled kernel of `WidenedCpu`.
 
     The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
     a task whose updates are compiled for one thread would lose updates.
@@ -48,7 +48,7 @@ class _Wide:
 
 
 @dataclass(eq=False)
-class Widened:
+class WidenedCpu:
     """Compile kernels to masked code of a given number of lanes, and run them on a given number of threads."""
 
     backend: Backend
@@ -64,12 +64,12 @@ class Widened:
         """Compile a kernel to masked code; debug code stays as it is."""
         with _at_once():
             made = self.backend.compile(kernel, self._wide(options))
-            return _Wide(made, made.kernel)
+            return _WidenedExecutable(made, made.kernel)
 
     def _wide(self, options: Options) -> Options:
         return replace(options, lanes=self.lanes, threads=self.threads)
 
-    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Flight | None:
+    def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
         """Return the rows in flight of a task's masked code, see `Backend.rows_in_flight`."""
         return self.backend.rows_in_flight(kernel, task, sizes, self._wide(options))
 
@@ -81,11 +81,11 @@ class Widened:
         """Do nothing, because this backend has no state of its own."""
 
 
-def executors(backends: Mapping[str, Backend], plan: Plan) -> dict[str, Backend]:
+def executors(backends: Mapping[str, Backend], plan: FuzzPlan) -> dict[str, Backend]:
     """Return the backends that a plan runs kernels on, by name."""
     found: dict[str, Backend] = {}
     for name, backend in backends.items():
         if name not in plan.backends or not (plan.masked if name == MASKED else plan.branching or name != "cpu"):
             continue
-        found[name] = Widened(backend, plan.lanes, plan.threads) if name == MASKED else backend
+        found[name] = WidenedCpu(backend, plan.lanes, plan.threads) if name == MASKED else backend
     return found

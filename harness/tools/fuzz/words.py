@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....compiler.ad.policies import POLICIES
 from ..model.dialects import DIALECTS
-from ..plain_data import TEXT, Key, Limits, Schema, Words, matching, one_of
+from ..plain_data import TEXT, AllowedWords, FieldKey, NumberLimits, Schema, matching, one_of
 from ..relations import RELATIONS
 
 BACKEND = matching("the name of an executor", "[a-z][a-z0-9-]*")
@@ -14,27 +14,27 @@ DIRECTION = matching("a direction", "[a-z]+")
 COMPARED = matching("the name of what was compared", r"[A-Za-z][A-Za-z0-9 _.-]*|")
 """Names of executors, relations and exceptions of the harness."""
 
-WORDS: dict[Key, Words] = {
-    ("Plan", "backends"): BACKEND,
-    ("Plan", "peers"): PEER,
-    ("Plan", "policy"): one_of(("", *POLICIES)),
-    ("Plan", "of_arrays"): one_of(("", *POLICIES)),
-    ("Plan", "only"): COMPARED,
-    ("Plan", "relations"): one_of(RELATIONS),
-    ("Plan", "relate_on"): one_of(("reference", "backends", "both")),
-    ("Stored", "failed"): COMPARED,
-    ("Judged", "direction"): DIRECTION,
-    ("Judged", "executor"): COMPARED,
-    ("Judged", "reference"): COMPARED,
-    ("Judged", "reason"): TEXT,
+WORDS: dict[FieldKey, AllowedWords] = {
+    ("FuzzPlan", "backends"): BACKEND,
+    ("FuzzPlan", "peers"): PEER,
+    ("FuzzPlan", "policy"): one_of(("", *POLICIES)),
+    ("FuzzPlan", "of_arrays"): one_of(("", *POLICIES)),
+    ("FuzzPlan", "only"): COMPARED,
+    ("FuzzPlan", "relations"): one_of(RELATIONS),
+    ("FuzzPlan", "relate_on"): one_of(("reference", "backends", "both")),
+    ("StoredPlan", "failed"): COMPARED,
+    ("JudgedComparison", "direction"): DIRECTION,
+    ("JudgedComparison", "executor"): COMPARED,
+    ("JudgedComparison", "reference"): COMPARED,
+    ("JudgedComparison", "reason"): TEXT,
 }
-LIMITS: dict[Key, Limits] = {
-    ("Plan", "launches"): Limits(1, 8),
-    ("Plan", "effort"): Limits(0, 3),
-    ("Plan", "lanes"): Limits(1, 64),
-    ("Plan", "threads"): Limits(1, 64),
-    ("Plan", "stacks"): Limits(0, 1 << 30),
-    ("Plan", "part"): Limits(0, 1 << 16),
+LIMITS: dict[FieldKey, NumberLimits] = {
+    ("FuzzPlan", "launches"): NumberLimits(1, 8),
+    ("FuzzPlan", "effort"): NumberLimits(0, 3),
+    ("FuzzPlan", "lanes"): NumberLimits(1, 64),
+    ("FuzzPlan", "threads"): NumberLimits(1, 64),
+    ("FuzzPlan", "stacks"): NumberLimits(0, 1 << 30),
+    ("FuzzPlan", "part"): NumberLimits(0, 1 << 16),
 }
 
 SCHEMA = Schema(WORDS, LIMITS)

@@ -13,21 +13,21 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ....backends import disk_cache
-from ...testing.executors import backend_named
-from ..apart import starting
+from ...testing.executors import backend_by_name
+from ..apart import protect_imports
 from ..model import Program
 from ..mutants import MUTANTS
 from ..peers import Peer
 from ..strategies import sample as draw
-from .case import Panel, run_case
-from .guide import Choice, Reached, Sampler, choose
-from .plan import BACKENDS, Plan, plan_for
-from .result import Result
-from .retry import settle
+from .case import FuzzPanel, run_case
+from .guide import GuidedChoice, Reached, Sampler, choose
+from .plan import BACKENDS, FuzzPlan, plan_for
+from .result import CaseResult
+from .retry import run_until_decided
 
 
 @dataclass(frozen=True)
-class Setup:
+class WorkerSetup:
     """Hold what a worker needs to run cases.
 
     Attributes:
@@ -46,11 +46,11 @@ class Setup:
     thorough: bool = False
     candidate: int | None = None
 
-    def choose(self, seed: int, reached: Reached) -> Choice:
+    def choose(self, seed: int, reached: Reached) -> GuidedChoice:
         """Return the program of the case with this seed, in a track that has reached these properties."""
         return choose(self.sample, seed, reached, self.candidate)
 
-    def plan(self, seed: int) -> Plan:
+    def plan(self, seed: int) -> FuzzPlan:
         """Return the plan of the case with this seed."""
         return plan_for(seed, self.backends, self.peers, self.thorough)
 
@@ -61,29 +61,29 @@ class Job:
 
     seed: int = 0
     program: Program | None = None
-    plan: Plan = Plan()
+    plan: FuzzPlan = FuzzPlan()
     reached: Mapping[str, int] = field(default_factory=dict)
 
 
-class Runner:
+class CaseRunner:
     """Run jobs in this process."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: WorkerSetup) -> None:
         self.setup = setup
         # Programs never repeat, and code with a planted mistake must not be found in a later run.
-        disk_cache.choose(enabled=False)
+        disk_cache.choose_cache(enabled=False)
         peers = {name: Peer(name) for name in setup.peers}
-        self.panel = Panel({name: backend_named(name) for name in setup.backends}, peers)
+        self.panel = FuzzPanel({name: backend_by_name(name) for name in setup.backends}, peers)
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: Job) -> CaseResult:
         """Return the result of a job; a case that lacks digits to decide runs again in double precision."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
         chosen = self.setup.choose(job.seed, job.reached)
-        return replace(settle(chosen.program, self.setup.plan(job.seed), self.panel), shapes=chosen.shapes)
+        return replace(run_until_decided(chosen.program, self.setup.plan(job.seed), self.panel), shapes=chosen.shapes)
 
 
-def _serve(connection: Connection, setup: Setup) -> None:
+def _serve(connection: Connection, setup: WorkerSetup) -> None:
     """Answer jobs in a worker process until the other end of the connection is closed.
 
     Nothing is cached on disk: no program comes twice, and a planted mistake must not find code that was compiled
@@ -91,7 +91,7 @@ def _serve(connection: Connection, setup: Setup) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
     os.environ["STACKGRAD_CACHE"] = "0"
-    runner = Runner(setup)
+    runner = CaseRunner(setup)
     with MUTANTS[setup.mutant].planted() if setup.mutant else nullcontext():
         connection.send(READY)
         while True:
@@ -121,17 +121,17 @@ class Crash:
     reason: str
 
 
-Execute = Callable[[Job], Result | Crash]
+Execute = Callable[[Job], CaseResult | Crash]
 """A function that runs a job, in this process or in another process if the job may crash."""
 
 
-class Worker:
+class CaseProcess:
     """Run jobs in another process, which is started again when it dies.
 
     A job counts as hung after `limit` seconds.
     """
 
-    def __init__(self, setup: Setup, limit: float) -> None:
+    def __init__(self, setup: WorkerSetup, limit: float) -> None:
         self.setup = setup
         self.limit = limit
         self.job: Job | None = None
@@ -143,7 +143,7 @@ class Worker:
         self.connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self.setup), daemon=True)
         # The current folder may belong to an untrusted author, whose modules must not be imported.
-        with starting():
+        with protect_imports():
             self._process.start()
         other.close()
         self._ready = False
@@ -154,7 +154,7 @@ class Worker:
         self.job, self._since = job, time.monotonic()
         self.connection.send(job)
 
-    def poll(self) -> Result | Crash | None:
+    def poll(self) -> CaseResult | Crash | None:
         """Return the result of the job, or None if it is still running."""
         assert self.job is not None
         try:
@@ -169,23 +169,23 @@ class Worker:
             return self._crashed(f"no answer within {self.limit:.0f} s")
         return None
 
-    def _received(self, found: Any) -> Result | None:
+    def _received(self, found: Any) -> CaseResult | None:
         """Return a result, or None for the message that the process is ready, which starts the clock of the job."""
         if found == READY:
             self._ready, self._since = True, time.monotonic()
             return None
         self.job = None
-        result: Result = found
+        result: CaseResult = found
         return result
 
-    def run(self, job: Job) -> Result | Crash:
+    def run(self, job: Job) -> CaseResult | Crash:
         """Run a job from start to end and return its result."""
         self.give(job)
         while (found := self.poll()) is None:
             self.connection.poll(0.2)
         return found
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> CaseProcess:
         return self
 
     def __exit__(self, *exception: object) -> None:

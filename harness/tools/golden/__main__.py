@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from .code import tools
-from .difference import chosen, differences, shown, summary
-from .inputs import GoldenError, Selection
+from .difference import differences, shown, shown_differences, summary
+from .inputs import GoldenError, KernelSelection
 from .record import read_record, write_record
 from .run import all_rows
 
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _write(given: argparse.Namespace) -> int:
     begin = time.monotonic()
     texts = given.texts.absolute() if given.texts else None
-    selection = Selection(tuple(given.only), given.every)
+    selection = KernelSelection(tuple(given.only), given.every)
     rows = all_rows(selection, given.jobs, texts, lambda name, count: print(f"{name}: {count}", file=sys.stderr))
     if not rows:
         raise GoldenError("no kernel is wanted; patterns are FILE[:KERNEL], as in 'ops/sin.kir:01-*'")
@@ -51,7 +51,7 @@ def _write(given: argparse.Namespace) -> int:
 def _compare(given: argparse.Namespace) -> int:
     base, head = read_record(given.base), read_record(given.head)
     found = differences(base, head)
-    picked = chosen(found, given.most)
+    picked = shown_differences(found, given.most)
     if given.names:
         sys.stdout.writelines(f"{difference.kernel}\n" for difference in picked)
         return 1 if found else 0

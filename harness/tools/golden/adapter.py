@@ -22,19 +22,19 @@ from ....backends.cuda.toolkit import libdevice_path
 from ....backends.host.trampoline import text_of as trampoline_text
 from ....backends.llvm.masked import generate_masked
 from ....backends.llvm.module import generate as generate_llvm
-from ....backends.llvm.optimise import initialise, optimise, parse
+from ....backends.llvm.optimise import initialize, optimize, parse
 from ....backends.metal.program import program as metal_program
 from ....backends.metal.translate import PROGRAM as METAL_TRANSLATOR
-from ....backends.spirv.emit import Features
+from ....backends.spirv.emit import ShaderFeatures
 from ....backends.spirv.quirks import Quirks
 from ....backends.spirv.shaders import generate as generate_spirv
-from ....backends.vulkan.block import laid_out
+from ....backends.vulkan.block import block_layout
 from ....backends.vulkan.host_code import host_code as vulkan_host_code
-from ....backends.vulkan.host_code import needed
+from ....backends.vulkan.host_code import needed_entries
 from ....backends.vulkan.ring import SLOTS, groups_at
 from ....cli.programs import defines_check, run_program
 from ....compiler.ad.policies import LOWERINGS, POLICIES
-from ....compiler.driver import Lowered, prepare_forward, prepare_reverse, prepare_second, prepare_tangent
+from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_second, prepare_tangent
 from ....compiler.errors import InternalError, StackgradError
 from ....compiler.ir.nodes import Kernel
 from ....compiler.ir.parser import parse_kernel
@@ -44,11 +44,11 @@ from ...testing.launch import is_forward, with_gradient
 
 __all__ = [
     "CPU",
-    "Features",
+    "ShaderFeatures",
     "InternalError",
     "Kernel",
     "LOWERINGS",
-    "Lowered",
+    "Lowering",
     "METAL_TRANSLATOR",
     "Options",
     "POLICIES",
@@ -64,13 +64,13 @@ __all__ = [
     "generate_masked",
     "generate_spirv",
     "groups_at",
-    "initialise",
+    "initialize",
     "is_forward",
-    "laid_out",
+    "block_layout",
     "libdevice_path",
     "metal_program",
-    "needed",
-    "optimise",
+    "needed_entries",
+    "optimize",
     "parse",
     "parse_kernel",
     "platform_of",

@@ -19,7 +19,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from . import adapter as at
-from .inputs import refused
+from .inputs import error_text
 
 V3 = replace(at.CPU, clock="tsc", fused=True)
 V4 = replace(V3, vector_masks=True)
@@ -27,11 +27,11 @@ TRIPLE = "x86_64-unknown-linux-gnu"
 ARCH = "sm_90"
 GROUP, THREADS = 128, 1 << 20
 """Numbers of threads, of a group of a GPU and of a launch, for which host code is generated."""
-DEVICE = at.Features(
+DEVICE = at.ShaderFeatures(
     float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True
 )
 """Large GPUs have this."""
-BARE = at.Features(
+BARE = at.ShaderFeatures(
     float64=False,
     int64=False,
     int64_atomics=False,
@@ -45,7 +45,7 @@ BARE = at.Features(
 
 
 @dataclass(frozen=True)
-class Generator:
+class CodeKind:
     """A generator makes one kind of code.
 
     Attributes:
@@ -70,10 +70,10 @@ def _machine(name: str) -> llvm.TargetMachine:
 
 def _optimised(text: str, name: str) -> str:
     """Return LLVM IR after the pipeline of LLVM, run as a launch would run it, for a machine of this name."""
-    at.initialise()
+    at.initialize()
     machine = _machine(name)
     module = at.parse(text, TRIPLE, str(machine.target_data))
-    at.optimise(module, machine)
+    at.optimize(module, machine)
     return str(module)
 
 
@@ -96,7 +96,7 @@ def _cuda_host(kernel: at.Kernel) -> str:
     return at.cuda_host_code(kernel, made.layout, names, GROUP).text
 
 
-def _spirv(kernel: at.Kernel, features: at.Features, options: at.Options) -> str:
+def _spirv(kernel: at.Kernel, features: at.ShaderFeatures, options: at.Options) -> str:
     made = at.generate_spirv(kernel, options, features)
     entries = "".join(f"; {name} {task}\n" for name, task in made.entries)
     return f"{entries}; tail {made.tail.hex()}\n{_instructions(made.words)}"
@@ -114,8 +114,8 @@ def _instructions(words: Sequence[int]) -> str:
 
 def _vulkan_host(kernel: at.Kernel) -> str:
     made = at.generate_spirv(kernel, PLAIN)
-    entries, counts = at.needed(made.kernel, made.entries, PLAIN), at.groups_at(made.layout.size, made.tail)
-    layout = at.laid_out(made.layout)
+    entries, counts = at.needed_entries(made.kernel, made.entries, PLAIN), at.groups_at(made.layout.size, made.tail)
+    layout = at.block_layout(made.layout)
     return at.vulkan_host_code(made.kernel, layout, entries, counts, at.SLOTS, THREADS, PLAIN, made.summed).text
 
 
@@ -124,27 +124,27 @@ SPREAD = at.Options(threads=4, deterministic=True, debug_info=True)
 FORCED = at.Options(lanes=8)
 
 GENERATORS = (
-    Generator("cpu-v3", lambda k: _llvm(k, V3, PLAIN)),
-    Generator("cpu-v3-masked", lambda k: _masked(k, V3, FORCED)),
-    Generator("cpu-v4-spread", lambda k: _llvm(k, V4, SPREAD)),
-    Generator("cpu-v4-masked", lambda k: _masked(k, V4, PLAIN)),
-    Generator("cpu-debug", lambda k: _llvm(k, V3, at.Options(debug=True))),
-    Generator("cpu-v3-optimised", lambda k: _optimised(_llvm(k, V3, PLAIN), "x86-64-v3"), heavy=True),
-    Generator("cpu-v4-masked-optimised", lambda k: _optimised(_masked(k, V4, PLAIN), "x86-64-v4"), heavy=True),
-    Generator("cuda", lambda k: _cuda(k, PLAIN)),
-    Generator("cuda-deterministic", lambda k: _cuda(k, at.Options(deterministic=True))),
-    Generator("cuda-host", _cuda_host),
-    Generator("ptx", lambda k: at.ptx(k, ARCH), "libdevice", heavy=True),
-    Generator("spirv", lambda k: _spirv(k, at.Features(), PLAIN)),
-    Generator("spirv-device", lambda k: _spirv(k, DEVICE, PLAIN)),
-    Generator("spirv-bare", lambda k: _spirv(k, BARE, PLAIN)),
-    Generator("vulkan-host", _vulkan_host),
-    Generator("metal", lambda k: at.metal_program(k, PLAIN).text, at.METAL_TRANSLATOR),
+    CodeKind("cpu-v3", lambda k: _llvm(k, V3, PLAIN)),
+    CodeKind("cpu-v3-masked", lambda k: _masked(k, V3, FORCED)),
+    CodeKind("cpu-v4-spread", lambda k: _llvm(k, V4, SPREAD)),
+    CodeKind("cpu-v4-masked", lambda k: _masked(k, V4, PLAIN)),
+    CodeKind("cpu-debug", lambda k: _llvm(k, V3, at.Options(debug=True))),
+    CodeKind("cpu-v3-optimised", lambda k: _optimised(_llvm(k, V3, PLAIN), "x86-64-v3"), heavy=True),
+    CodeKind("cpu-v4-masked-optimised", lambda k: _optimised(_masked(k, V4, PLAIN), "x86-64-v4"), heavy=True),
+    CodeKind("cuda", lambda k: _cuda(k, PLAIN)),
+    CodeKind("cuda-deterministic", lambda k: _cuda(k, at.Options(deterministic=True))),
+    CodeKind("cuda-host", _cuda_host),
+    CodeKind("ptx", lambda k: at.ptx(k, ARCH), "libdevice", heavy=True),
+    CodeKind("spirv", lambda k: _spirv(k, at.ShaderFeatures(), PLAIN)),
+    CodeKind("spirv-device", lambda k: _spirv(k, DEVICE, PLAIN)),
+    CodeKind("spirv-bare", lambda k: _spirv(k, BARE, PLAIN)),
+    CodeKind("vulkan-host", _vulkan_host),
+    CodeKind("metal", lambda k: at.metal_program(k, PLAIN).text, at.METAL_TRANSLATOR),
 )
 """All generators, each behind those whose code it uses. FORCED makes masked code also where it would not pay."""
 
 
-def of_the_runtime() -> dict[str, str]:
+def runtime_code() -> dict[str, str]:
     """Return the code that serves every kernel, by name: the thread pool of the CPU, and the trampoline.
 
     The trampoline depends on the layout of objects in this version of Python, which `tools` names.
@@ -202,6 +202,6 @@ def code_of(kernel: at.Kernel, heavy: bool) -> dict[str, str]:
     }
 
 
-def _text(generator: Generator, kernel: at.Kernel) -> str:
+def _text(generator: CodeKind, kernel: at.Kernel) -> str:
     made: list[str] = []
-    return refused(lambda: made.append(generator.make(kernel))) or made[0]
+    return error_text(lambda: made.append(generator.make(kernel))) or made[0]

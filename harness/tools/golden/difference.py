@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .record import Record, Row, read_text
+from .record import GoldenRecord, RecordRow, read_text
 
 CONTEXT, MOST_LINES = 3, 60
 """Maximum numbers of lines of a diff around each change, and of the whole diff."""
@@ -26,8 +26,8 @@ class Difference:
     """
 
     kernel: str
-    base: Row | None
-    head: Row | None
+    base: RecordRow | None
+    head: RecordRow | None
     count: int
     stages: int
 
@@ -50,14 +50,14 @@ class Difference:
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 
-def differences(base: Record, head: Record) -> list[Difference]:
+def differences(base: GoldenRecord, head: GoldenRecord) -> list[Difference]:
     """Return the difference of every kernel that has a different stage or that only one record contains."""
     before, after = base.by_kernel(), head.by_kernel()
     found = (_of(name, before.get(name, {}), after.get(name, {})) for name in sorted({*before, *after}))
     return [difference for difference in found if difference is not None]
 
 
-def _of(kernel: str, before: dict[str, Row], after: dict[str, Row]) -> Difference | None:
+def _of(kernel: str, before: dict[str, RecordRow], after: dict[str, RecordRow]) -> Difference | None:
     stages = sorted({*before, *after})
     wrong = [s for s in stages if _digest(before.get(s)) != _digest(after.get(s))]
     if not wrong:
@@ -65,17 +65,17 @@ def _of(kernel: str, before: dict[str, Row], after: dict[str, Row]) -> Differenc
     return Difference(kernel, before.get(wrong[0]), after.get(wrong[0]), len(wrong), len(stages))
 
 
-def _digest(row: Row | None) -> str:
+def _digest(row: RecordRow | None) -> str:
     return row.digest if row else ""
 
 
-def chosen(found: Sequence[Difference], most: int) -> list[Difference]:
+def shown_differences(found: Sequence[Difference], most: int) -> list[Difference]:
     """Return at most `most` differences to show: the first of each stage at which kernels differ first."""
     by_stage = {difference.title: difference for difference in reversed(found)}
     return [by_stage[title] for title in sorted(by_stage)][:most]
 
 
-def summary(found: Sequence[Difference], base: Record, head: Record) -> Iterator[str]:
+def summary(found: Sequence[Difference], base: GoldenRecord, head: GoldenRecord) -> Iterator[str]:
     """Yield lines that say how many kernels differ, and at which stage first."""
     for before, after in zip(base.tools, head.tools):
         if before != after:

@@ -25,7 +25,7 @@ class GoldenError(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A source is one named input of the net.
 
     Attributes:
@@ -78,7 +78,7 @@ def _is_program(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Selection:
+class KernelSelection:
     """A selection decides which kernels the net takes.
 
     Attributes:
@@ -93,7 +93,7 @@ class Selection:
         """Return True if a file may contain kernels of the selection."""
         return not self.patterns or any(fnmatchcase(label(path), p.split(":")[0]) for p in self.patterns)
 
-    def of(self, sources: Sequence[Source]) -> list[Source]:
+    def of(self, sources: Sequence[KernelSource]) -> list[KernelSource]:
         """Return the sources of one file that belong to the selection."""
         return [s for s in sources if self._wants(s.name)][:: self.every]
 
@@ -104,7 +104,7 @@ class Selection:
 # ---- reading ------------------------------------------------------------------------------------------------
 
 
-def sources_of(path: Path) -> list[Source]:
+def sources_of(path: Path) -> list[KernelSource]:
     """Return all kernels of a file, which is run if it is a program.
 
     Raises:
@@ -113,15 +113,15 @@ def sources_of(path: Path) -> list[Source]:
     return list(_of_text(path) if path.suffix == ".kir" else _of_program(path))
 
 
-def _of_text(path: Path) -> Iterator[Source]:
+def _of_text(path: Path) -> Iterator[KernelSource]:
     read = at.text_reader()
     for number, case in enumerate(read(path.read_text(encoding="utf-8")), 1):
         for dtype in case.types:
             name = f"{label(path)}:{number:02}" + (f"-{dtype}" if dtype else "")
             if case.invalid:
-                yield Source(name, None, refused(partial(_judge, case, dtype)))
+                yield KernelSource(name, None, error_text(partial(_judge, case, dtype)))
             else:
-                yield Source(name, at.parse_kernel(case.source(dtype)))
+                yield KernelSource(name, at.parse_kernel(case.source(dtype)))
 
 
 def _judge(case: Any, dtype: str) -> None:
@@ -132,7 +132,7 @@ def _judge(case: Any, dtype: str) -> None:
     at.prepare_reverse(kernel)
 
 
-def refused(make: Callable[[], object]) -> str:
+def error_text(make: Callable[[], object]) -> str:
     """Return the error that the compiler raises, as text; it is empty if there is no error.
 
     The text of an InternalError has only its first line, because a later line names a new folder in each run.
@@ -147,7 +147,7 @@ def refused(make: Callable[[], object]) -> str:
     return ""
 
 
-def _of_program(path: Path) -> Iterator[Source]:
+def _of_program(path: Path) -> Iterator[KernelSource]:
     ran = at.run_program(path.relative_to(Path.cwd()), 1, StringIO())
     if ran.error:
         raise GoldenError(f"{label(path)} failed: {ran.error}")
@@ -155,4 +155,4 @@ def _of_program(path: Path) -> Iterator[Source]:
     counts: dict[str, int] = {}
     for kernel in kernels.values():
         count = counts[kernel.name] = counts.get(kernel.name, 0) + 1
-        yield Source(f"{label(path)}:{kernel.name}" + (f".{count}" if count > 1 else ""), kernel)
+        yield KernelSource(f"{label(path)}:{kernel.name}" + (f".{count}" if count > 1 else ""), kernel)

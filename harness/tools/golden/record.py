@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from .inputs import GoldenError
-from .texts import Text
+from .texts import StageText
 
 MAGIC = "# stackgrad golden 2"
 """First line of a record; its number rises when the net writes equal code in another form (ci/golden.sh)."""
@@ -26,7 +26,7 @@ _LENGTH = 16
 
 
 @dataclass(frozen=True, order=True)
-class Row:
+class RecordRow:
     """A row is one line of a record.
 
     Attributes:
@@ -48,7 +48,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Record:
+class GoldenRecord:
     """A record represents everything that one checkout generates.
 
     Attributes:
@@ -56,30 +56,30 @@ class Record:
         tools: A line for each foreign tool that the generated code depends on, see `code.tools`.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RecordRow, ...]
     tools: tuple[str, ...] = ()
 
-    def by_kernel(self) -> Mapping[str, dict[str, Row]]:
+    def by_kernel(self) -> Mapping[str, dict[str, RecordRow]]:
         """Return a mapping from kernel to stage to the line of the record."""
-        found: dict[str, dict[str, Row]] = {}
+        found: dict[str, dict[str, RecordRow]] = {}
         for row in self.rows:
             found.setdefault(row.kernel, {})[row.stage] = row
         return found
 
 
-def row_of(text: Text) -> Row:
+def row_of(text: StageText) -> RecordRow:
     """Return the row of a text."""
     digest = hashlib.sha256(text.text.encode()).hexdigest()[:_LENGTH]
-    return Row(text.kernel, text.stage, digest, text.name)
+    return RecordRow(text.kernel, text.stage, digest, text.name)
 
 
-def write_record(path: Path, rows: Iterable[Row], tools: Iterable[str]) -> None:
+def write_record(path: Path, rows: Iterable[RecordRow], tools: Iterable[str]) -> None:
     """Write a record to a file."""
     lines = [MAGIC, *(f"# {tool}" for tool in tools), *(row.line for row in sorted(rows))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> GoldenRecord:
     """Return the record in a file that `write_record` wrote.
 
     Raises:
@@ -93,14 +93,14 @@ def read_record(path: Path) -> Record:
         raise GoldenError(f"{path} is no record: its first line is not {MAGIC!r}")
     tools = tuple(line[2:] for line in lines[1:] if line.startswith("# "))
     rows = [_row(path, line) for line in lines[1:] if not line.startswith("# ")]
-    return Record(tuple(rows), tools)
+    return GoldenRecord(tuple(rows), tools)
 
 
-def _row(path: Path, line: str) -> Row:
+def _row(path: Path, line: str) -> RecordRow:
     words = line.split(" ", 3)
     if len(words) < 3:
         raise GoldenError(f"{path} is no record: it has the line {line!r}")
-    return Row(*words)
+    return RecordRow(*words)
 
 
 # ---- texts --------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def text_path(folder: Path, kernel: str, stage: str) -> Path:
     return folder / quote(kernel, safe="") / f"{stage}.txt"
 
 
-def keep_text(folder: Path, text: Text) -> None:
+def keep_text(folder: Path, text: StageText) -> None:
     """Write a text into a folder of texts."""
     path = text_path(folder, text.kernel, text.stage)
     path.parent.mkdir(parents=True, exist_ok=True)

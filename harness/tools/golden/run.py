@@ -16,9 +16,9 @@ from pathlib import Path
 from threading import Thread
 
 from . import adapter as at
-from .code import of_the_runtime
-from .inputs import Selection, Source, input_files, label, sources_of
-from .record import Row, keep_text, row_of
+from .code import runtime_code
+from .inputs import KernelSelection, KernelSource, input_files, label, sources_of
+from .record import RecordRow, keep_text, row_of
 from .texts import texts_of, without_places
 
 Seen = Callable[[str, int], None]
@@ -28,7 +28,7 @@ RUNTIME = "runtime"
 """Label that code has which no kernel decides, in place of the label of a file."""
 
 
-def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) -> list[Row]:
+def rows_of_file(path: Path, selection: KernelSelection, texts: Path | None = None) -> list[RecordRow]:
     """Return the rows of the selected kernels of one file.
 
     Args:
@@ -44,13 +44,13 @@ def rows_of_file(path: Path, selection: Selection, texts: Path | None = None) ->
         return [row for source in selection.of(sources_of(path)) for row in _rows(source, path, texts)]
 
 
-def rows_of_runtime(selection: Selection, texts: Path | None = None) -> list[Row]:
+def rows_of_runtime(selection: KernelSelection, texts: Path | None = None) -> list[RecordRow]:
     """Return the rows of the code that serves every kernel; see `rows_of_file`."""
-    sources = [Source(f"{RUNTIME}:{name}", None, text) for name, text in of_the_runtime().items()]
+    sources = [KernelSource(f"{RUNTIME}:{name}", None, text) for name, text in runtime_code().items()]
     return [row for source in selection.of(sources) for row in _rows(source, None, texts)]
 
 
-def _rows(source: Source, path: Path | None, texts: Path | None) -> Iterator[Row]:
+def _rows(source: KernelSource, path: Path | None, texts: Path | None) -> Iterator[RecordRow]:
     for found in texts_of(source):
         text = replace(found, text=without_places(found.text, path, label(path))) if path else found
         if texts is not None:
@@ -58,7 +58,7 @@ def _rows(source: Source, path: Path | None, texts: Path | None) -> Iterator[Row
         yield row_of(text)
 
 
-def all_rows(selection: Selection, jobs: int, texts: Path | None, seen: Seen) -> list[Row]:
+def all_rows(selection: KernelSelection, jobs: int, texts: Path | None, seen: Seen) -> list[RecordRow]:
     """Return the rows of the selected kernels of the checkout; `seen` is called for each file, see `rows_of_file`."""
     files = [path for path in input_files(at.ROOT) if selection.wants_file(path)]
     rows = rows_of_runtime(selection, texts)
@@ -69,8 +69,8 @@ def all_rows(selection: Selection, jobs: int, texts: Path | None, seen: Seen) ->
 
 
 def _results(
-    files: Sequence[Path], selection: Selection, jobs: int, texts: Path | None
-) -> Iterator[tuple[Path, list[Row]]]:
+    files: Sequence[Path], selection: KernelSelection, jobs: int, texts: Path | None
+) -> Iterator[tuple[Path, list[RecordRow]]]:
     if jobs == 1:
         yield from ((path, rows_of_file(path, selection, texts)) for path in files)
         return

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from . import adapter as at
 from .code import code_of
-from .inputs import Source, refused
+from .inputs import KernelSource, error_text
 
 
 @dataclass(frozen=True)
-class Text:
+class StageText:
     """A text is the IR or code that one stage makes of one kernel.
 
     Attributes:
@@ -40,14 +40,14 @@ class Text:
 
 
 Trace = Callable[[str, at.Kernel], None]
-Pipeline = Callable[[at.Kernel, Trace], at.Lowered]
-Code = Callable[[at.Kernel], dict[str, str]]
+Pipeline = Callable[[at.Kernel, Trace], at.Lowering]
+CodeFunction = Callable[[at.Kernel], dict[str, str]]
 Named = tuple[str, str, str]
 """A named text is a stage, a name and a text."""
 
 
 @dataclass(frozen=True)
-class Section:
+class PipelineSection:
     """A section is one pipeline of the driver.
 
     Attributes:
@@ -71,22 +71,22 @@ def _reverse(policy: str, taped: bool = False) -> Pipeline:
     return lambda kernel, trace: at.prepare_reverse(kernel, policy, trace, taped=taped)
 
 
-def _tangent(kernel: at.Kernel, trace: Trace) -> at.Lowered:
+def _tangent(kernel: at.Kernel, trace: Trace) -> at.Lowering:
     return at.prepare_tangent(kernel, at.with_gradient(kernel), trace)
 
 
-def _second(kernel: at.Kernel, trace: Trace) -> at.Lowered:
+def _second(kernel: at.Kernel, trace: Trace) -> at.Lowering:
     return at.prepare_second(at.prepare_reverse(kernel).kernel, at.with_gradient(kernel))
 
 
 SECTIONS = (
-    Section("1.forward", partial(at.prepare_forward, stated=True), backward=False, traced=True, heavy=True),
-    Section("2.tangent", _tangent, backward=False, traced=True),
-    Section("3.reverse", _reverse(""), traced=True, heavy=True),
-    Section("4.taped", _reverse("", taped=True)),
-    Section("5.second", _second),
-    Section("6.classic", _reverse("classic")),
-    *(Section(f"7.{name}", _reverse(name), coded=False) for name in at.POLICIES if name not in at.LOWERINGS),
+    PipelineSection("1.forward", partial(at.prepare_forward, stated=True), backward=False, traced=True, heavy=True),
+    PipelineSection("2.tangent", _tangent, backward=False, traced=True),
+    PipelineSection("3.reverse", _reverse(""), traced=True, heavy=True),
+    PipelineSection("4.taped", _reverse("", taped=True)),
+    PipelineSection("5.second", _second),
+    PipelineSection("6.classic", _reverse("classic")),
+    *(PipelineSection(f"7.{name}", _reverse(name), coded=False) for name in at.POLICIES if name not in at.LOWERINGS),
 )
 """These are all pipelines; those that are not traced share their passes with one that is."""
 
@@ -98,29 +98,29 @@ OTHER_FILE = "<a file of the project>"
 """Text that replaces the path of a file of the project that is not the file of the kernel."""
 
 
-def texts_of(source: Source) -> Iterator[Text]:
+def texts_of(source: KernelSource) -> Iterator[StageText]:
     """Yield all texts of a kernel, in the order of their stages."""
     kernel = source.kernel
     if kernel is None:
-        yield Text(source.name, "0.source", "text", source.text)
+        yield StageText(source.name, "0.source", "text", source.text)
         return
-    yield Text(source.name, "0.source", "source", at.print_kernel(kernel))
-    coder = _Coder()
+    yield StageText(source.name, "0.source", "source", at.print_kernel(kernel))
+    coder = _CodeMaker()
     for section in SECTIONS:
         if not section.backward or at.is_forward(kernel):
             for stage, name, text in _texts(section, kernel, partial(coder.code, heavy=section.heavy)):
-                yield Text(source.name, f"{section.name}.{stage}", name, text)
+                yield StageText(source.name, f"{section.name}.{stage}", name, text)
 
 
-def _texts(section: Section, kernel: at.Kernel, code: Code) -> Iterator[Named]:
+def _texts(section: PipelineSection, kernel: at.Kernel, code: CodeFunction) -> Iterator[Named]:
     passes: list[tuple[str, str]] = []
-    made: list[at.Lowered] = []
+    made: list[at.Lowering] = []
 
     def trace(name: str, after: at.Kernel) -> None:
         if section.traced:
             passes.append((name, at.print_kernel(after)))
 
-    error = refused(lambda: made.append(section.pipeline(kernel, trace)))
+    error = error_text(lambda: made.append(section.pipeline(kernel, trace)))
     yield from ((f"{number:02}", name, text) for number, (name, text) in enumerate(passes))
     if error:
         yield "90", "refusal", error
@@ -130,7 +130,7 @@ def _texts(section: Section, kernel: at.Kernel, code: Code) -> Iterator[Named]:
         yield from _code(made[0], code)
 
 
-def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
+def _kernels(made: at.Lowering) -> Iterator[tuple[str, at.Kernel]]:
     """Yield the name and the kernel of everything that is compiled for a launch."""
     yield "kernel", made.kernel
     if made.counting is not None:
@@ -141,7 +141,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
         yield "claims", made.claims.kernel
 
 
-def _parts(made: at.Lowered) -> Iterator[Named]:
+def _parts(made: at.Lowering) -> Iterator[Named]:
     """Yield the texts of what a launcher gets: kernels, sizes of adstacks, and the arrays that they touch."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
@@ -153,12 +153,12 @@ def _parts(made: at.Lowered) -> Iterator[Named]:
     yield from ((f"{PARTS.index(name) + 90}", name, text) for name, text in texts.items())
 
 
-def _code(made: at.Lowered, code: Code) -> Iterator[Named]:
+def _code(made: at.Lowering, code: CodeFunction) -> Iterator[Named]:
     for part, kernel in _kernels(made):
         yield from ((f"code.{part}.{generator}", "", text) for generator, text in code(kernel).items())
 
 
-class _Coder:
+class _CodeMaker:
     """A coder makes the code of each kernel once, even if several pipelines result in the same kernel."""
 
     def __init__(self) -> None:

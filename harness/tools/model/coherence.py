@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ..plain_data import Malformed
+from ..plain_data import MalformedDataError
 from . import nodes as m
 from .walk import blocks, walk_program
 
@@ -47,7 +47,7 @@ def check(program: m.Program) -> None:
     """Raise Malformed if the parts of a program do not fit together, or if it is far larger than its text.
 
     Raises:
-        Malformed: The error names the part of the program and a cure.
+        MalformedDataError: The error names the part of the program and a cure.
     """
     _names(program)
     _at(".structs", lambda: _types(program))
@@ -64,7 +64,7 @@ def _at(place: str, look: Callable[[], None]) -> None:
     """Run a check and add the place of the checked part to the error that it raises."""
     try:
         look()
-    except Malformed as error:
+    except MalformedDataError as error:
         error.place.append(place)
         raise
 
@@ -91,7 +91,7 @@ def _once(names: Iterable[str], what: str) -> None:
     """
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise Malformed(f"{twice[0]} names two {what}", "give each a name of its own")
+        raise MalformedDataError(f"{twice[0]} names two {what}", "give each a name of its own")
 
 
 def _types(program: m.Program) -> None:
@@ -107,11 +107,11 @@ def _types(program: m.Program) -> None:
             if p.struct:
                 found += [f"{p.name}.{path}" for path in _known(p.struct, paths)]
             elif p.dtype is None:
-                raise Malformed(f"{p.name} of {kind.name} has no type", "give it one")
+                raise MalformedDataError(f"{p.name} of {kind.name} has no type", "give it one")
             else:
                 found.append(p.name)
         if not found or len(found) > MOST_MEMBERS:
-            raise Malformed(f"the type {kind.name} has {len(found)} members", f"write 1 to {MOST_MEMBERS}")
+            raise MalformedDataError(f"the type {kind.name} has {len(found)} members", f"write 1 to {MOST_MEMBERS}")
         paths[kind.name] = found
     used = [p.struct for f in program.kernel.functions for p in f.params] + [p.struct for p in program.arguments]
     for name in filter(None, (*used, *(n.struct for n in walk_program(program) if isinstance(n, m.Make)))):
@@ -121,27 +121,29 @@ def _types(program: m.Program) -> None:
         kinds = {f.struct for f in own}
         wanted = {f"{owner}.{path}" for path in _known(min(kinds), paths)} if kinds != {""} else {owner}
         if len(kinds) > 1 or {f.name for f in own} != wanted:
-            raise Malformed(f"the fields of {owner} are not those of its type", "write one for each member")
+            raise MalformedDataError(f"the fields of {owner} are not those of its type", "write one for each member")
 
 
 def _known(name: str, paths: dict[str, list[str]]) -> list[str]:
     """Return the paths of all members of a type, or raise Malformed if no such type was declared."""
     if name not in paths:
-        raise Malformed(f"{name or 'a field'} has no type that is known so far", "declare types before they are used")
+        raise MalformedDataError(
+            f"{name or 'a field'} has no type that is known so far", "declare types before they are used"
+        )
     return paths[name]
 
 
 def _field(field: m.Field) -> None:
     """Raise Malformed if the axes, the offset, the size or the views of a field are not consistent."""
     if len(field.shape) > 2 or len(field.element) > 2:
-        raise Malformed("it has more than two axes", "write at most two")
+        raise MalformedDataError("it has more than two axes", "write at most two")
     if field.offset and len(field.offset) != len(field.shape):
-        raise Malformed("its offset has other axes than its shape", "write one number for each axis")
+        raise MalformedDataError("its offset has other axes than its shape", "write one number for each axis")
     if math.prod(field.storage) > MOST_NUMBERS:
-        raise Malformed(f"it holds more than {MOST_NUMBERS} numbers", "make it smaller")
+        raise MalformedDataError(f"it holds more than {MOST_NUMBERS} numbers", "make it smaller")
     for view in field.views:
         if len(field.shape) != 1 or view.first + view.size > field.shape[0]:
-            raise Malformed(f"the view {view.name} leaves it", "let views lie within an array of one axis")
+            raise MalformedDataError(f"the view {view.name} leaves it", "let views lie within an array of one axis")
 
 
 def _inputs(program: m.Program) -> None:
@@ -151,12 +153,12 @@ def _inputs(program: m.Program) -> None:
         _once([n for n, _ in pairs], name)
         for field, content in pairs:
             if field not in known:
-                raise Malformed(f"{name} has {field}, which is no field", "name fields of the program")
+                raise MalformedDataError(f"{name} has {field}, which is no field", "name fields of the program")
             if len(content) != math.prod(known[field].storage):
                 reason = f"{field} has {len(content)} numbers in {name}"
-                raise Malformed(reason, f"its shape needs {math.prod(known[field].storage)}")
+                raise MalformedDataError(reason, f"its shape needs {math.prod(known[field].storage)}")
     if sum(len(c) for _, c in (*inputs.arrays, *inputs.seeds)) > MOST_NUMBERS:
-        raise Malformed(f"there are more than {MOST_NUMBERS} numbers", "make the arrays smaller")
+        raise MalformedDataError(f"there are more than {MOST_NUMBERS} numbers", "make the arrays smaller")
     _same("arrays", {n for n, _ in inputs.arrays}, set(known), "field")
     _once([n for n, _ in inputs.scalars], "scalars")
     _same("scalars", {n for n, _ in inputs.scalars}, {e for p in program.arguments for e in p.entries}, "argument")
@@ -173,7 +175,7 @@ def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
     """
     for other in sorted(found ^ wanted):
         reason = f"{name} lacks {other}" if other in wanted else f"{name} has {other}, which is no {what}"
-        raise Malformed(reason, f"give each {what} its content")
+        raise MalformedDataError(reason, f"give each {what} its content")
 
 
 def _lists(program: m.Program) -> None:
@@ -181,20 +183,20 @@ def _lists(program: m.Program) -> None:
     for node in walk_program(program):
         for name, least in LEAST.get(type(node), {}).items():
             if len(getattr(node, name)) < least:
-                raise Malformed(f"{name} of a {type(node).__name__} are too few", f"write {least} or more")
+                raise MalformedDataError(f"{name} of a {type(node).__name__} are too few", f"write {least} or more")
         if isinstance(node, m.Compare) and len(node.operands) != len(node.ops) + 1:
-            raise Malformed("a comparison has other operators than operands", "write one operator fewer")
+            raise MalformedDataError("a comparison has other operators than operands", "write one operator fewer")
         if isinstance(node, m.Matrix) and {len(row) for row in node.rows} != {len(node.rows[0]) or 1}:
-            raise Malformed("rows of a matrix differ in length", "write as many entries in each")
+            raise MalformedDataError("rows of a matrix differ in length", "write as many entries in each")
 
 
 def _blocks(program: m.Program) -> None:
     bodies = [program.kernel.body, *(f.body for f in program.kernel.functions)]
     if max(map(_depth, bodies)) > MOST_BLOCKS:
-        raise Malformed(f"more than {MOST_BLOCKS} blocks are in each other", "nest fewer loops and branches")
+        raise MalformedDataError(f"more than {MOST_BLOCKS} blocks are in each other", "nest fewer loops and branches")
 
 
-def _depth(block: m.Block) -> int:
+def _depth(block: m.StmtBlock) -> int:
     """Return the depth of nested blocks.
 
     An alternative that consists of one `If` is written as `elif` and adds no depth.
@@ -215,7 +217,7 @@ def _members(program: m.Program) -> None:
     known |= {part for f in program.fields for part in f.name.split(".")[1:]}
     for node in walk_program(program):
         if isinstance(node, m.Member) and node.name not in known:
-            raise Malformed(f"{node.name} is no member of a type of the program", "declare it")
+            raise MalformedDataError(f"{node.name} is no member of a type of the program", "declare it")
 
 
 def _size(program: m.Program) -> None:
@@ -224,7 +226,7 @@ def _size(program: m.Program) -> None:
     for function in program.kernel.functions:
         sizes[function.name] = _weight(function.body, sizes)
     if _weight(program.kernel.body, sizes) > MOST_NODES:
-        raise Malformed(
+        raise MalformedDataError(
             f"inlined and unrolled it has more than {MOST_NODES} nodes", "unroll less, or call fewer functions"
         )
 

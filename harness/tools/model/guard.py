@@ -11,7 +11,7 @@ import ast
 import builtins
 from collections.abc import Iterable
 
-from ..plain_data import Malformed
+from ..plain_data import MalformedDataError
 
 _NODES = (
     ast.Module,
@@ -61,7 +61,7 @@ BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError
 """The builtins that the text of a program can reach."""
 
 
-def guarded(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
+def checked_tree(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
     """Return the syntax tree of a text that holds only what kernels are made of.
 
     Args:
@@ -71,7 +71,7 @@ def guarded(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Modul
         given: Names that are defined in addition to the package.
 
     Raises:
-        Malformed: The tree has a node or a name that no kernel has.
+        MalformedDataError: The tree has a node or a name that no kernel has.
         SyntaxError: The text is not Python.
     """
     tree = ast.parse(text, file)
@@ -81,7 +81,9 @@ def guarded(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Modul
         reason = _foreign(node, known)
         if reason:
             place = f"{file}:{getattr(node, 'lineno', 1)}"
-            raise Malformed(f"{place}: the text of a program has {reason}", "report this: no program has such a text")
+            raise MalformedDataError(
+                f"{place}: the text of a program has {reason}", "report this: no program has such a text"
+            )
     return tree
 
 

@@ -18,9 +18,9 @@ from ....compiler.frontend.trace import Traced, trace
 from ....compiler.ir.nodes import Kernel
 from ....compiler.ir.types import SCALARS
 from . import nodes as m
-from .guard import BUILTINS, guarded
+from .guard import BUILTINS, checked_tree
 from .memory import MemoryField, fields_of, stand_ins
-from .source import arrays_given, definitions, viewed
+from .source import arrays_given, definitions, viewed_arrays
 
 
 def _dataclass(cls: type) -> StructType:
@@ -66,8 +66,8 @@ _COUNTER = itertools.count()
 def function_of(program: m.Program, fields: Mapping[str, object]) -> Callable[..., None]:
     """Return the kernel as a plain Python function on the given fields.
 
-    Its source can be read until `forget`. Only a text that `guarded` accepts is run, with builtins that give access to
-    nothing outside.
+    Its source can be read until `forget`. Only a text that `checked_tree` accepts is run, with builtins that give
+    access to nothing outside.
 
     Args:
         program: The program to load.
@@ -77,7 +77,7 @@ def function_of(program: m.Program, fields: Mapping[str, object]) -> Callable[..
     file = f"<program {next(_COUNTER)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace: dict[str, Any] = {"sg": PACKAGE, "__builtins__": dict(BUILTINS), "__name__": file, **fields}
-    exec(compile(guarded(text, file, "sg", fields), file, "exec", dont_inherit=True), namespace)
+    exec(compile(checked_tree(text, file, "sg", fields), file, "exec", dont_inherit=True), namespace)
     return namespace[program.kernel.name]  # type: ignore[no-any-return]
 
 
@@ -107,7 +107,7 @@ def load(program: m.Program) -> tuple[Kernel, dict[str, np.ndarray], dict[str, b
     """
     traced = trace_program(program)
     arrays = program.arrays()
-    given = {f.name for f in arrays_given(program)} | {f.name for f, _ in viewed(program)}
+    given = {f.name for f in arrays_given(program)} | {f.name for f, _ in viewed_arrays(program)}
     # An array that is an argument is traced without memory, so the inputs give its content.
     memory = {name: arrays[name] if name in given else field.memory for name, field in traced.arrays.items()}  # type: ignore[attr-defined]
     if program.kernel.result is not None:

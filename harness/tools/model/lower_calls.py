@@ -11,20 +11,20 @@ from ....compiler.ir.nodes import Value
 from ....compiler.ir.types import promote
 from . import nodes as m
 from .lower_expressions import binary
-from .lowering import EXPRESSIONS, Lowerer, Operand, common_type
-from .tensors import spread
+from .lowering import EXPRESSIONS, Lowerer, ModelOperand, common_type
+from .tensors import map_entries
 
 _REAL = frozenset({"sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "inv", "rcp"})
 _WHOLE = frozenset({"floor", "ceil", "round"})
-Function = Callable[[Lowerer, tuple[Operand, ...]], Operand]
+CallFunction = Callable[[Lowerer, tuple[ModelOperand, ...]], ModelOperand]
 
 
 @EXPRESSIONS.row(m.Call)
-def _call(t: Lowerer, e: m.Call) -> Operand:
-    return spread(t, lambda *args: _call_of_scalars(t, e, args), *(t.expr(a) for a in e.args))  # type: ignore[no-any-return]
+def _call(t: Lowerer, e: m.Call) -> ModelOperand:
+    return map_entries(t, lambda *args: _call_of_scalars(t, e, args), *(t.expr(a) for a in e.args))  # type: ignore[no-any-return]
 
 
-def _call_of_scalars(t: Lowerer, e: m.Call, args: tuple[Operand, ...]) -> Operand:
+def _call_of_scalars(t: Lowerer, e: m.Call, args: tuple[ModelOperand, ...]) -> ModelOperand:
     if e.function in FOLDED and all(isinstance(a, int) for a in args):
         made = reduce(FOLDED[e.function], args)  # type: ignore[arg-type]
         return abs(made) if e.function == "abs" else made  # type: ignore[arg-type]
@@ -39,30 +39,30 @@ def _call_of_scalars(t: Lowerer, e: m.Call, args: tuple[Operand, ...]) -> Operan
     return t.value(made, e.dtype) if e.dtype else made
 
 
-def _promoted(t: Lowerer, args: tuple[Operand, ...]) -> tuple[Value, ...]:
+def _promoted(t: Lowerer, args: tuple[ModelOperand, ...]) -> tuple[Value, ...]:
     dtype = reduce(promote, map(t.type_of, args))
     return tuple(t.value(a, dtype) for a in args)
 
 
-def _extremum(name: str) -> Function:
-    def lower(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _extremum(name: str) -> CallFunction:
+    def lower(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
         return reduce(lambda a, b: t.builder.op(name, *_promoted(t, (a, b))), args)
 
     return lower
 
 
-def _atan2(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _atan2(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     dtype = promote(*map(t.type_of, args))
     dtype = dtype if dtype.is_real else t.program.default_fp
     return t.builder.op("atan2", *(t.value(a, dtype) for a in args))
 
 
-def _select(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _select(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     dtype = common_type(t.type_of(args[1]), t.type_of(args[2]))
     return t.builder.op("select", t.condition(args[0]), t.value(args[1], dtype), t.value(args[2], dtype))
 
 
-def _frexp(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _frexp(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     dtype = t.type_of(args[0])
     value = t.value(args[0], dtype if dtype.is_real else t.program.default_fp)
     return t.builder.op("frexp_mantissa", value), t.builder.op("frexp_exponent", value)
@@ -76,68 +76,68 @@ def _remainder(b: Builder, x: Value, y: Value) -> Value:
     return b.op("select", b.op("logical_and", other, b.op("cmp_ne", rest, zero)), b.op("sub", rest, y), rest)
 
 
-def _raw_mod(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _raw_mod(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     return _remainder(t.builder, *_promoted(t, args))
 
 
-def _raw_div(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _raw_div(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     """Return a division toward zero; for integers, x without its remainder is a multiple of y."""
     b = t.builder
     x, y = _promoted(t, args)
     return b.op("div", x, y) if x.type.is_real else b.op("floordiv", b.op("sub", x, _remainder(b, x, y)), y)
 
 
-def _isnan(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _isnan(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     value = t.value(args[0])
     return t.builder.op("logic_not", t.builder.op("cmp_eq", value, value))
 
 
-def _isinf(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _isinf(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     value = t.value(args[0])
     return t.builder.op("cmp_eq", t.builder.op("abs", value), t.builder.const(math.inf, value.type))
 
 
-def _bit_shr(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _bit_shr(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     x = t.value(args[0])
     return t.builder.op("bit_shr", x, t.value(args[1], x.type))
 
 
-def _constant(value: int) -> Function:
+def _constant(value: int) -> CallFunction:
     """Return the lowering of `zero` or `one`, a constant of the type of its argument."""
     return lambda t, args: t.value(value, t.type_of(args[0]))
 
 
-def _stopped(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _stopped(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     """Return a real through a bit cast to its own type, which stops derivatives."""
     found = args[0]
     return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
 
 
-def _claimed(t: Lowerer, args: tuple[Operand, ...]) -> Operand:
+def _claimed(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
     """Return an index that no two iterations share, marked by a claim that has a number of its own."""
     number = t.builder.next_id
     value = t.value(args[0])
     return t.builder.op("unique", value, t.builder.const(number, value.type))
 
 
-def _mixed(t: Lowerer, x: Operand, y: Operand, a: Operand) -> Operand:
+def _mixed(t: Lowerer, x: ModelOperand, y: ModelOperand, a: ModelOperand) -> ModelOperand:
     """Return x·(1 - a) + y·a."""
     return binary(t, "+", binary(t, "*", x, binary(t, "-", 1.0, a)), binary(t, "*", y, a))
 
 
-def _fraction(t: Lowerer, x: Operand) -> Operand:
+def _fraction(t: Lowerer, x: ModelOperand) -> ModelOperand:
     """Return x - floor(x)."""
     return binary(t, "-", x, t.builder.op("floor", t.value(x)))
 
 
-def _smooth_step(t: Lowerer, low: Operand, high: Operand, x: Operand) -> Operand:
+def _smooth_step(t: Lowerer, low: ModelOperand, high: ModelOperand, x: ModelOperand) -> ModelOperand:
     """Return s²(3 - 2s), where s rises from 0 to 1 between the two edges."""
     ratio = binary(t, "/", binary(t, "-", x, low), binary(t, "-", high, low))
     s = FUNCTIONS["math.clamp"](t, (ratio, 0.0, 1.0))
     return binary(t, "*", binary(t, "*", s, s), binary(t, "-", 3.0, binary(t, "*", 2.0, s)))
 
 
-FUNCTIONS: dict[str, Function] = {
+FUNCTIONS: dict[str, CallFunction] = {
     "min": _extremum("min"),
     "max": _extremum("max"),
     "atan2": _atan2,

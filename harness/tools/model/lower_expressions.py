@@ -11,52 +11,52 @@ from typing import Any
 from ....compiler.ir.nodes import Value
 from ....compiler.ir.types import Scalar, i32, promote, u1
 from . import nodes as m
-from .lower_places import Spot, element, extent_of, memory, read, update
-from .lowering import EXPRESSIONS, Cell, Local, Lowerer, Operand, common_type
-from .tensors import Bundle, Tensor, leaves, spread, with_leaves
+from .lower_places import ArrayElementSlot, element, extent_of, lower_place, read, update
+from .lowering import EXPRESSIONS, LocalArraySlot, LocalSlot, Lowerer, ModelOperand, common_type
+from .tensors import StructOperand, TensorOperand, leaves, map_entries, with_leaves
 
 
 @EXPRESSIONS.row(m.Number)
-def _number(t: Lowerer, e: m.Number) -> Operand:
+def _number(t: Lowerer, e: m.Number) -> ModelOperand:
     return e.value
 
 
 @EXPRESSIONS.row(m.Name)
-def _name(t: Lowerer, e: m.Name) -> Operand:
+def _name(t: Lowerer, e: m.Name) -> ModelOperand:
     found = t.find(e.name)
-    if isinstance(found, Local):
+    if isinstance(found, LocalSlot):
         return t.builder.get(found.var, found.dtype)
     if found is None:
         return _argument(t, t.arguments[e.name])
-    if isinstance(found, (Tensor, Bundle)):
+    if isinstance(found, (TensorOperand, StructOperand)):
         return with_leaves(found, [_content(t, item) for item in leaves(found)])  # type: ignore[no-any-return]
     return found  # type: ignore[no-any-return]
 
 
-def _content(t: Lowerer, item: Operand | Local | Cell) -> Operand:
-    if isinstance(item, Cell):
+def _content(t: Lowerer, item: ModelOperand | LocalSlot | LocalArraySlot) -> ModelOperand:
+    if isinstance(item, LocalArraySlot):
         return item.read(t.builder)
-    return t.builder.get(item.var, item.dtype) if isinstance(item, Local) else item
+    return t.builder.get(item.var, item.dtype) if isinstance(item, LocalSlot) else item
 
 
-def _argument(t: Lowerer, param: m.Param) -> Operand:
+def _argument(t: Lowerer, param: m.Param) -> ModelOperand:
     assert param.dtype is not None
     entries = tuple(t.builder.arg(name, param.dtype) for name in param.entries)
-    return Tensor(param.shape, entries) if param.shape else entries[0]
+    return TensorOperand(param.shape, entries) if param.shape else entries[0]
 
 
 @EXPRESSIONS.row(m.Element)
-def _element(t: Lowerer, e: m.Element) -> Operand:
+def _element(t: Lowerer, e: m.Element) -> ModelOperand:
     return read(t, element(t, e))
 
 
 @EXPRESSIONS.row(m.Extent)
-def _extent(t: Lowerer, e: m.Extent) -> Operand:
+def _extent(t: Lowerer, e: m.Extent) -> ModelOperand:
     return extent_of(t, e.field, e.axis)
 
 
 @EXPRESSIONS.row(m.Random)
-def _random(t: Lowerer, e: m.Random) -> Operand:
+def _random(t: Lowerer, e: m.Random) -> ModelOperand:
     """Emit a draw; `randn` is √(-2 ln(1 - u))·cos(2πv) of two uniform draws u and v."""
     b, dtype = t.builder, e.dtype or t.program.default_fp
     if e.function == "random":
@@ -91,7 +91,7 @@ COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _operand_type(t: Lowerer, op: str, left: Operand, right: Operand) -> Scalar:
+def _operand_type(t: Lowerer, op: str, left: ModelOperand, right: ModelOperand) -> Scalar:
     a, b = t.type_of(left), t.type_of(right)
     if op in ("<<", ">>"):
         return a if isinstance(left, Value) else common_type(a, b)
@@ -101,13 +101,13 @@ def _operand_type(t: Lowerer, op: str, left: Operand, right: Operand) -> Scalar:
     return t.program.default_fp if op == "/" and not common.is_real else common
 
 
-def binary(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
+def binary(t: Lowerer, op: str, left: ModelOperand, right: ModelOperand) -> ModelOperand:
     """Return an operator applied to two operands, entry by entry on vectors.
 
     Two numbers of the text are computed at once, as Python does.
     """
-    if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return spread(t, partial(binary, t, op), left, right)  # type: ignore[no-any-return]
+    if isinstance(left, TensorOperand) or isinstance(right, TensorOperand):
+        return map_entries(t, partial(binary, t, op), left, right)  # type: ignore[no-any-return]
     name, fold = OPERATORS[op]
     if not isinstance(left, Value) and not isinstance(right, Value):
         return fold(left, right)  # type: ignore[no-any-return]
@@ -117,34 +117,34 @@ def binary(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
 
 
 @EXPRESSIONS.row(m.Binary)
-def _binary(t: Lowerer, e: m.Binary) -> Operand:
+def _binary(t: Lowerer, e: m.Binary) -> ModelOperand:
     left = t.expr(e.left)
     right = t.expr(e.right)
     return PRODUCTS[e.op](t, left, right) if e.op in PRODUCTS else binary(t, e.op, left, right)
 
 
-PRODUCTS: dict[str, Callable[[Lowerer, Any, Any], Operand]] = {}
+PRODUCTS: dict[str, Callable[[Lowerer, Any, Any], ModelOperand]] = {}
 """Operators that do not work entry by entry, such as `@`."""
 
 
 @EXPRESSIONS.row(m.Unary)
-def _unary(t: Lowerer, e: m.Unary) -> Operand:
-    return spread(t, partial(_unary_of_one, t, e), t.expr(e.arg))  # type: ignore[no-any-return]
+def _unary(t: Lowerer, e: m.Unary) -> ModelOperand:
+    return map_entries(t, partial(_unary_of_one, t, e), t.expr(e.arg))  # type: ignore[no-any-return]
 
 
-def _unary_of_one(t: Lowerer, e: m.Unary, arg: Operand) -> Operand:
+def _unary_of_one(t: Lowerer, e: m.Unary, arg: ModelOperand) -> ModelOperand:
     if e.op == "not":
         truth = t.truth(arg)
         return t.builder.op("logic_not", truth) if isinstance(truth, Value) else not truth
     if not isinstance(arg, Value):
-        assert not isinstance(arg, (tuple, Tensor, Bundle))
+        assert not isinstance(arg, (tuple, TensorOperand, StructOperand))
         return {"-": -arg, "+": +arg}[e.op] if e.op != "~" else operator.invert(arg)  # type: ignore[arg-type]
     return arg if e.op == "+" else t.builder.op("neg" if e.op == "-" else "bit_not", arg)
 
 
-def _compare_two(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
-    if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return spread(t, partial(_compare_two, t, op), left, right)  # type: ignore[no-any-return]
+def _compare_two(t: Lowerer, op: str, left: ModelOperand, right: ModelOperand) -> ModelOperand:
+    if isinstance(left, TensorOperand) or isinstance(right, TensorOperand):
+        return map_entries(t, partial(_compare_two, t, op), left, right)  # type: ignore[no-any-return]
     name, fold = COMPARISONS[op]
     if not isinstance(left, Value) and not isinstance(right, Value):
         return bool(fold(left, right))
@@ -153,18 +153,18 @@ def _compare_two(t: Lowerer, op: str, left: Operand, right: Operand) -> Operand:
 
 
 @EXPRESSIONS.row(m.Compare)
-def _compare(t: Lowerer, e: m.Compare) -> Operand:
+def _compare(t: Lowerer, e: m.Compare) -> ModelOperand:
     """Emit a chain of comparisons: evaluate each operand once, from left to right, until a comparison is false."""
     left = t.expr(e.operands[0])
     right = t.expr(e.operands[1])
     return _chain(t, e, 1, right, _compare_two(t, e.ops[0], left, right))
 
 
-def _chain(t: Lowerer, e: m.Compare, position: int, left: Operand, so_far: Operand) -> Operand:
+def _chain(t: Lowerer, e: m.Compare, position: int, left: ModelOperand, so_far: ModelOperand) -> ModelOperand:
     if position == len(e.ops):
         return so_far
 
-    def rest() -> Operand:
+    def rest() -> ModelOperand:
         right = t.expr(e.operands[position + 1])
         return _chain(t, e, position + 1, right, _compare_two(t, e.ops[position], left, right))
 
@@ -172,8 +172,8 @@ def _chain(t: Lowerer, e: m.Compare, position: int, left: Operand, so_far: Opera
 
 
 @EXPRESSIONS.row(m.Logic)
-def _logic(t: Lowerer, e: m.Logic) -> Operand:
-    def link(position: int) -> Operand:
+def _logic(t: Lowerer, e: m.Logic) -> ModelOperand:
+    def link(position: int) -> ModelOperand:
         first = t.truth(t.expr(e.operands[position]))
         if position + 1 == len(e.operands):
             return first
@@ -182,7 +182,7 @@ def _logic(t: Lowerer, e: m.Logic) -> Operand:
     return link(0)
 
 
-def _lazily(t: Lowerer, conjunction: bool, first: Operand, rest: Callable[[], Operand]) -> Operand:
+def _lazily(t: Lowerer, conjunction: bool, first: ModelOperand, rest: Callable[[], ModelOperand]) -> ModelOperand:
     """Emit `first and rest()` if conjunction is True, else `first or rest()`, where `rest` may not run."""
     truth = t.truth(first)
     if not isinstance(truth, Value):
@@ -195,7 +195,7 @@ def _lazily(t: Lowerer, conjunction: bool, first: Operand, rest: Callable[[], Op
 
 
 @EXPRESSIONS.row(m.Choice)
-def _choice(t: Lowerer, e: m.Choice) -> Operand:
+def _choice(t: Lowerer, e: m.Choice) -> ModelOperand:
     condition = t.truth(t.expr(e.condition))
     if not isinstance(condition, Value):
         return t.expr(e.then if condition else e.orelse)
@@ -216,14 +216,14 @@ def _choice(t: Lowerer, e: m.Choice) -> Operand:
 
 
 @EXPRESSIONS.row(m.Cast)
-def _cast(t: Lowerer, e: m.Cast) -> Operand:
+def _cast(t: Lowerer, e: m.Cast) -> ModelOperand:
     python = {"int": i32, "float": t.program.default_fp, "bool": u1}
     dtype = e.dtype or python[e.spelling]
-    return spread(t, lambda x: t.value(x, dtype), t.expr(e.arg))  # type: ignore[no-any-return]
+    return map_entries(t, lambda x: t.value(x, dtype), t.expr(e.arg))  # type: ignore[no-any-return]
 
 
 @EXPRESSIONS.row(m.BitCast)
-def _bit_cast(t: Lowerer, e: m.BitCast) -> Operand:
+def _bit_cast(t: Lowerer, e: m.BitCast) -> ModelOperand:
     return t.builder.bit_cast(t.value(t.expr(e.arg)), e.dtype)
 
 
@@ -234,12 +234,12 @@ ATOMICS = {"+": "add", "-": "sub", "*": "mul", "&": "bit_and", "|": "bit_or", "^
 
 
 @EXPRESSIONS.row(m.AtomicCall)
-def _atomic(t: Lowerer, e: m.AtomicCall) -> Operand:
-    place = memory(t, e.target)
+def _atomic(t: Lowerer, e: m.AtomicCall) -> ModelOperand:
+    place = lower_place(t, e.target)
     name = f"bit_{e.op}" if e.op in ("and", "or", "xor") else e.op
     if e.expected is None:
         return update(t, name, place, t.expr(e.value))
-    assert isinstance(place, Spot)
+    assert isinstance(place, ArrayElementSlot)
     dtype = t.fields[place.array].dtype
     expected, value = (t.value(t.expr(x), dtype) for x in (e.expected, e.value))
     return t.builder.atomic(name, place.array, place.indices, value, expected)

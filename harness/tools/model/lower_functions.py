@@ -13,16 +13,16 @@ from ....compiler.ir.build import Builder
 from ....compiler.ir.nodes import Value
 from ....compiler.ir.types import Scalar
 from . import nodes as m
-from .lowering import EXPRESSIONS, Activation, Local, Lowerer, Operand, common_type
-from .tensors import Tensor, leaves, with_leaves
+from .lowering import EXPRESSIONS, FunctionScope, LocalSlot, Lowerer, ModelOperand, common_type
+from .tensors import TensorOperand, leaves, with_leaves
 from .walk import walk
 
 
 @EXPRESSIONS.row(m.Invoke)
-def _invoke(t: Lowerer, e: m.Invoke) -> Operand:
+def _invoke(t: Lowerer, e: m.Invoke) -> ModelOperand:
     function = t.functions[e.function]
     args = [t.expr(a) for a in e.args]
-    active = Activation([{}])
+    active = FunctionScope([{}])
     _bind_arguments(t, active, function, args)
     made = _run_function(t, active, function)
     if function.result and not isinstance(made, tuple):
@@ -30,7 +30,7 @@ def _invoke(t: Lowerer, e: m.Invoke) -> Operand:
     return made
 
 
-def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: list[Operand]) -> None:
+def _bind_arguments(t: Lowerer, active: FunctionScope, function: m.Function, args: list[ModelOperand]) -> None:
     """Bind parameters to their arguments; a parameter that the function assigns becomes a local of the call."""
     assigned = _assigned(function.body)
     for param, operand in zip(function.params, args, strict=True):
@@ -43,19 +43,19 @@ def _bind_arguments(t: Lowerer, active: Activation, function: m.Function, args: 
             active.scopes[0][param.name] = operand
 
 
-def _converted(t: Lowerer, operand: Operand, to: m.Param | m.Function) -> Operand:
+def _converted(t: Lowerer, operand: ModelOperand, to: m.Param | m.Function) -> ModelOperand:
     """Return an argument or a result in the type and shape of its annotation; one number fills a whole vector."""
     dtype = to.dtype if isinstance(to, m.Param) else to.result
-    if to.shape and not isinstance(operand, Tensor):
-        operand = Tensor(to.shape, (operand,) * math.prod(to.shape))
+    if to.shape and not isinstance(operand, TensorOperand):
+        operand = TensorOperand(to.shape, (operand,) * math.prod(to.shape))
     return with_leaves(operand, [t.value(leaf, dtype) for leaf in leaves(operand)])  # type: ignore[no-any-return]
 
 
-def _local(t: Lowerer, name: str, value: Value) -> Local:
-    return Local(t.builder.local(t.unique(name), value.type, value), value.type)
+def _local(t: Lowerer, name: str, value: Value) -> LocalSlot:
+    return LocalSlot(t.builder.local(t.unique(name), value.type, value), value.type)
 
 
-def _assigned(body: m.Block) -> set[str]:
+def _assigned(body: m.StmtBlock) -> set[str]:
     """Return the names that a body assigns."""
     found: set[str] = set()
     for node in walk(body):
@@ -68,7 +68,7 @@ def _assigned(body: m.Block) -> set[str]:
     return found
 
 
-def _run_function(t: Lowerer, active: Activation, function: m.Function) -> Operand:
+def _run_function(t: Lowerer, active: FunctionScope, function: m.Function) -> ModelOperand:
     """Return the result of a call.
 
     The result is an empty tuple without a `return`, the operands of a `return` that stands only at the end, or else
@@ -87,7 +87,7 @@ def _run_function(t: Lowerer, active: Activation, function: m.Function) -> Opera
         t.stack.pop()
 
 
-def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand:
+def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> ModelOperand:
     """Return the result of a function whose only `return` is its last statement."""
     # The loops of a function with a result are serial, even if the call is at the top of the kernel.
     t.nesting += 1
@@ -97,10 +97,10 @@ def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> Operand
     return values[0] if len(values) == 1 else values
 
 
-def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Operand:
+def _run_with_exits(t: Lowerer, active: FunctionScope, function: m.Function) -> ModelOperand:
     """Return the result of a function with several exits, in locals that each `return` sets."""
     form, types = _measure(t, active, function)
-    active.results = tuple(Local(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
+    active.results = tuple(LocalSlot(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
     # The scope around the body is one more frame, and `return` leaves this frame.
     active.return_frame = t.frames + 1
     with t.block(frames=1) as body:
@@ -110,7 +110,7 @@ def _run_with_exits(t: Lowerer, active: Activation, function: m.Function) -> Ope
     return values[0] if len(values) == 1 else values  # type: ignore[no-any-return]
 
 
-def _measure(t: Lowerer, active: Activation, function: m.Function) -> tuple[tuple[Operand, ...], list[Scalar]]:
+def _measure(t: Lowerer, active: FunctionScope, function: m.Function) -> tuple[tuple[ModelOperand, ...], list[Scalar]]:
     """Return the form of the results and the common types of all returns.
 
     The body is lowered once into a builder that is thrown away, because the types are known only after all returns are
@@ -118,7 +118,7 @@ def _measure(t: Lowerer, active: Activation, function: m.Function) -> tuple[tupl
     """
     # The other builder starts from the same number, so the body gets valid values that are thrown away.
     kept, t.builder = t.builder, Builder(t.builder.next_id)
-    dry = Activation([dict(active.scopes[0])], returned=[])
+    dry = FunctionScope([dict(active.scopes[0])], returned=[])
     t.stack.append(dry)
     try:
         with t.block(frames=1):

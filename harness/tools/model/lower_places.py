@@ -9,14 +9,14 @@ from ....compiler.ir.nodes import Value
 from ....compiler.ir.texts import EXTENT, INDEX
 from ....compiler.ir.types import i32
 from . import nodes as m
-from .lowering import Cell, Local, Lowerer, Operand
-from .tensors import Bundle, Tensor
+from .lowering import LocalArraySlot, LocalSlot, Lowerer, ModelOperand
+from .tensors import StructOperand, TensorOperand
 
 SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
 @dataclass(frozen=True)
-class Spot:
+class ArrayElementSlot:
     """Represent an element of an array of scalars."""
 
     array: str
@@ -24,44 +24,44 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedSlot:
     """Represent the one of several places that an index selects at launch."""
 
-    places: tuple[Local | Cell, ...]
+    places: tuple[LocalSlot | LocalArraySlot, ...]
     index: Value
 
 
-Memory = Local | Cell | Spot | Chosen | Tensor | Bundle
+PlaceOperand = LocalSlot | LocalArraySlot | ArrayElementSlot | SelectedSlot | TensorOperand | StructOperand
 
 
-def memory(t: Lowerer, node: m.Expr) -> Memory:
+def lower_place(t: Lowerer, node: m.Expr) -> PlaceOperand:
     """Return the place that an expression of the program means, and emit its indices."""
     if isinstance(node, m.Name):
         return t.find(node.name)  # type: ignore[no-any-return]
     if isinstance(node, m.Element):
         return element(t, node)
     assert isinstance(node, (m.Part, m.Swizzle, m.Slice, m.Member))
-    base = memory(t, node.base)
+    base = lower_place(t, node.base)
     if isinstance(node, m.Member):
-        assert isinstance(base, Bundle)
+        assert isinstance(base, StructOperand)
         return base.items[node.name]  # type: ignore[no-any-return]
-    assert isinstance(base, Tensor)
+    assert isinstance(base, TensorOperand)
     if not isinstance(node, m.Part):
         # The result is a tensor of places, which the return type does not say.
-        return picked(base, positions(node, base.shape))  # type: ignore[return-value]
+        return pick_entries(base, positions(node, base.shape))  # type: ignore[return-value]
     if isinstance(node.base, (m.Element, m.Member)) and in_array(base):
         # The base of a part of an element has constant indices for its first entry; the indices of the part replace
         # them.
-        first: Spot = base.items[0]
-        return Spot(first.array, first.indices[: -len(base.shape)] + t.indices(node.indices))
+        first: ArrayElementSlot = base.items[0]
+        return ArrayElementSlot(first.array, first.indices[: -len(base.shape)] + t.indices(node.indices))
     at = position(t, node.indices, base.shape)
-    return base.items[at] if isinstance(at, int) else Chosen(base.items, at)
+    return base.items[at] if isinstance(at, int) else SelectedSlot(base.items, at)
 
 
 # ---- arrays -------------------------------------------------------------------------------------------------------
 
 
-def element(t: Lowerer, node: m.Element) -> Memory:
+def element(t: Lowerer, node: m.Element) -> PlaceOperand:
     """Return the place of an element of a field or view.
 
     The indices of a field begin at its offset; those of a view are moved by the argument that holds its first element.
@@ -87,24 +87,26 @@ def _moved(t: Lowerer, op: str, index: Value, by: Value) -> Value:
     return t.builder.op(op, index, t.builder.cast(by, index.type))
 
 
-def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ...]) -> Bundle:
+def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ...]) -> StructOperand:
     """Return an element of a field of structs, which has one place in the array of each member."""
-    items: dict[str, Memory] = {}
+    items: dict[str, PlaceOperand] = {}
     for p in kind.members:
         inner = f"{name}.{p.name}"
         items[p.name] = (
             _structs(t, t.program.struct(p.struct), inner, indices) if p.struct else _spots(t, t.fields[inner], indices)
         )
-    return Bundle(kind.name, items)
+    return StructOperand(kind.name, items)
 
 
-def _spots(t: Lowerer, field: m.Field, indices: tuple[Value, ...]) -> Spot | Tensor:
+def _spots(t: Lowerer, field: m.Field, indices: tuple[Value, ...]) -> ArrayElementSlot | TensorOperand:
     """Return the place of an element of an array; for an array of vectors, a tensor of the places of its entries."""
     if not field.element:
-        return Spot(field.name, indices)
+        return ArrayElementSlot(field.name, indices)
     width = field.element[-1]
     places = [(k,) if len(field.element) == 1 else divmod(k, width) for k in range(math.prod(field.element))]
-    return Tensor(field.element, tuple(Spot(field.name, indices + _constants(t, at)) for at in places))
+    return TensorOperand(
+        field.element, tuple(ArrayElementSlot(field.name, indices + _constants(t, at)) for at in places)
+    )
 
 
 def _constants(t: Lowerer, numbers: tuple[int, ...]) -> tuple[Value, ...]:
@@ -144,10 +146,10 @@ def positions(node: m.Swizzle | m.Slice, shape: tuple[int, ...]) -> tuple[int, .
     return tuple(alphabet.index(letter) for letter in node.letters)
 
 
-def picked(base: Tensor, at: tuple[int, ...]) -> Memory | Operand:
+def pick_entries(base: TensorOperand, at: tuple[int, ...]) -> PlaceOperand | ModelOperand:
     """Return the entries of a vector at the given positions: a single entry, or again a vector."""
     found = tuple(base.items[k] for k in at)
-    return found[0] if len(found) == 1 else Tensor((len(found),), found)
+    return found[0] if len(found) == 1 else TensorOperand((len(found),), found)
 
 
 def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) -> int | Value:
@@ -171,7 +173,7 @@ def within(t: Lowerer, index: Value, extent: Value) -> Value:
     return t.builder.within(index, extent, f"index {INDEX} is outside 0 to {EXTENT}")
 
 
-def chosen(t: Lowerer, items: tuple[Operand, ...], index: int | Value) -> Operand:
+def select_item(t: Lowerer, items: tuple[ModelOperand, ...], index: int | Value) -> ModelOperand:
     """Return items[index], selected by branches if the index is known only at launch."""
     if isinstance(index, int):
         return items[index]
@@ -188,45 +190,45 @@ def chosen(t: Lowerer, items: tuple[Operand, ...], index: int | Value) -> Operan
 # ---- reading and writing ------------------------------------------------------------------------------------------
 
 
-def read(t: Lowerer, place: Memory) -> Operand:
+def read(t: Lowerer, place: PlaceOperand) -> ModelOperand:
     """Emit a read of a place and return its content."""
-    if isinstance(place, Tensor):
-        return Tensor(place.shape, tuple(read(t, item) for item in place.items))
-    if isinstance(place, Bundle):
-        return Bundle(place.struct, {name: read(t, item) for name, item in place.items.items()})
-    if isinstance(place, Spot):
+    if isinstance(place, TensorOperand):
+        return TensorOperand(place.shape, tuple(read(t, item) for item in place.items))
+    if isinstance(place, StructOperand):
+        return StructOperand(place.struct, {name: read(t, item) for name, item in place.items.items()})
+    if isinstance(place, ArrayElementSlot):
         return t.builder.load(place.array, place.indices, t.fields[place.array].dtype)
-    if isinstance(place, Local):
+    if isinstance(place, LocalSlot):
         return t.builder.get(place.var, place.dtype)
-    if isinstance(place, Cell):
+    if isinstance(place, LocalArraySlot):
         return place.read(t.builder)
     array = _whole_array(place)
     if array is not None:
         return _read_cell(t, array, place)
-    return chosen(t, tuple(read(t, item) for item in place.places), place.index)
+    return select_item(t, tuple(read(t, item) for item in place.places), place.index)
 
 
-def write(t: Lowerer, place: Memory, operand: Operand) -> None:
+def write(t: Lowerer, place: PlaceOperand, operand: ModelOperand) -> None:
     """Emit a write to a place; one number fills a whole tensor."""
-    if isinstance(place, Tensor):
-        items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
+    if isinstance(place, TensorOperand):
+        items = operand.items if isinstance(operand, TensorOperand) else (operand,) * len(place.items)
         for item, value in zip(place.items, items, strict=True):
             write(t, item, value)
-    elif isinstance(place, Bundle):
-        assert isinstance(operand, Bundle)
+    elif isinstance(place, StructOperand):
+        assert isinstance(operand, StructOperand)
         for name, item in place.items.items():
             write(t, item, operand.items[name])
-    elif isinstance(place, Spot):
+    elif isinstance(place, ArrayElementSlot):
         t.builder.store(place.array, place.indices, t.value(operand, t.fields[place.array].dtype))
-    elif isinstance(place, Local):
+    elif isinstance(place, LocalSlot):
         t.builder.set(place.var, t.value(operand, place.dtype))
-    elif isinstance(place, Cell):
+    elif isinstance(place, LocalArraySlot):
         place.write(t.builder, t.value(operand, place.dtype))
     else:
         _write_chosen(t, place, t.value(operand, place.places[0].dtype))
 
 
-def _write_chosen(t: Lowerer, place: Chosen, value: Value) -> None:
+def _write_chosen(t: Lowerer, place: SelectedSlot, value: Value) -> None:
     """Emit a write to the place that an index selects; an index outside writes nothing."""
     b, array = t.builder, _whole_array(place)
     if array is not None:
@@ -241,34 +243,38 @@ def _write_chosen(t: Lowerer, place: Chosen, value: Value) -> None:
         b.if_(b.op("cmp_eq", place.index, b.const(k, place.index.type)), body)
 
 
-def _whole_array(place: Chosen) -> Cell | None:
+def _whole_array(place: SelectedSlot) -> LocalArraySlot | None:
     """Return the first entry if the places are all entries of a local array in order, else None."""
     first = place.places[0]
-    if not isinstance(first, Cell):
+    if not isinstance(first, LocalArraySlot):
         return None
-    return first if place.places == tuple(Cell(first.var, first.dtype, k) for k in range(len(place.places))) else None
+    return (
+        first
+        if place.places == tuple(LocalArraySlot(first.var, first.dtype, k) for k in range(len(place.places)))
+        else None
+    )
 
 
-def _read_cell(t: Lowerer, first: Cell, place: Chosen) -> Value:
+def _read_cell(t: Lowerer, first: LocalArraySlot, place: SelectedSlot) -> Value:
     """Return the element of a local array, or its first element if the index is outside."""
     b = t.builder
     index = b.op("select", _inside(t, place), place.index, b.const(0, place.index.type))
     return b.get_element(first.var, index, first.dtype)
 
 
-def _inside(t: Lowerer, place: Chosen) -> Value:
+def _inside(t: Lowerer, place: SelectedSlot) -> Value:
     """Return the condition that the index of a choice is inside."""
     b, index = t.builder, place.index
     low = b.op("cmp_ge", index, b.const(0, index.type))
     return b.op("logical_and", low, b.op("cmp_lt", index, b.const(len(place.places), index.type)))
 
 
-def in_array(place: Memory) -> bool:
+def in_array(place: PlaceOperand) -> bool:
     """Return True if updates of a place are atomic, because it lies in an array."""
-    return isinstance(place.items[0] if isinstance(place, Tensor) else place, Spot)
+    return isinstance(place.items[0] if isinstance(place, TensorOperand) else place, ArrayElementSlot)
 
 
-def update(t: Lowerer, op: str, place: Memory, operand: Operand) -> Operand:
+def update(t: Lowerer, op: str, place: PlaceOperand, operand: ModelOperand) -> ModelOperand:
     """Emit an atomic on an element, in the element's type, and return the old value.
 
     A subtraction becomes an addition of the negated value.
@@ -279,10 +285,10 @@ def update(t: Lowerer, op: str, place: Memory, operand: Operand) -> Operand:
         place: An element, or a tensor of elements.
         operand: The operand of the atomic; one number serves a whole tensor.
     """
-    if isinstance(place, Tensor):
-        items = operand.items if isinstance(operand, Tensor) else (operand,) * len(place.items)
-        return Tensor(place.shape, tuple(update(t, op, p, o) for p, o in zip(place.items, items, strict=True)))
-    assert isinstance(place, Spot)
+    if isinstance(place, TensorOperand):
+        items = operand.items if isinstance(operand, TensorOperand) else (operand,) * len(place.items)
+        return TensorOperand(place.shape, tuple(update(t, op, p, o) for p, o in zip(place.items, items, strict=True)))
+    assert isinstance(place, ArrayElementSlot)
     dtype = t.fields[place.array].dtype
     if op == "sub":
         negated = not isinstance(operand, (Value, bool, tuple))

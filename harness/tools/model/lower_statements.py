@@ -10,25 +10,25 @@ from ....compiler.ir.types import i32, i64
 from ....compiler.ir.walk import walk as walk_ir
 from . import nodes as m
 from .lower_expressions import ATOMICS, binary
-from .lower_places import axes_of, in_array, memory, read, update, write
-from .lower_strides import strided
-from .lowering import EXPRESSIONS, STATEMENTS, Local, Loop, Lowerer, Operand, index_type
-from .tensors import Bundle, Tensor, leaves
+from .lower_places import axes_of, in_array, lower_place, read, update, write
+from .lower_strides import lower_range
+from .lowering import EXPRESSIONS, STATEMENTS, LocalSlot, LoopTargets, Lowerer, ModelOperand, index_type
+from .tensors import StructOperand, TensorOperand, leaves
 
 # ---- assignment -------------------------------------------------------------------------------------------------
 
 
-def assign_name(t: Lowerer, name: str, operand: Operand) -> None:
+def assign_name(t: Lowerer, name: str, operand: ModelOperand) -> None:
     """Store to a local; the first assignment declares the local with the type of its value."""
     found = t.find(name)
-    if isinstance(found, (Local, Tensor, Bundle)):
+    if isinstance(found, (LocalSlot, TensorOperand, StructOperand)):
         write(t, found, operand)
     else:
         t.declare(name, operand)
 
 
 @EXPRESSIONS.row(m.Walrus)
-def _walrus(t: Lowerer, e: m.Walrus) -> Operand:
+def _walrus(t: Lowerer, e: m.Walrus) -> ModelOperand:
     assign_name(t, e.name, t.expr(e.value))
     return t.expr(m.Name(e.name))
 
@@ -36,14 +36,14 @@ def _walrus(t: Lowerer, e: m.Walrus) -> Operand:
 @STATEMENTS.row(m.Assign)
 def _assign(t: Lowerer, s: m.Assign) -> None:
     """Evaluate all values first, then write the targets from left to right, each with its indices."""
-    operands: tuple[Operand, ...] = tuple(t.expr(v) for v in s.values)
+    operands: tuple[ModelOperand, ...] = tuple(t.expr(v) for v in s.values)
     if len(operands) == 1 and isinstance(operands[0], tuple):
         operands = operands[0]
     for target, operand in zip(s.targets, operands, strict=True):
         if isinstance(target, m.Name):
             assign_name(t, target.name, operand)
         else:
-            write(t, memory(t, target), operand)
+            write(t, lower_place(t, target), operand)
 
 
 @STATEMENTS.row(m.Declare)
@@ -57,7 +57,7 @@ def _augment(t: Lowerer, s: m.Augment) -> None:
         old = t.expr(s.target)
         assign_name(t, s.target.name, binary(t, s.op, old, t.expr(s.value)))
         return
-    place = memory(t, s.target)
+    place = lower_place(t, s.target)
     if s.op in ATOMICS and in_array(place):
         update(t, ATOMICS[s.op], place, t.expr(s.value))
         return
@@ -139,7 +139,7 @@ def _while(t: Lowerer, s: m.While) -> None:
     with t.block() as condition:
         test = t.condition(t.expr(s.condition))
     with t.block(frames=1) as body:
-        _loop_body(t, s.body, Loop(t.frames, t.frames))
+        _loop_body(t, s.body, LoopTargets(t.frames, t.frames))
     t.builder.emit(n.While(tuple(condition), test, tuple(body)))
 
 
@@ -157,7 +157,7 @@ def _for(t: Lowerer, s: m.For) -> None:
         _parallel(t, s)
 
 
-def _loop_body(t: Lowerer, body: m.Block, loop: Loop) -> None:
+def _loop_body(t: Lowerer, body: m.StmtBlock, loop: LoopTargets) -> None:
     t.active.loops.append(loop)
     t.run(body)
     t.active.loops.pop()
@@ -176,11 +176,11 @@ def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
     return [_axis(t, begin, end) for begin, end in [(_bound(t, b), t.expr(e)) for b, e in ends]]
 
 
-def _bound(t: Lowerer, begin: m.Expr | None) -> Operand:
+def _bound(t: Lowerer, begin: m.Expr | None) -> ModelOperand:
     return 0 if begin is None else t.expr(begin)
 
 
-def _axis(t: Lowerer, begin: Operand, end: Operand) -> Axis:
+def _axis(t: Lowerer, begin: ModelOperand, end: ModelOperand) -> Axis:
     wide = i64 in (index_type(t.type_of(begin)), index_type(t.type_of(end)))
     dtype = i64 if wide else i32
     return t.value(begin, dtype), t.value(end, dtype)
@@ -188,22 +188,22 @@ def _axis(t: Lowerer, begin: Operand, end: Operand) -> Axis:
 
 def _serial_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
     """Emit a serial loop whose step only the launch knows."""
-    count, index_of = strided(t, domain)
+    count, index_of = lower_range(t, domain)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     with t.block(frames=1) as body:
         t.bind(s.indices[0], index_of(k))
-        _loop_body(t, s.body, Loop(t.frames, t.frames))
+        _loop_body(t, s.body, LoopTargets(t.frames, t.frames))
     t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.reverse))
 
 
 def _parallel_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
     """Add a task for a parallel loop whose step only the launch knows."""
-    count, index_of = strided(t, domain)
+    count, index_of = lower_range(t, domain)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     t.flush()
     with t.block() as body:
         t.bind(s.indices[0], index_of(k))
-        _loop_body(t, s.body, Loop())
+        _loop_body(t, s.body, LoopTargets())
     t.tasks.append(Task(tuple(body), (k,), (), (zero,), (count,)))
 
 
@@ -214,7 +214,7 @@ def _serial(t: Lowerer, s: m.For) -> None:
     with t.block(frames=len(axes)) as body:
         for name, meaning in _named(s, indices).items():
             t.bind(name, meaning)
-        _loop_body(t, s.body, Loop(t.frames - len(axes) + 1, t.frames))
+        _loop_body(t, s.body, LoopTargets(t.frames - len(axes) + 1, t.frames))
     step, reverse = (s.domain.step, s.domain.reverse) if isinstance(s.domain, m.Range) else (1, False)
     for index, (begin, end) in reversed(list(zip(indices, axes))):
         body = [n.For(index, begin, end, tuple(body), step, reverse)]
@@ -239,19 +239,19 @@ def _parallel(t: Lowerer, s: m.For) -> None:
     t.tasks.append(Task(body, indices, tuple(bounds), begin, end))
 
 
-def _named(s: m.For, indices: Sequence[Value]) -> dict[str, Operand]:
+def _named(s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
     """Return the meanings of a loop's index names; a single name for several axes is the vector of all indices."""
     if isinstance(s.domain, m.Grouped) or len(s.indices) < len(indices):
-        return {s.indices[0]: Tensor((len(indices),), tuple(indices))}
+        return {s.indices[0]: TensorOperand((len(indices),), tuple(indices))}
     return dict(zip(s.indices, indices, strict=True))
 
 
-def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, Operand]) -> n.Block:
+def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, ModelOperand]) -> n.Block:
     t.flush()
     with t.block() as body:
         for name, index in indices.items():
             t.bind(name, index)
-        _loop_body(t, s.body, Loop())
+        _loop_body(t, s.body, LoopTargets())
     return tuple(body)
 
 
@@ -294,12 +294,12 @@ def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
         for number in numbers:
             with t.block(frames=1) as one:
                 t.bind(s.indices[0], number)
-                _loop_body(t, s.body, Loop(outer, t.frames, unrolled=True))
+                _loop_body(t, s.body, LoopTargets(outer, t.frames, unrolled=True))
             t.builder.emit(n.Scope(tuple(one)))
     t.builder.emit(n.Scope(tuple(whole)))
 
 
-def _exits(body: m.Block) -> bool:
+def _exits(body: m.StmtBlock) -> bool:
     """Return True if `break` or `continue` of the loop directly around a block occurs in it."""
     for stmt in body:
         if isinstance(stmt, (m.Break, m.Continue)):

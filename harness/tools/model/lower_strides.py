@@ -12,7 +12,7 @@ from .lowering import Lowerer, index_type
 IndexOf = Callable[[Value], Value]
 
 
-def strided(t: Lowerer, domain: m.Range) -> tuple[Value, IndexOf]:
+def lower_range(t: Lowerer, domain: m.Range) -> tuple[Value, IndexOf]:
     """Return the number of trips of a range and a function that computes the index of trip k.
 
     The number of trips is max(0, ceil((end - begin)/step)) in 64 bits, and 0 for a step of 0.

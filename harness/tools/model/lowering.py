@@ -19,17 +19,17 @@ from ....compiler.ir.nodes import Task, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar, i32, i64, promote, u1, u64
 from . import nodes as m
-from .tensors import Bundle, Tensor, leaves
+from .tensors import StructOperand, TensorOperand, leaves
 
 FEW = 8
 """Largest number of entries of a vector that may be held in scalars: an index of the launch takes a branch for each."""
 
-Operand = Value | bool | int | float | tuple[Any, ...] | Tensor | Bundle
+ModelOperand = Value | bool | int | float | tuple[Any, ...] | TensorOperand | StructOperand
 """A value, a number of the text, several of these (results of `frexp` and of functions), a vector, matrix or struct."""
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalSlot:
     """Represent a mutable scalar of the IR."""
 
     var: str
@@ -37,7 +37,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Cell:
+class LocalArraySlot:
     """Represent an element of a local array of the IR."""
 
     var: str
@@ -54,7 +54,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopTargets:
     """Describe the frames of the IR that `break` and `continue` of a loop go to.
 
     Attributes:
@@ -69,7 +69,7 @@ class Loop:
 
 
 @dataclass
-class Activation:
+class FunctionScope:
     """Hold the names and loops of the kernel, or of a function while it is inlined.
 
     Attributes:
@@ -81,10 +81,10 @@ class Activation:
     """
 
     scopes: list[dict[str, Any]]
-    loops: list[Loop] = field(default_factory=list)
-    results: tuple[Local, ...] = ()
+    loops: list[LoopTargets] = field(default_factory=list)
+    results: tuple[LocalSlot, ...] = ()
     return_frame: int = 0
-    returned: list[tuple[tuple[Operand, ...], tuple[Scalar, ...]]] | None = None
+    returned: list[tuple[tuple[ModelOperand, ...], tuple[Scalar, ...]]] | None = None
 
 
 class Lowerer:
@@ -106,7 +106,7 @@ class Lowerer:
         self.arguments = {p.name: p for p in program.arguments}
         self.builder = Builder()
         self.tasks: list[Task] = []
-        self.stack = [Activation([{}])]
+        self.stack = [FunctionScope([{}])]
         self.frames = 0
         self.nesting = 0
         self.names = 0
@@ -115,7 +115,7 @@ class Lowerer:
     # -- names and blocks -----------------------------------------------------------------------------------
 
     @property
-    def active(self) -> Activation:
+    def active(self) -> FunctionScope:
         """Return the activation of the kernel or function that is being lowered."""
         return self.stack[-1]
 
@@ -135,7 +135,7 @@ class Lowerer:
         self.names += 1
         return f"{name}_{self.names}"
 
-    def declare(self, name: str, operand: Operand, dtype: Scalar | None = None) -> None:
+    def declare(self, name: str, operand: ModelOperand, dtype: Scalar | None = None) -> None:
         """Declare a local of the program: one IR local for each entry of a vector or member of a struct.
 
         Args:
@@ -143,37 +143,37 @@ class Lowerer:
             operand: Its first value.
             dtype: Type of the local if it is a scalar; None takes the type of the operand.
         """
-        if isinstance(operand, (Tensor, Bundle)):
+        if isinstance(operand, (TensorOperand, StructOperand)):
             self.bind(name, self._place(name, operand))
         else:
             self.bind(name, self._local(name, self.value(operand, dtype)))
 
-    def _place(self, name: str, operand: Operand) -> Any:
+    def _place(self, name: str, operand: ModelOperand) -> Any:
         """Return new locals, or a new local array, that hold an operand."""
-        if isinstance(operand, Bundle):
+        if isinstance(operand, StructOperand):
             items = operand.items.items()
-            return Bundle(operand.struct, {part: self._place(f"{name}_{part}", item) for part, item in items})
-        if not isinstance(operand, Tensor):
+            return StructOperand(operand.struct, {part: self._place(f"{name}_{part}", item) for part, item in items})
+        if not isinstance(operand, TensorOperand):
             return self._local(name, self.value(operand))
         values = [self.value(x) for x in operand.items]
         alike = len({v.type for v in values}) == 1
         # A local array is memory of one iteration, so a vector at the top of the kernel is held in scalars.
         wanted = self.nesting and (self.in_memory or len(values) > FEW)
         cells = self._cells(name, values) if wanted and alike else ()
-        return Tensor(operand.shape, cells or tuple(self._local(name, v) for v in values))
+        return TensorOperand(operand.shape, cells or tuple(self._local(name, v) for v in values))
 
-    def _cells(self, name: str, values: list[Value]) -> tuple[Cell, ...]:
+    def _cells(self, name: str, values: list[Value]) -> tuple[LocalArraySlot, ...]:
         array = self.unique(name)
         self.builder.emit(n.LocalArray(array, values[0].type, len(values)))
-        cells = tuple(Cell(array, v.type, k) for k, v in enumerate(values))
+        cells = tuple(LocalArraySlot(array, v.type, k) for k, v in enumerate(values))
         for cell, value in zip(cells, values):
             if value not in self.zeros:
                 cell.write(self.builder, value)
         return cells
 
-    def _local(self, name: str, value: Value) -> Local:
+    def _local(self, name: str, value: Value) -> LocalSlot:
         first = None if value in self.zeros else value
-        return Local(self.builder.local(self.unique(name), value.type, first), value.type)
+        return LocalSlot(self.builder.local(self.unique(name), value.type, first), value.type)
 
     @contextmanager
     def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
@@ -205,7 +205,7 @@ class Lowerer:
 
     # -- operands -------------------------------------------------------------------------------------------
 
-    def type_of(self, operand: Operand) -> Scalar:
+    def type_of(self, operand: ModelOperand) -> Scalar:
         """Return the type of an operand; for a number of the text, the default type of its kind that can hold it.
 
         Raises:
@@ -221,7 +221,7 @@ class Lowerer:
             return i32 if -(2**31) <= operand < 2**31 else i64 if operand < 2**63 else u64
         raise TypeError(f"{operand!r} has no scalar type")
 
-    def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
+    def value(self, operand: ModelOperand, dtype: Scalar | None = None) -> Value:
         """Return an operand as a value of a type; a number of the text takes the type directly."""
         dtype = dtype or self.type_of(operand)
         if isinstance(operand, Value):
@@ -233,15 +233,15 @@ class Lowerer:
             self.zeros.add(made)
         return made
 
-    def truth(self, operand: Operand) -> bool | Value:
+    def truth(self, operand: ModelOperand) -> bool | Value:
         """Return an operand as a condition, as a bool if it is a number of the text."""
         return self.value(operand, u1) if isinstance(operand, Value) else bool(operand)
 
-    def condition(self, operand: Operand) -> Value:
+    def condition(self, operand: ModelOperand) -> Value:
         """Return an operand as a value of type u1."""
         return self.value(self.truth(operand), u1)
 
-    def index(self, operand: Operand) -> Value:
+    def index(self, operand: ModelOperand) -> Value:
         """Return an operand as an index of type i32 or i64."""
         return self.value(operand, index_type(self.type_of(operand)))
 
@@ -251,11 +251,11 @@ class Lowerer:
 
     # -- dispatch -------------------------------------------------------------------------------------------
 
-    def expr(self, node: m.Expr) -> Operand:
+    def expr(self, node: m.Expr) -> ModelOperand:
         """Emit an expression and return its operand."""
         return EXPRESSIONS[type(node)](self, node)
 
-    def run(self, body: m.Block) -> None:
+    def run(self, body: m.StmtBlock) -> None:
         """Emit statements up to the first that leaves the block; nothing after it can run."""
         for stmt in body:
             STATEMENTS[type(stmt)](self, stmt)
@@ -263,7 +263,7 @@ class Lowerer:
                 return
 
 
-Evaluation = Callable[[Lowerer, Any], Operand]
+Evaluation = Callable[[Lowerer, Any], ModelOperand]
 Execution = Callable[[Lowerer, Any], None]
 EXPRESSIONS: Table[type[m.Expr], Evaluation] = Table(
     "model lowering of expressions",

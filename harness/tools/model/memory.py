@@ -10,10 +10,10 @@ import numpy as np
 
 from ....compiler.frontend.aggregates import MatrixType, StructType, adjoint_element
 from ....compiler.frontend.members import LaunchValue
-from ....compiler.frontend.protocols import AnyField, ArgumentArray, ArgumentMatrixArray, LaunchShape, View
+from ....compiler.frontend.protocols import AnyField, ArgumentArray, ArgumentMatrixArray, LaunchShape, ViewOperand
 from ....compiler.ir.types import Scalar, adjoint_type, i32
 from . import nodes as m
-from .source import arrays_given, viewed
+from .source import arrays_given, viewed_arrays
 
 
 class MemoryField:
@@ -122,11 +122,11 @@ def stand_ins(program: m.Program) -> dict[str, Any]:
 
     Views of the same array share one stand-in of the array, as at a call.
     """
-    arrays = [*arrays_given(program), *dict.fromkeys(f for f, _ in viewed(program))]
+    arrays = [*arrays_given(program), *dict.fromkeys(f for f, _ in viewed_arrays(program))]
     made = {field.name: _stand_in(field, slot) for slot, field in enumerate(arrays)}
     found: dict[str, Any] = {f.name: made[f.name] for f in arrays_given(program)}
-    for field, view in viewed(program):
-        found[view.name] = View(made[field.name], LaunchValue(i32), LaunchValue(i32), field.name)
+    for field, view in viewed_arrays(program):
+        found[view.name] = ViewOperand(made[field.name], LaunchValue(i32), LaunchValue(i32), field.name)
     return found
 
 

@@ -37,7 +37,7 @@ from .syntax import (  # noqa: F401  (one vocabulary, in four files)
     Walrus,
     enter,
 )
-from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, Place, Slice, Swizzle, Vector, root  # noqa: F401
+from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, PlaceExpr, Slice, Swizzle, Vector, root  # noqa: F401
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Unrolled(Domain):
 class Assign(Stmt):
     """Represent `a = e`, `a, b = e, f`, and `a, b = call` where the call returns a value for each target."""
 
-    targets: tuple[Place, ...]
+    targets: tuple[PlaceExpr, ...]
     values: tuple[Expr, ...]
 
 
@@ -115,7 +115,7 @@ class Declare(Stmt):
 class Augment(Stmt):
     """Represent `a op= value`, which is atomic on an element if the IR has an atomic for the operator."""
 
-    target: Place
+    target: PlaceExpr
     op: str
     value: Expr
 
@@ -184,7 +184,7 @@ class Pass(Stmt):
     """Represent `pass`."""
 
 
-Block = tuple[Stmt, ...]
+StmtBlock = tuple[Stmt, ...]
 
 
 # ---- programs ---------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class Function:
 
     name: str
     params: tuple[Param, ...]
-    body: Block
+    body: StmtBlock
     result: Scalar | None = None
     shape: tuple[int, ...] = ()
 
@@ -254,7 +254,7 @@ class Kernel:
     """
 
     name: str
-    body: Block
+    body: StmtBlock
     functions: tuple[Function, ...] = ()
     result: Scalar | None = None
 

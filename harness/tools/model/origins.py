@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from . import nodes as m
-from .walk import rebuilt, rebuilt_program
+from .walk import map_nodes, rebuilt_program
 
 Offset = tuple[int, ...]
 
 
-def moved(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program:
+def move_origins(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program:
     """Return the program with new first indices of some fields.
 
     Args:
@@ -96,4 +96,4 @@ def _loop(loop: m.For, by: Offset) -> m.For:
         moves = isinstance(node, m.Binary) and node.op in ("+", "-") and isinstance(node.left, m.Binary)
         return _simple(node) if moves and node.left.left in names else node
 
-    return replace(loop, body=rebuilt(loop.body, back))
+    return replace(loop, body=map_nodes(loop.body, back))

@@ -243,7 +243,7 @@ def arrays_given(program: m.Program) -> tuple[m.Field, ...]:
     return tuple(f for f in program.fields if f.argument and not f.views)
 
 
-def viewed(program: m.Program) -> Iterator[tuple[m.Field, m.View]]:
+def viewed_arrays(program: m.Program) -> Iterator[tuple[m.Field, m.View]]:
     """Return the views that are arguments of the kernel, each with its array."""
     return ((f, v) for f in program.fields for v in f.views)
 
@@ -253,7 +253,7 @@ def _arrays(w: Writer) -> Iterator[str]:
     for field in arrays_given(w.program):
         dtype = w.type(field.dtype, field.element)
         yield f"{field.name}: {a}.types.ndarray(dtype={dtype}, ndim={len(field.shape)})"
-    for field, view in viewed(w.program):
+    for field, view in viewed_arrays(w.program):
         w.dialect.need("BufferView")
         yield f"{view.name}: {a}.BufferView[{w.type(field.dtype, field.element)}]"
 
@@ -381,7 +381,7 @@ def _argument(w: Writer, param: m.Param) -> str:
 
 def _foot(w: Writer, forward: bool) -> Iterator[str]:
     program = w.program
-    parts = (f"{w.dialect.alias}.BufferView({f.name}, {v.first}, {v.size})" for f, v in viewed(program))
+    parts = (f"{w.dialect.alias}.BufferView({f.name}, {v.first}, {v.size})" for f, v in viewed_arrays(program))
     args = ", ".join([*(_argument(w, p) for p in program.arguments), *(f.name for f in arrays_given(program)), *parts])
     everything = ", ".join(f'"{f.name}": {f.name}' for f in program.fields)
     with_grad = ", ".join(f'"{f.name}": {f.name}' for f in program.fields if f.grad)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorOperand:
     """Represent a vector (n,) or matrix (n, m) in row-major order.
 
     The items are operands if it is a value, and places if it is memory.
@@ -29,7 +29,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Bundle:
+class StructOperand:
     """Represent a struct, whose members may be tensors and structs.
 
     The items are operands if it is a value, and places if it is memory.
@@ -39,33 +39,33 @@ class Bundle:
     items: dict[str, Any]
 
 
-def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> Tensor:
+def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> TensorOperand:
     """Return a tensor of operands that are all converted to one type."""
     if not any(isinstance(item, Value) for item in items):
         real = any(isinstance(item, float) for item in items)
-        return Tensor(shape, tuple(float(item) if real else item for item in items))
+        return TensorOperand(shape, tuple(float(item) if real else item for item in items))
     types = [t.type_of(item) for item in items]
     dtype = types[0] if len(set(types)) == 1 else reduce(promote, types)
-    return Tensor(shape, tuple(t.value(item, dtype) for item in items))
+    return TensorOperand(shape, tuple(t.value(item, dtype) for item in items))
 
 
-def spread(t: Lowerer, function: Callable[..., Any], *operands: Any) -> Any:
+def map_entries(t: Lowerer, function: Callable[..., Any], *operands: Any) -> Any:
     """Return a function of operands, applied entry by entry if at least one operand is a tensor."""
-    tensors = [o for o in operands if isinstance(o, Tensor)]
+    tensors = [o for o in operands if isinstance(o, TensorOperand)]
     if not tensors:
         return function(*operands)
     shape = tensors[0].shape
     assert all(o.shape == shape for o in tensors), f"shapes {[o.shape for o in tensors]}"
     count = len(tensors[0].items)
-    made = [function(*(o.items[k] if isinstance(o, Tensor) else o for o in operands)) for k in range(count)]
+    made = [function(*(o.items[k] if isinstance(o, TensorOperand) else o for o in operands)) for k in range(count)]
     return unify(t, shape, made)
 
 
 def leaves(operand: Any) -> tuple[Any, ...]:
     """Return the scalars of an operand in order."""
-    if isinstance(operand, Tensor):
+    if isinstance(operand, TensorOperand):
         return operand.items
-    if isinstance(operand, Bundle):
+    if isinstance(operand, StructOperand):
         return leaves(tuple(operand.items.values()))
     if isinstance(operand, tuple):
         return tuple(leaf for item in operand for leaf in leaves(item))
@@ -78,10 +78,10 @@ def with_leaves(operand: Any, values: Iterable[Any]) -> Any:
 
 
 def _rebuilt(operand: Any, values: Iterator[Any]) -> Any:
-    if isinstance(operand, Tensor):
-        return Tensor(operand.shape, tuple(next(values) for _ in operand.items))
-    if isinstance(operand, Bundle):
-        return Bundle(operand.struct, {name: _rebuilt(item, values) for name, item in operand.items.items()})
+    if isinstance(operand, TensorOperand):
+        return TensorOperand(operand.shape, tuple(next(values) for _ in operand.items))
+    if isinstance(operand, StructOperand):
+        return StructOperand(operand.struct, {name: _rebuilt(item, values) for name, item in operand.items.items()})
     if isinstance(operand, tuple):
         return tuple(_rebuilt(item, values) for item in operand)
     return next(values)

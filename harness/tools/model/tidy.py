@@ -50,7 +50,7 @@ def _with_used_views(field: m.Field, used: set[str]) -> m.Field:
     return replace(field, views=tuple(v for v in field.views if v.name in used)) if field.views else field
 
 
-def _named(fields: Iterable[m.Field], functions: Iterable[m.Function], bodies: Iterable[m.Block]) -> set[str]:
+def _named(fields: Iterable[m.Field], functions: Iterable[m.Function], bodies: Iterable[m.StmtBlock]) -> set[str]:
     """Return the names of the struct types that the program uses."""
     found = {f.struct for f in fields} | {p.struct for f in functions for p in f.params}
     return found | {n.struct for b in bodies for n in walk(b) if isinstance(n, m.Make)}

@@ -93,7 +93,7 @@ class Convert(Expr):
     dtype: Scalar
 
 
-Place = Name | Element | Part | Swizzle | Slice | Member
+PlaceExpr = Name | Element | Part | Swizzle | Slice | Member
 """An expression that can be assigned; the base of a part is again a place."""
 
 

@@ -33,22 +33,24 @@ def walk_program(program: m.Program) -> Iterator[m.Expr | m.Stmt | m.Domain]:
     yield from walk(program.kernel.body)
 
 
-def blocks(stmt: m.Stmt) -> tuple[m.Block, ...]:
+def blocks(stmt: m.Stmt) -> tuple[m.StmtBlock, ...]:
     """Return the blocks of a statement."""
     if isinstance(stmt, m.If):
         return stmt.then, stmt.orelse
     return (stmt.body,) if isinstance(stmt, (m.For, m.While)) else ()
 
 
-def nested(block: Iterable[m.Stmt], outer: tuple[m.Stmt, ...] = ()) -> Iterator[tuple[m.Stmt, tuple[m.Stmt, ...]]]:
+def nested_statements(
+    block: Iterable[m.Stmt], outer: tuple[m.Stmt, ...] = ()
+) -> Iterator[tuple[m.Stmt, tuple[m.Stmt, ...]]]:
     """Yield every statement with the statements that enclose it, outermost first."""
     for stmt in block:
         yield stmt, outer
         for inner in blocks(stmt):
-            yield from nested(inner, (*outer, stmt))
+            yield from nested_statements(inner, (*outer, stmt))
 
 
-def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+def map_nodes(node: Any, change: Callable[[Any], Any]) -> Any:
     """Return a node or tuple of nodes after `change` of everything in it, inner nodes before outer nodes.
 
     Unchanged parts are the same objects as before.
@@ -58,12 +60,12 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
         change: A function from an expression, statement or domain to its replacement.
     """
     if isinstance(node, tuple):
-        items = [rebuilt(item, change) for item in node]
+        items = [map_nodes(item, change) for item in node]
         # Unchanged tuples are kept, so that equal parts stay the same objects.
         return node if all(a is b for a, b in zip(items, node)) else tuple(items)
     if not isinstance(node, (m.Expr, m.Stmt, m.Domain)):
         return node
-    new = {name: rebuilt(getattr(node, name), change) for name in _names(type(node))}  # type: ignore[arg-type]
+    new = {name: map_nodes(getattr(node, name), change) for name in _names(type(node))}  # type: ignore[arg-type]
     same = all(item is getattr(node, name) for name, item in new.items())
     return change(node if same else replace(node, **new))
 
@@ -71,8 +73,8 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
 def rebuilt_program(program: m.Program, change: Callable[[Any], Any]) -> m.Program:
     """Return a program after `change` of every node of the functions and of the kernel."""
     kernel = program.kernel
-    functions = tuple(replace(f, body=rebuilt(f.body, change)) for f in kernel.functions)
-    return replace(program, kernel=replace(kernel, body=rebuilt(kernel.body, change), functions=functions))
+    functions = tuple(replace(f, body=map_nodes(f.body, change)) for f in kernel.functions)
+    return replace(program, kernel=replace(kernel, body=map_nodes(kernel.body, change), functions=functions))
 
 
 def fields_used(body: Any) -> set[str]:

@@ -12,7 +12,7 @@ import re
 
 from ....compiler.frontend.functions import EXPORTS
 from ....compiler.ir.ops import ATOMIC_OPS, OPS
-from ..plain_data import LONGEST_NAME, Key, Limits, Words, one_of
+from ..plain_data import LONGEST_NAME, AllowedWords, FieldKey, NumberLimits, one_of
 from .dialects import DIALECTS
 from .lower_calls import FUNCTIONS
 from .lower_expressions import COMPARISONS, OPERATORS, PRODUCTS
@@ -52,16 +52,16 @@ def _is_swizzle(text: str) -> bool:
     return 0 < len(text) <= 4 and any(set(text) <= set(alphabet) for alphabet in SWIZZLES)
 
 
-NAME = Words(_NAME, is_name)
-NAME_IF_ANY = Words(f"{_NAME}, or empty", lambda text: not text or is_name(text))
-PATH = Words(f"{_NAME}, with members after points", _is_path)
-MESSAGE = Words(_MESSAGE, lambda text: len(text) <= 200 and text.isprintable())
+NAME = AllowedWords(_NAME, is_name)
+NAME_IF_ANY = AllowedWords(f"{_NAME}, or empty", lambda text: not text or is_name(text))
+PATH = AllowedWords(f"{_NAME}, with members after points", _is_path)
+MESSAGE = AllowedWords(_MESSAGE, lambda text: len(text) <= 200 and text.isprintable())
 
 CALLED = frozenset((*FUNCTIONS, *(name for name, op in OPS.items() if op.arity == 1 and name in EXPORTS)))
 """Functions of the language that a program may call."""
 ATOMIC = frozenset((*(op.removeprefix("bit_") for op in ATOMIC_OPS), "sub"))
 
-WORDS: dict[Key, Words] = {
+WORDS: dict[FieldKey, AllowedWords] = {
     ("Name", "name"): NAME,
     ("Element", "field"): NAME,
     ("Extent", "field"): NAME,
@@ -78,7 +78,7 @@ WORDS: dict[Key, Words] = {
     ("Comprehension", "form"): one_of(("Vector", "sum")),
     ("Comprehension", "name"): NAME,
     ("Filled", "function"): one_of(("zero", "one", "identity")),
-    ("Swizzle", "letters"): Words("up to four letters of one of " + ", ".join(SWIZZLES), _is_swizzle),
+    ("Swizzle", "letters"): AllowedWords("up to four letters of one of " + ", ".join(SWIZZLES), _is_swizzle),
     ("Method", "name"): one_of(METHODS),
     ("Make", "struct"): NAME,
     ("Member", "name"): NAME,
@@ -103,29 +103,29 @@ WORDS: dict[Key, Words] = {
 }
 """The allowed words of each field of text."""
 
-_CONTENT = Limits(-(1 << 63), (1 << 64) - 1)
-_SMALL = Limits(0, 64)
-_EXTENT = Limits(0, 1 << 20)
-LIMITS: dict[Key, Limits] = {
-    ("Number", "value"): Limits(-(1 << 63), (1 << 64) - 1, finite=True),
+_CONTENT = NumberLimits(-(1 << 63), (1 << 64) - 1)
+_SMALL = NumberLimits(0, 64)
+_EXTENT = NumberLimits(0, 1 << 20)
+LIMITS: dict[FieldKey, NumberLimits] = {
+    ("Number", "value"): NumberLimits(-(1 << 63), (1 << 64) - 1, finite=True),
     ("Inputs", "arrays"): _CONTENT,
     ("Inputs", "scalars"): _CONTENT,
     ("Inputs", "seeds"): _CONTENT,
     ("Field", "shape"): _EXTENT,
     ("Field", "element"): _SMALL,
-    ("Field", "offset"): Limits(-(1 << 20), 1 << 20),
+    ("Field", "offset"): NumberLimits(-(1 << 20), 1 << 20),
     ("View", "first"): _EXTENT,
     ("View", "size"): _EXTENT,
-    ("Extent", "axis"): Limits(0, 7),
+    ("Extent", "axis"): NumberLimits(0, 7),
     ("Param", "shape"): _SMALL,
     ("Function", "shape"): _SMALL,
     ("Filled", "shape"): _SMALL,
     ("Comprehension", "count"): _SMALL,
-    ("Slice", "begin"): Limits(-64, 64),
-    ("Slice", "end"): Limits(-64, 64),
-    ("Slice", "step"): Limits(-64, 64),
-    ("Unrolled", "begin"): Limits(-1024, 1024),
-    ("Unrolled", "end"): Limits(-1024, 1024),
-    ("Unrolled", "step"): Limits(-1024, 1024),
+    ("Slice", "begin"): NumberLimits(-64, 64),
+    ("Slice", "end"): NumberLimits(-64, 64),
+    ("Slice", "step"): NumberLimits(-64, 64),
+    ("Unrolled", "begin"): NumberLimits(-1024, 1024),
+    ("Unrolled", "end"): NumberLimits(-1024, 1024),
+    ("Unrolled", "step"): NumberLimits(-1024, 1024),
 }
 """The allowed numbers of each field that needs tighter limits than 32 bits."""

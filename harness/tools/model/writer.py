@@ -13,14 +13,14 @@ from . import nodes as m
 from .dialects import Dialect
 
 Expression = Callable[["Writer", Any], str]
-Lines = Callable[["Writer", Any], Iterator[str]]
+LineWriter = Callable[["Writer", Any], Iterator[str]]
 TEXT: Table[type[m.Expr], Expression] = Table(
     "model text of expressions", m.EXPRESSIONS, about="the Python text of an expression of the model"
 )
 DOMAIN_TEXT: Table[type[m.Domain], Expression] = Table(
     "model text of domains", m.DOMAINS, about="the Python text of the domain of a loop of the model"
 )
-LINES: Table[type[m.Stmt], Lines] = Table(
+LINES: Table[type[m.Stmt], LineWriter] = Table(
     "model text of statements", m.STATEMENTS, about="the Python lines of a statement of the model"
 )
 _ATOMS = (
@@ -84,7 +84,7 @@ class Writer:
         made = f"{self.dialect.alias}.types.{'vector' if len(shape) == 1 else 'matrix'}"
         return f"{made}({', '.join(map(str, shape))}, {self.dtype(dtype)})"
 
-    def block(self, body: m.Block) -> Iterator[str]:
+    def block(self, body: m.StmtBlock) -> Iterator[str]:
         """Yield indented lines; a block without statements becomes `pass`."""
         for stmt in body or (m.Pass(),):
             for line in LINES[type(stmt)](self, stmt):

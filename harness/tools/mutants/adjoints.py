@@ -10,7 +10,7 @@ from typing import Any
 from ....compiler.ad import driver
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import Handler
-from ....compiler.ad.structure import Path
+from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Stmt, Task, Value
 from ....compiler.ir.roles import ACCESSES, LOOPS
@@ -22,7 +22,7 @@ from .planting import Mutant, Plant, last_statement, patched, patched_handler, r
 def _lose_outer_adjoints() -> Plant:
     zero = TaskReverser._zero
 
-    def wrong(self: TaskReverser, path: Path) -> None:
+    def wrong(self: TaskReverser, path: BlockPath) -> None:
         zero(self, path)
         if not path or not isinstance(self.structure.holder(path), LOOPS):
             return
@@ -36,7 +36,7 @@ def _lose_outer_adjoints() -> Plant:
 
 def _keep_adjoint(constants_only: bool) -> Plant:
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.Store, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.Store, path: BlockPath, position: int) -> None:
             right(r, stmt, path, position)
             if not constants_only or stmt.value not in r.activity.values:
                 last_statement(r, lambda _: None)
@@ -133,7 +133,7 @@ def _all_elements_own() -> Plant:
 
 def _zero_after_atomic_add() -> Plant:
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
             right(r, stmt, path, position)
             if stmt.op == "add":
                 r.b.store(f"{stmt.array}.grad", r.primals(stmt.indices), r.b.const(0.0, adjoint_type(stmt.value.type)))
@@ -147,7 +147,7 @@ def _extreme_taken_by_all() -> Plant:
     """Let every iteration that equals the final value read the adjoint and leave it for the next iteration."""
 
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
             grad, exchange = f"{stmt.array}.grad", r.b.atomic
 
             def load(

@@ -33,22 +33,22 @@ def _barriers_left_out(helper: str, which: int) -> Plant:
 
 
 def _oneself_counted() -> Plant:
-    right = warp.special
+    right = warp.special_register
 
-    def wrong(m: ModuleState, b: IRBuilder, name: str) -> ir.Value:
+    def wrong(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
         return right(m, b, "lanemask.le" if name == "lanemask.lt" else name)
 
-    return patched(warp, "special", wrong)
+    return patched(warp, "special_register", wrong)
 
 
 def _stride_of_one_round() -> Plant:
-    right = chunks.Chunks._place
+    right = chunks.ChunkLoop._place
 
     def wrong(self: Any, e: Any, *args: Any) -> None:
         right(self, e, *args)
         self._stride = self._width
 
-    return patched(chunks.Chunks, "_place", wrong)
+    return patched(chunks.ChunkLoop, "_place", wrong)
 
 
 def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant]) -> Mutant:

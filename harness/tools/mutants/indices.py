@@ -13,7 +13,7 @@ from ....backends.codegen import index_checks as branching
 from ....backends.codegen import ir
 from ....backends.llvm.masked import index_checks as masked
 from ....compiler.analysis.affine import Affine
-from ....compiler.analysis.inequalities import Facts
+from ....compiler.analysis.inequalities import FactSet
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Task, Value
 from ....compiler.ir.walk import walk_task
@@ -22,7 +22,7 @@ from .planting import Mutant, Plant, patched
 
 
 def _negative_passes() -> Plant:
-    def wrong(b: Any, index: ir.Value, extent: ir.Value) -> ir.Value:
+    def wrong(b: Any, index: ir.LLVMValue, extent: ir.LLVMValue) -> ir.LLVMValue:
         return b.icmp_signed(">=", index, extent)
 
     stack = ExitStack()
@@ -32,12 +32,12 @@ def _negative_passes() -> Plant:
 
 
 def _proved_too_far() -> Plant:
-    right = Facts.least
+    right = FactSet.least
 
-    def wrong(self: Facts, form: Affine) -> float:
+    def wrong(self: FactSet, form: Affine) -> float:
         return right(self, form) + 1
 
-    return patched(Facts, "least", wrong)
+    return patched(FactSet, "least", wrong)
 
 
 def _positions_pass() -> Plant:

@@ -22,7 +22,7 @@ WORST = 1.0 + 2.0**-12
 def _all_lanes_combined() -> Plant:
     right = atomics._combined
 
-    def wrong(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.Value:
+    def wrong(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.LLVMValue:
         kept, e.flow.mask = e.flow.mask, const(e.mask_type, True)
         made = right(e, stmt, t)
         e.flow.mask = kept
@@ -47,7 +47,7 @@ def _mask_of_the_last_round() -> Plant:
 def _rounds_of_the_lane_across() -> Plant:
     right = loops.counts_of
 
-    def wrong(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.Value:
+    def wrong(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.LLVMValue:
         counts = right(e, stmt, word)
         if not stmt.descending:
             return counts
@@ -58,7 +58,7 @@ def _rounds_of_the_lane_across() -> Plant:
 
 
 def _slots_of_one_lane() -> Plant:
-    def wrong(e: LaneEmitter, s: LaneStack, number: ir.Value) -> ir.Value:
+    def wrong(e: LaneEmitter, s: LaneStack, number: ir.LLVMValue) -> ir.LLVMValue:
         wide = number if number.type == I64 else e.b.zext(number, I64)
         return e.b.gep(s.base, e.b.mul(wide, const(I64, s.stack.slot_bytes)), I8)
 

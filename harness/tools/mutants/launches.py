@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....backends.base import SLABS, Sizes
-from ....backends.codegen.layout import Stack
+from ....backends.codegen.layout import StackLayout
 from ....backends.cpu import stacks
 from ....backends.launching import slices
 from .planting import Mutant, Plant, patched
@@ -14,7 +14,7 @@ from .planting import Mutant, Plant, patched
 def _offset_of_the_one_before() -> Plant:
     right = stacks._place
 
-    def wrong(out: stacks.Plan, found: list[Stack], sizes: Sizes, places: int) -> int:
+    def wrong(out: stacks.StackPlan, found: list[StackLayout], sizes: Sizes, places: int) -> int:
         size = right(out, found, sizes, places)
         known = dict(out.words)
         moved = {s.offset_at: known[before.offset_at] for before, s in zip(found, found[1:])}
@@ -25,22 +25,22 @@ def _offset_of_the_one_before() -> Plant:
 
 
 def _gate_of_the_next_slab() -> Plant:
-    right = stacks.capacity
+    right = stacks.stack_capacity
 
-    def wrong(stack: Stack, sizes: Sizes) -> int:
+    def wrong(stack: StackLayout, sizes: Sizes) -> int:
         other = SLABS[(SLABS.index(stack.slab) + 1) % len(SLABS)]
         return 0 if sizes.rows.get((stack.task, other)) == 0 else right(stack, sizes)
 
-    return patched(stacks, "capacity", wrong)
+    return patched(stacks, "stack_capacity", wrong)
 
 
 def _versions_ignored() -> Plant:
-    right = slices.Slice.key
+    right = slices.PreLaunch.key
 
     def wrong(self: Any, arrays: Any, scalars: Any, draws: Any, versions: tuple[int, ...] | None) -> object:
         return right(self, arrays, scalars, draws, versions and ())
 
-    return patched(slices.Slice, "key", wrong)
+    return patched(slices.PreLaunch, "key", wrong)
 
 
 MUTANTS = (

@@ -7,21 +7,21 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from ....compiler.ad import driver
-from ....compiler.ad.requirement import Read, Requirements
+from ....compiler.ad.requirement import Requirements, ReverseRead
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import REVERSE, Handler
-from ....compiler.ad.structure import Path
+from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Kernel, Stmt
 from ....compiler.ir.roles import JUMPS
 from ....compiler.ir.walk import map_blocks
-from ....compiler.passes.lower_exits import _Frame, _Lowering
+from ....compiler.passes.lower_exits import _ExitFrame, _ExitLowering
 from .planting import Mutant, Plant, patched, patched_handler
 
 
 def _stay_in_loop() -> Plant:
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
             right(r, stmt, path, position)
             loop = r.b._open[-1].pop()
             assert isinstance(loop, n.For)
@@ -34,7 +34,7 @@ def _stay_in_loop() -> Plant:
     return patched_handler(n.For, change)
 
 
-def _reverse_rest(r: TaskReverser, path: Path, position: int) -> None:
+def _reverse_rest(r: TaskReverser, path: BlockPath, position: int) -> None:
     """Reverse the statements before `position`, and mark them as done."""
     block = r.structure.blocks[path]
     for before in range(position - 1, -1, -1):
@@ -46,7 +46,7 @@ def _reverse_rest(r: TaskReverser, path: Path, position: int) -> None:
 
 def _siblings_forward() -> Plant:
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
             block = r.structure.blocks[path]
             loops = [p for p, s in enumerate(block) if isinstance(s, n.For) and (path, p) in r.plan.reversed]
             other = loops[-1 - loops.index(position)]
@@ -60,10 +60,10 @@ def _siblings_forward() -> Plant:
 def _bounds_for_trips() -> Plant:
     read = Requirements.read
 
-    def needed(self: Requirements, stmt: Stmt) -> Iterator[Read]:
+    def needed(self: Requirements, stmt: Stmt) -> Iterator[ReverseRead]:
         yield from read(self, stmt)
         if isinstance(stmt, n.For):
-            yield Read(stmt.end, "the end of this loop")
+            yield ReverseRead(stmt.end, "the end of this loop")
 
     def change(right: Handler) -> Handler:
         return lambda r, stmt, path, position: right(r, replace(stmt, stop=None), path, position)
@@ -78,7 +78,7 @@ def _changed_loop(kind: type[Stmt], edit: str) -> Plant:
     """Move one end of the reversed loop by one iteration, or run it in the order of the forward loop."""
 
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.For, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
             right(r, stmt, path, position)
             loop = r.b._open[-1].pop()
             assert isinstance(loop, n.For)
@@ -109,18 +109,18 @@ def _tasks_forward() -> Plant:
 
 
 def _continue_leaves() -> Plant:
-    right = _Lowering.task
+    right = _ExitLowering.task
 
     def visit(block: Block) -> Block:
         inner = (map_blocks(stmt, visit) for stmt in block)
         return tuple(n.Break(s.depth, loc=s.loc) if isinstance(s, n.Continue) else s for s in inner)
 
-    return patched(_Lowering, "task", lambda self, task: right(self, replace(task, body=visit(task.body))))
+    return patched(_ExitLowering, "task", lambda self, task: right(self, replace(task, body=visit(task.body))))
 
 
 def _conditions_fall_through() -> Plant:
     """Ignore early exits among the statements that compute the condition of a `while`."""
-    right = _Lowering._loop
+    right = _ExitLowering._loop
 
     def straight(block: Block) -> Block:
         kept: list[Stmt] = []
@@ -131,12 +131,12 @@ def _conditions_fall_through() -> Plant:
                 kept.append(map_blocks(stmt, straight))
         return tuple(kept)
 
-    def wrong(self: _Lowering, stmt: n.For | n.While, frames: list[_Frame]) -> Block:
+    def wrong(self: _ExitLowering, stmt: n.For | n.While, frames: list[_ExitFrame]) -> Block:
         if isinstance(stmt, n.While):
             stmt = replace(stmt, condition=straight(stmt.condition))
         return right(self, stmt, frames)
 
-    return patched(_Lowering, "_loop", wrong)
+    return patched(_ExitLowering, "_loop", wrong)
 
 
 MUTANTS = (

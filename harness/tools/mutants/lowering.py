@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from llvmlite import ir
 
-from ....backends.codegen.emit import Arith
+from ....backends.codegen.emit import ArithEmitter
 from ....backends.codegen.ops import LLVM
-from ....compiler.analysis.marking import Marking
+from ....compiler.analysis.marking import NeededMarker
 from ....compiler.ir import nodes as n
-from ....compiler.ir.effects import Place
+from ....compiler.ir.effects import EffectPlace
 from ....compiler.ir.nodes import Stmt, Value
 from ....compiler.ir.types import Scalar
 from ....compiler.passes.common_subexpressions import _Merger
@@ -21,7 +21,7 @@ from .planting import Mutant, Plant, patched, patched_row
 def _merge_over_stores() -> Plant:
     right = _Merger._renew
 
-    def wrong(self: _Merger, places: Iterable[Place]) -> None:
+    def wrong(self: _Merger, places: Iterable[EffectPlace]) -> None:
         right(self, [place for place in places if place[0] != "array"])
 
     return patched(_Merger, "_renew", wrong)
@@ -38,9 +38,9 @@ def _drop_store_before_loop() -> Plant:
 
 def _mark_nodes() -> Plant:
     """Let marks of equal writes of reals and flags in several places reach only the parents of the last write."""
-    right = Marking.spread
+    right = NeededMarker.spread
 
-    def wrong(self: Marking, live_values: Iterable[Value]) -> None:
+    def wrong(self: NeededMarker, live_values: Iterable[Value]) -> None:
         last: dict[Stmt, int] = {}
         for at, stmt in enumerate(self._stmts):
             if isinstance(stmt, (n.Set, n.Store, n.StackPush)) and not stmt.value.type.is_int:
@@ -48,13 +48,13 @@ def _mark_nodes() -> Plant:
         self._parents = [self._parents[last.get(stmt, at)] for at, stmt in enumerate(self._stmts)]
         right(self, live_values)
 
-    return patched(Marking, "spread", wrong)
+    return patched(NeededMarker, "spread", wrong)
 
 
 def _signed_for_unsigned() -> Plant:
     right = LLVM["cmp_lt"]
 
-    def wrong(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    def wrong(e: ArithEmitter, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
         return right(e, t, x, y) if t.is_real or t.is_signed else e.b.icmp_signed("<", x, y)
 
     return patched_row(LLVM, "cmp_lt", wrong)
@@ -63,7 +63,7 @@ def _signed_for_unsigned() -> Plant:
 def _truncate_division() -> Plant:
     right = LLVM["floordiv"]
 
-    def wrong(e: Arith, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
+    def wrong(e: ArithEmitter, t: Scalar, x: ir.Value, y: ir.Value) -> ir.Value:
         return right(e, t, x, y) if t.is_real or not t.is_signed else e.b.sdiv(x, y)
 
     return patched_row(LLVM, "floordiv", wrong)

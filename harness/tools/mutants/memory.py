@@ -12,14 +12,14 @@ from ....compiler.ad import driver
 from ....compiler.ad.activity import Activity, find_activity
 from ....compiler.ad.forward import ForwardSweep
 from ....compiler.ad.risk import RiskAnalysis
-from ....compiler.ad.sources import Sources
+from ....compiler.ad.sources import ValueSources
 from ....compiler.ad.statements import Handler
-from ....compiler.ad.structure import Path
+from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ....compiler.ir.types import adjoint_type
-from ....compiler.ir.walk import changed, map_blocks, rename
-from ....compiler.passes.promote_elements import _Promotion, _Updates
+from ....compiler.ir.walk import map_blocks, rename, replace_fields
+from ....compiler.passes.promote_elements import _ElementPromoter, _UpdateReplacer
 from ....compiler.sizing import count
 from .planting import Mutant, Plant, TaskReverser, patched, patched_handler
 
@@ -40,7 +40,7 @@ def _present_read() -> Plant:
     """Let the forward sweep of a grad task read the array itself in place of a copy."""
     right = ForwardSweep._statement
 
-    def wrong(self: ForwardSweep, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
+    def wrong(self: ForwardSweep, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
         turned = isinstance(stmt, n.Load) and stmt.array in self.copies
         yield from (stmt,) if turned else right(self, stmt, path, position)
 
@@ -58,7 +58,7 @@ def _present_read() -> Plant:
 def _not_stored_on_copy() -> Plant:
     right = ForwardSweep._statement
 
-    def wrong(self: ForwardSweep, stmt: Stmt, path: Path, position: int) -> Iterator[Stmt]:
+    def wrong(self: ForwardSweep, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
         if not (isinstance(stmt, n.Store) and stmt.array in self.copies):
             yield from right(self, stmt, path, position)
 
@@ -66,13 +66,13 @@ def _not_stored_on_copy() -> Plant:
 
 
 def _recomputed_at_risk() -> Plant:
-    right = Sources.is_recomputable
+    right = ValueSources.is_recomputable
 
-    def wrong(self: Sources, value: Value) -> bool:
+    def wrong(self: ValueSources, value: Value) -> bool:
         is_load = isinstance(self.structure.made[value], n.Load)
         return self.policy.recompute if is_load else right(self, value)
 
-    return patched(Sources, "is_recomputable", wrong)
+    return patched(ValueSources, "is_recomputable", wrong)
 
 
 # ---- atomics ------------------------------------------------------------------------------------------------------
@@ -81,19 +81,19 @@ def _recomputed_at_risk() -> Plant:
 @contextmanager
 def _constant_old_values() -> Iterator[None]:
     """Treat the old content that updates of private elements read as a constant."""
-    promoted, updated = _Promotion._atomic, _Updates._update
+    promoted, updated = _ElementPromoter._atomic, _UpdateReplacer._update
 
-    def first(self: _Promotion, stmt: n.Atomic) -> Block:
+    def first(self: _ElementPromoter, stmt: n.Atomic) -> Block:
         made = promoted(self, stmt)
         self.next_id, block = _detached(made, stmt, self.next_id)
         return block
 
-    def second(self: _Updates, stmt: n.Atomic) -> Block:
+    def second(self: _UpdateReplacer, stmt: n.Atomic) -> Block:
         made = updated(self, stmt)
         self.next_id, block = _detached(made, stmt, self.next_id)
         return block
 
-    with patched(_Promotion, "_atomic", first), patched(_Updates, "_update", second):
+    with patched(_ElementPromoter, "_atomic", first), patched(_UpdateReplacer, "_update", second):
         yield
 
 
@@ -102,12 +102,12 @@ def _detached(block: Block, stmt: n.Atomic, first_id: int) -> tuple[int, Block]:
     head, *rest = block
     old = Value(first_id, stmt.result.type)
     copy = n.BitCast(stmt.result, old, loc=stmt.loc)
-    return first_id + 1, (changed(head, result=old), copy, *(rename(s, {stmt.result: old}) for s in rest))
+    return first_id + 1, (replace_fields(head, result=old), copy, *(rename(s, {stmt.result: old}) for s in rest))
 
 
 def _zero_after_extreme() -> Plant:
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.Atomic, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
             right(r, stmt, path, position)
             if stmt.op in ("min", "max"):
                 zero = r.b.const(0.0, adjoint_type(stmt.value.type))

@@ -14,7 +14,7 @@ from typing import Any
 from ....backends import disk_cache
 from ....compiler.ad import needs as rule_needs
 from ....compiler.ad.reverse import TaskReverser
-from ....compiler.ad.rules import VJP, Rule
+from ....compiler.ad.rules import VJP, DerivativeRule
 from ....compiler.ad.statements import REVERSE, Handler
 from ....compiler.ir.nodes import Stmt, Task
 from ....compiler.ir.table import Table
@@ -51,7 +51,7 @@ class Mutant:
 
         Executors and kernels made before may still be right.
         """
-        with self.plant(), patched(disk_cache, "active", lambda: None):
+        with self.plant(), patched(disk_cache, "active_cache", lambda: None):
             yield
 
 
@@ -92,7 +92,7 @@ def patched_handler(kind: type[Stmt], change: Callable[[Handler], Handler]) -> P
 
 
 @contextmanager
-def patched_rule(op: str, position: int, rule: Rule) -> Iterator[None]:
+def patched_rule(op: str, position: int, rule: DerivativeRule) -> Iterator[None]:
     """Replace the derivative with respect to one operand inside this context.
 
     The operands that rules read are cached, so the cache is cleared at both ends.

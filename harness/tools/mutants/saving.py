@@ -10,14 +10,14 @@ from typing import Any
 from ....compiler import driver as pipelines
 from ....compiler.ad import driver
 from ....compiler.ad.activity import Activity
-from ....compiler.ad.elements import Elements
+from ....compiler.ad.elements import LocalAccesses
 from ....compiler.ad.requirement import Requirements
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.risk import RiskAnalysis
 from ....compiler.ad.slopes import Slopes
-from ....compiler.ad.sources import Sources
+from ....compiler.ad.sources import ValueSources
 from ....compiler.ad.statements import Handler
-from ....compiler.ad.structure import Path, Structure
+from ....compiler.ad.structure import BlockPath, Structure
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
 from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
@@ -27,25 +27,25 @@ from ....compiler.ir.walk import map_blocks, operands, rename, walk
 from ....compiler.sizing import count
 from ....compiler.sizing.algebra import sub
 from ....compiler.sizing.expressions import const
-from ....compiler.sizing.sizes import Sized
+from ....compiler.sizing.sizes import KernelSizes
 from .planting import Mutant, Plant, patched, patched_handler, rewritten_tasks
 
 
 def _variables_recomputed() -> Plant:
-    right = Sources.is_recomputable
+    right = ValueSources.is_recomputable
 
-    def wrong(self: Sources, value: Value) -> bool:
+    def wrong(self: ValueSources, value: Value) -> bool:
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get) and self.structure.declared.get(stmt.var) == ():
             return self.policy.recompute
         return right(self, value)
 
-    return patched(Sources, "is_recomputable", wrong)
+    return patched(ValueSources, "is_recomputable", wrong)
 
 
 def _reread_conditions() -> Plant:
     def change(right: Handler) -> Handler:
-        def wrong(r: TaskReverser, stmt: n.If, path: Path, position: int) -> None:
+        def wrong(r: TaskReverser, stmt: n.If, path: BlockPath, position: int) -> None:
             right(r, stmt, path, position)
             made = r.b._open[-1].pop()
             assert isinstance(made, n.If)
@@ -141,20 +141,20 @@ def _push_in_first_arm() -> Plant:
 
 def _reread_elements() -> Plant:
     """Compute every read of an array of the task again, whatever is stored to the array afterwards."""
-    right = Elements.__init__
+    right = LocalAccesses.__init__
 
-    def wrong(self: Elements, structure: Structure) -> None:
+    def wrong(self: LocalAccesses, structure: Structure) -> None:
         right(self, structure)
         self.lasting, self.other = self.lasting | self.other, set()
 
-    return patched(Elements, "__init__", wrong)
+    return patched(LocalAccesses, "__init__", wrong)
 
 
 def _arrays_outlive_iterations() -> Plant:
     """Declare arrays once for the task, and compute reads of arrays of a loop body again from their present content."""
-    right = Elements.__init__
+    right = LocalAccesses.__init__
 
-    def wrong(self: Elements, structure: Structure) -> None:
+    def wrong(self: LocalAccesses, structure: Structure) -> None:
         right(self, structure)
         arrays = {s.var for s in walk(structure.task.body) if isinstance(s, n.LocalArray) and structure.declared[s.var]}
         self.lasting |= {v for v in self.reads if self.variable(v) in arrays}
@@ -170,7 +170,7 @@ def _arrays_outlive_iterations() -> Plant:
         return replace(task, body=(*found, *body))
 
     stack = ExitStack()
-    stack.enter_context(patched(Elements, "__init__", wrong))
+    stack.enter_context(patched(LocalAccesses, "__init__", wrong))
     stack.enter_context(rewritten_tasks(hoist))
     return stack
 
@@ -191,9 +191,9 @@ def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
 
 
 def _count_one_short() -> Plant:
-    right = count._Counter._results
+    right = count._CountingRewriter._results
 
-    def wrong(self: count._Counter, number: int, own: list[str]) -> Block:
+    def wrong(self: count._CountingRewriter, number: int, own: list[str]) -> Block:
         made = right(self, number, own)
         b = Builder(self.next_id)
         for stmt in made:
@@ -205,19 +205,19 @@ def _count_one_short() -> Plant:
         return b.take()
 
     planted = ExitStack()
-    planted.enter_context(patched(count._Counter, "_results", wrong))
-    planted.enter_context(patched(pipelines, "recognise", lambda *args: None))
+    planted.enter_context(patched(count._CountingRewriter, "_results", wrong))
+    planted.enter_context(patched(pipelines, "recognize_sizes", lambda *args: None))
     return planted
 
 
 def _expression_one_short() -> Plant:
-    right = pipelines.recognise
+    right = pipelines.recognize_sizes
 
-    def wrong(kernel: Kernel, sliced: Kernel | None = None) -> Sized | None:
+    def wrong(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes | None:
         made = right(kernel, sliced)
         return None if made is None else replace(made, depths=tuple(sub(d, const(1)) for d in made.depths))
 
-    return patched(pipelines, "recognise", wrong)
+    return patched(pipelines, "recognize_sizes", wrong)
 
 
 MUTANTS = (
@@ -261,7 +261,7 @@ MUTANTS = (
         "restored-element-reread",
         "Where writes are undone, a read is made again also behind a write that is not yet.",
         "a read is repeated only where nothing between the two writes the array",
-        lambda: patched(Elements, "is_same", lambda *args: True),
+        lambda: patched(LocalAccesses, "is_same", lambda *args: True),
     ),
     Mutant(
         "restoring-loop-skipped",

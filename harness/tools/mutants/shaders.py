@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....backends.codegen import ir
-from ....backends.codegen.layout import Layout
+from ....backends.codegen.layout import BlockLayout
 from ....backends.spirv import access, adstack, emit
-from ....backends.spirv.body import Body
-from ....backends.spirv.code import I1, Code
+from ....backends.spirv.body import FunctionWriter
+from ....backends.spirv.code import I1, ArithmeticWriter
 from ....backends.spirv.emit import ModuleState
 from ....backends.vulkan import stacks
-from ...testing.judged_vulkan import Reordered
+from ...testing.judged_vulkan import ReorderedVulkan
 from .planting import Mutant, Plant, patched
 
 VULKAN = "vulkan"
@@ -22,7 +22,7 @@ def _slots_of_one_row() -> Plant:
     """Put the number of rows 1 into the argument block; the distance of slots follows from this number."""
     right = stacks.plan
 
-    def wrong(layout: Layout, *args: Any) -> stacks.Plan:
+    def wrong(layout: BlockLayout, *args: Any) -> stacks.StackPlan:
         out = right(layout, *args)
         rows = set(layout.rows.values())
         out.words = [(at, min(word, 1) if at in rows else word) for at, word in out.words]
@@ -32,7 +32,7 @@ def _slots_of_one_row() -> Plant:
 
 
 def _barrier_left_out() -> Plant:
-    return patched(Reordered, "vkCmdPipelineBarrier", lambda *args: None)
+    return patched(ReorderedVulkan, "vkCmdPipelineBarrier", lambda *args: None)
 
 
 def _plain_updates() -> Plant:
@@ -53,11 +53,11 @@ def _reports_by_all() -> Plant:
     """Let all exchanges succeed in the function that enters errors; other functions keep correct exchanges."""
     right, exchange = emit.failer, access.compare_exchange
 
-    def won(b: Code, address: ir.Value, expected: ir.Value, *args: Any) -> Any:
+    def won(b: ArithmeticWriter, address: ir.LLVMValue, expected: ir.LLVMValue, *args: Any) -> Any:
         exchange(b, address, expected, *args)
         return expected
 
-    def wrong(m: ModuleState) -> Code:
+    def wrong(m: ModuleState) -> ArithmeticWriter:
         with patched(access, "compare_exchange", won):
             return right(m)
 
@@ -65,13 +65,13 @@ def _reports_by_all() -> Plant:
 
 
 def _all_elected() -> Plant:
-    right = Body.result_of
+    right = FunctionWriter.result_of
 
     def wrong(self: Any, t: ir.Type, name: str, *operands: int) -> Any:
         made = right(self, t, name, *operands)
         return self.const(I1, True) if name == "GroupNonUniformElect" else made
 
-    return patched(Body, "result_of", wrong)
+    return patched(FunctionWriter, "result_of", wrong)
 
 
 def _mutant(name: str, description: str, rule: str, plant: Callable[[], Plant], shows: str = "values") -> Mutant:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ....compiler.sizing import flows
-from ....compiler.sizing.flows import Flow
-from ....compiler.sizing.spans import Span
+from ....compiler.sizing.flows import StackFlow
+from ....compiler.sizing.spans import SymbolicInterval
 from .planting import Mutant, Plant, patched
 
 
 def _guard_ignored() -> Plant:
-    def wrong(condition: Span, x: Flow, y: Flow) -> Flow:
+    def wrong(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
         return x
 
-    return patched(flows, "either", wrong)
+    return patched(flows, "branching_flow", wrong)
 
 
 MUTANTS = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....data.fields import array
-from ....runtime.recording import Own, Threads
+from ....runtime.recording import ThreadState, ThreadStates
 from .planting import Mutant, Plant, patched
 
 
 def _shared() -> Plant:
-    everyone = Own()
-    return patched(Threads, "own", property(lambda self: everyone))
+    everyone = ThreadState()
+    return patched(ThreadStates, "own", property(lambda self: everyone))
 
 
 MUTANTS = (
@@ -24,7 +24,7 @@ MUTANTS = (
         "copy-without-adjoint",
         "A copy from field to field is a write by the host, of constants.",
         "a copy is an operation with a derivative",
-        lambda: patched(array, "copied", lambda *args: False),
+        lambda: patched(array, "copy_if_watched", lambda *args: False),
         on="cpu",
     ),
 )

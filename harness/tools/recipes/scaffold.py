@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ....compiler.ir import ops
-from ....compiler.ir.ops import OPS, Op
+from ....compiler.ir.ops import OPS, OpInfo
 from ....compiler.ir.table import Table
 from .insertion import Insertion, operation_row, row_of_table
 from .steps import OPERATION_STEPS, UNWRITTEN, Step
@@ -107,7 +107,7 @@ def report(made: Plan, name: str) -> str:
     return "\n".join(lines)
 
 
-def _model(name: str, arity: int | None, like: str) -> Op:
+def _model(name: str, arity: int | None, like: str) -> OpInfo:
     """Return the operation that the new one is like."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ScaffoldError(f"{name!r} is no name of an operation; cure: lower-case letters, digits and underscores")
@@ -123,7 +123,7 @@ def _model(name: str, arity: int | None, like: str) -> Op:
     return model
 
 
-def _reason(table: Table[Any, Any], model: Op, name: str) -> str:
+def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
     """Return why the new operation needs no row in a table, or an empty text."""
     # A table of some operations alone takes them by what their names begin with.
     prefix = commonprefix(list(table.keys))
@@ -132,7 +132,7 @@ def _reason(table: Table[Any, Any], model: Op, name: str) -> str:
     return table.derived(model.name)
 
 
-def _described(name: str, model: Op, known: dict[Path, str]) -> Change:
+def _described(name: str, model: OpInfo, known: dict[Path, str]) -> Change:
     """Return the row of OPS."""
     where = place(ops, "_ROWS")
     text = where.path.read_text(encoding="utf-8")
@@ -142,7 +142,7 @@ def _described(name: str, model: Op, known: dict[Path, str]) -> Change:
     return _change(where.path, insertion, "OPS", about, known)
 
 
-def _row(table: Table[Any, Any], name: str, model: Op, known: dict[Path, str]) -> Change:
+def _row(table: Table[Any, Any], name: str, model: OpInfo, known: dict[Path, str]) -> Change:
     """Return the row of one table."""
     where = place_of(table)
     text = known.get(where.path) or where.path.read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....compiler.ir.ops import Op
+from ....compiler.ir.ops import OpInfo
 from ....compiler.ir.types import SCALARS, Scalar
 from .steps import UNWRITTEN
 
@@ -15,7 +15,7 @@ def kir_path(name: str) -> str:
     return f"tests/ops/{name}.kir"
 
 
-def kir_text(name: str, model: Op) -> str:
+def kir_text(name: str, model: OpInfo) -> str:
     """Return the text test of a new operation.
 
     Args:
@@ -41,7 +41,7 @@ def kir_text(name: str, model: Op) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _types(model: Op) -> list[Scalar]:
+def _types(model: OpInfo) -> list[Scalar]:
     """Return the types over which the kernel is a template: all reals, else all that the operation takes."""
     taken = [t for t in SCALARS.values() if model.types((t,) * model.arity) is not None]
     return [t for t in taken if t.is_real] or [t for t in taken if t.is_int] or taken
@@ -75,7 +75,7 @@ def _number(dtype: Scalar, value: int) -> str:
     return f"{value}.0" if dtype.is_real else str(value % 2 if dtype.is_bool else value)
 
 
-def _arrays(model: Op, dtype: Scalar) -> str:
+def _arrays(model: OpInfo, dtype: Scalar) -> str:
     """Return the operands of a case."""
     given = (f"{array}=[{_number(dtype, 1 + k)}]" for k, array in enumerate(OPERANDS[: model.arity]))
     return ", ".join(given)
@@ -86,7 +86,7 @@ def _wrong(dtype: Scalar) -> str:
     return "nan" if dtype.is_real else "0" if dtype.is_bool else "113"
 
 
-def _adjoints(model: Op, dtype: Scalar) -> list[str]:
+def _adjoints(model: OpInfo, dtype: Scalar) -> list[str]:
     """Return a case with adjoints."""
     expected = ", ".join(f"{array}.grad=[nan]" for array in OPERANDS[: model.arity])
     return [

@@ -13,21 +13,21 @@ import numpy as np
 
 from ....backends.base import Backend, Draws, Options, Scalars, Sizes
 from ....backends.launching.launcher import Launcher
-from ....compiler.driver import Lowered
+from ....compiler.driver import Lowering
 from ....compiler.ir.nodes import Kernel
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run
 from ...testing.outcome import Arrays
-from ..fuzz.lowerings import Lowerings, copies
-from ..fuzz.marks import overlap
-from ..fuzz.standard import FUEL, Bounded, bounded
+from ..fuzz.lowerings import Lowerings, before_arrays
+from ..fuzz.marks import marking_refusal
+from ..fuzz.standard import FUEL, BoundedResult, launch_bounded
 
-State = dict[str, np.ndarray]
+ArrayState = dict[str, np.ndarray]
 DRAWS = Draws()
 
 
 @dataclass(frozen=True)
-class On:
+class RelationExecutor:
     """Represent an executor: a backend with its options."""
 
     name: str
@@ -36,7 +36,7 @@ class On:
 
 
 @dataclass(frozen=True)
-class Chain:
+class LaunchChain:
     """Represent kernels that are launched in a row.
 
     Attributes:
@@ -50,7 +50,7 @@ class Chain:
     scalars: Scalars
     seeds: Arrays
 
-    def of(self, *kernels: Kernel, **changed: Arrays) -> Chain:
+    def of(self, *kernels: Kernel, **changed: Arrays) -> LaunchChain:
         """Return a chain of other kernels, on the same arrays unless others are given."""
         return replace(self, made=tuple(map(Lowerings, kernels)), **changed)  # type: ignore[arg-type]
 
@@ -75,21 +75,21 @@ class Chain:
     def refusal(self) -> Exception | None:
         """Return the reason why these launches have no gradient, or None."""
         for made, after in zip(self.made, self.states[1:]):
-            refused = made.refusal or overlap(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
+            refused = made.refusal or marking_refusal(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
             if refused is not None:
                 return refused
         return None
 
     # -- on an executor -------------------------------------------------------------------------------------
 
-    def forward(self, on: On) -> Arrays:
+    def forward(self, on: RelationExecutor) -> Arrays:
         """Return the state after the last launch on an executor."""
         state = _copies(self.initial)
         for made in self.made:
             Launcher(made.optimised, on.backend, on.options).run(state, self.scalars, DRAWS)
         return state
 
-    def gradient(self, on: On, seeds: Arrays) -> Arrays:
+    def gradient(self, on: RelationExecutor, seeds: Arrays) -> Arrays:
         """Return the adjoints of the initial state, by the gradients of all kernels, last to first."""
         adjoints = seeds
         for number, made in reversed(list(enumerate(self.made))):
@@ -99,24 +99,24 @@ class Chain:
         return adjoints
 
     @staticmethod
-    def _primals(states: tuple[Arrays, ...], number: int, lean: Lowered) -> State:
+    def _primals(states: tuple[Arrays, ...], number: int, lean: Lowering) -> ArrayState:
         """Return the state after a launch, and the part of the earlier state that the gradient reads."""
-        return {**states[number + 1], **copies(lean, states[number])}
+        return {**states[number + 1], **before_arrays(lean, states[number])}
 
     # -- bounds: distances from the exact result --------------------------------------------------------------
 
     @cached_property
-    def bounds(self) -> tuple[Bounded, ...]:
+    def bounds(self) -> tuple[BoundedResult, ...]:
         """Return the state after each launch with its distance from the exact result."""
-        found: list[Bounded] = []
+        found: list[BoundedResult] = []
         state: Arrays = self.initial
         errors: Arrays | None = None
         for made in self.made:
-            found.append(bounded(made.plain.kernel, state, self.scalars, DRAWS, errors))
+            found.append(launch_bounded(made.plain.kernel, state, self.scalars, DRAWS, errors))
             state, errors = found[-1].arrays, found[-1].errors
         return tuple(found)
 
-    def gradient_bounds(self, seeds: Arrays) -> Bounded:
+    def gradient_bounds(self, seeds: Arrays) -> BoundedResult:
         """Return the adjoints of the initial state with their errors, which include the errors of the states."""
         adjoints, errors = seeds, dict[str, np.ndarray]()
         exact = {name: np.zeros(array.shape) for name, array in self.initial.items()}
@@ -125,12 +125,12 @@ class Chain:
         for number, made in reversed(list(enumerate(self.made))):
             memory = {**self._primals(states, number, made.lean), **adjoints}
             known = {**self._primals(moves, number, made.lean), **errors}
-            found = bounded(made.lean.kernel, memory, self.scalars, DRAWS, known)
+            found = launch_bounded(made.lean.kernel, memory, self.scalars, DRAWS, known)
             adjoints = {name: found.arrays[name] for name in seeds}
             errors = {name: found.errors[name] for name in seeds}
         poisoned = found.poisoned or next((state.poisoned for state in self.bounds if state.poisoned), None)
         return replace(found, arrays=dict(adjoints), errors=errors, poisoned=poisoned)
 
 
-def _copies(arrays: Mapping[str, np.ndarray]) -> State:
+def _copies(arrays: Mapping[str, np.ndarray]) -> ArrayState:
     return {name: array.copy() for name, array in arrays.items()}

@@ -14,30 +14,32 @@ import numpy as np
 from ....reference.traps import OutOfFuel
 from ...testing.bounds import judge, overall
 from ...testing.compare import Verdict
-from ...testing.outcome import Arrays, Ok, Outcome, Refused, Trap, Unsupported
-from ..fuzz.result import Judged
-from ..fuzz.standard import Bounded
+from ...testing.outcome import Arrays, OkOutcome, Outcome, RefusedOutcome, TrapOutcome, UnsupportedOutcome
+from ..fuzz.result import JudgedComparison
+from ..fuzz.standard import BoundedResult
 
 UNITS = 4
 """Number of units in the last place that count as no difference."""
 
-Bound = Callable[[], Bounded]
+Bound = Callable[[], BoundedResult]
 _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "disagree": "disagree"}
 
 
 @dataclass(frozen=True)
-class Question:
+class RelationQuestion:
     """Represent one comparison by its direction, relation and executor."""
 
     direction: str
     relation: str
     executor: str
 
-    def answer(self, verdict: Verdict, reason: str = "") -> Judged:
+    def answer(self, verdict: Verdict, reason: str = "") -> JudgedComparison:
         """Return a verdict on this comparison."""
-        return Judged(self.direction, self.relation, self.executor, verdict, reason)
+        return JudgedComparison(self.direction, self.relation, self.executor, verdict, reason)
 
-    def compare(self, left: Outcome, right: Outcome, bounds: tuple[Bound, Bound], bits: bool = False) -> Judged:
+    def compare(
+        self, left: Outcome, right: Outcome, bounds: tuple[Bound, Bound], bits: bool = False
+    ) -> JudgedComparison:
         """Return the verdict on two outcomes.
 
         Args:
@@ -46,26 +48,28 @@ class Question:
             bounds: Functions that compute the error bounds of both sides.
             bits: True if the results must be equal to the last bit.
         """
-        if not isinstance(left, Ok):
+        if not isinstance(left, OkOutcome):
             return self._ended(left)
-        if not isinstance(right, Ok):
+        if not isinstance(right, OkOutcome):
             return self._ended(right)
-        apart = [n for n, a in left.arrays.items() if n in right.arrays and not alike(a, right.arrays[n], bits)]
+        apart = [
+            n for n, a in left.arrays.items() if n in right.arrays and not equal_with_nan(a, right.arrays[n], bits)
+        ]
         if not apart:
             return self.answer("ok")
         if bits:
             return self.answer("disagree", f"{', '.join(apart)} differ")
         return self._bounded(left.arrays, right.arrays, *bounds)
 
-    def _ended(self, outcome: Outcome) -> Judged:
+    def _ended(self, outcome: Outcome) -> JudgedComparison:
         """Return the verdict if one side has no result, since both sides must have results."""
-        if isinstance(outcome, Trap) and outcome.kind != OutOfFuel.__name__:
+        if isinstance(outcome, TrapOutcome) and outcome.kind != OutOfFuel.__name__:
             return self.answer("disagree", f"ended with {outcome}")
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, RefusedOutcome):
             return self.answer("refused", outcome.reason)
-        return self.answer("unsupported", outcome.reason if isinstance(outcome, Unsupported) else str(outcome))
+        return self.answer("unsupported", outcome.reason if isinstance(outcome, UnsupportedOutcome) else str(outcome))
 
-    def _bounded(self, left: Arrays, right: Arrays, mine: Bound, others: Bound) -> Judged:
+    def _bounded(self, left: Arrays, right: Arrays, mine: Bound, others: Bound) -> JudgedComparison:
         a, b = mine(), others()
         poisoned = a.poisoned or b.poisoned
         if poisoned:
@@ -75,7 +79,7 @@ class Question:
         return self.answer(_VERDICTS[state], next((v.reason for v in verdicts.values() if v.state == state), ""))
 
 
-def alike(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
+def equal_with_nan(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
     """Return True if two arrays are equal, where every NaN equals every other.
 
     Args:

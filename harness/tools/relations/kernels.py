@@ -10,7 +10,7 @@ from ....compiler.ir.nodes import Block, Kernel, Stmt, Value
 from ....compiler.ir.walk import map_blocks, next_id, rename_block, rename_locals, results, walk, walk_kernel
 
 
-class Copies:
+class BlockCopier:
     """Copy blocks of one kernel with new values, and with new names for the locals that a block declares."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -58,12 +58,12 @@ def _redefined(block: Block, known: dict[Value, Value]) -> Block:
     return tuple(map(change, block))
 
 
-def has(kernel: Kernel, *kinds: type[Stmt]) -> bool:
+def contains_statements(kernel: Kernel, *kinds: type[Stmt]) -> bool:
     """Return True if statements of these classes occur in the kernel."""
     return any(isinstance(stmt, kinds) for stmt in walk_kernel(kernel))
 
 
-def stops(block: Block, depth: int = 1) -> bool:
+def has_own_break(block: Block, depth: int = 1) -> bool:
     """Return True if the body of a loop has a `break` that ends this loop and no outer loop.
 
     Args:
@@ -74,6 +74,6 @@ def stops(block: Block, depth: int = 1) -> bool:
         if isinstance(stmt, n.Break) and stmt.depth == depth:
             return True
         inside = depth + isinstance(stmt, n.For | n.While | n.Scope)
-        if any(stops(getattr(stmt, name), inside) for name, role in n.ROLES[type(stmt)] if role == "block"):
+        if any(has_own_break(getattr(stmt, name), inside) for name, role in n.ROLES[type(stmt)] if role == "block"):
             return True
     return False

@@ -17,13 +17,13 @@ from ....compiler.ir.nodes import Kernel, Param, Task, Temp
 from ....compiler.ir.types import ArrayType, adjoint_type
 from ....compiler.ir.walk import walk, walk_task
 from ...testing.launch import GRAD
-from ..fuzz.result import Judged
-from .chain import Chain, On
-from .kernels import has
-from .pairs import Pair
+from ..fuzz.result import JudgedComparison
+from .chain import LaunchChain, RelationExecutor
+from .kernels import contains_statements
+from .pairs import ChainPair
 
 
-def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
     """Yield the verdicts on a kernel that is split into two.
 
     Args:
@@ -40,7 +40,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     reals = [t for t in crossing if t.dtype.is_real] if chain.seeds else []
     seeds = {t.name + GRAD: np.zeros((), adjoint_type(t.dtype).dtype) for t in reals}
     other = chain.of(*kernels, initial={**chain.initial, **zeros}, seeds={**chain.seeds, **seeds})
-    yield from Pair("kernel-split", chain, other).compare(on, forward, bits=on.name == "reference")
+    yield from ChainPair("kernel-split", chain, other).compare(on, forward, bits=on.name == "reference")
 
 
 def split(kernel: Kernel, draw: int) -> tuple[tuple[Kernel, Kernel], tuple[Temp, ...]] | None:
@@ -49,7 +49,7 @@ def split(kernel: Kernel, draw: int) -> tuple[tuple[Kernel, Kernel], tuple[Temp,
     The result is None if there is only one task, or if the place of a task in its kernel has a meaning: for its random
     numbers, or for the tasks that a `return` skips.
     """
-    if len(kernel.tasks) < 2 or has(kernel, n.Random):
+    if len(kernel.tasks) < 2 or contains_statements(kernel, n.Random):
         return None
     at = 1 + draw % (len(kernel.tasks) - 1)
     first, second = kernel.tasks[:at], kernel.tasks[at:]

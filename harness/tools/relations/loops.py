@@ -15,16 +15,16 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
 from ....compiler.ir.nodes import Block, Kernel, Stmt
 from ....compiler.ir.walk import map_blocks, walk, walk_kernel
-from ..fuzz.result import Judged
-from .chain import Chain, On
-from .kernels import Copies, stops
-from .pairs import Pair
+from ..fuzz.result import JudgedComparison
+from .chain import LaunchChain, RelationExecutor
+from .kernels import BlockCopier, has_own_break
+from .pairs import ChainPair
 
 FIRST = (1, 2, 1, 3)
 """Number of trips of the first half, selected by the draw."""
 
 
-def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
     """Yield the verdicts on a kernel with a split loop.
 
     Args:
@@ -36,10 +36,10 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     kernel = split(chain.kernel, draw)
     if kernel is None:
         return
-    yield from Pair("loop-split", chain, chain.of(kernel)).compare(on, forward, bits=on.name == "reference")
+    yield from ChainPair("loop-split", chain, chain.of(kernel)).compare(on, forward, bits=on.name == "reference")
 
 
-def splittable(kernel: Kernel) -> list[n.For]:
+def splittable_loops(kernel: Kernel) -> list[n.For]:
     """Return the loops that can be split, in the order of the text.
 
     A loop that claims unique indices is left out, because after a split the claim would hold only within each half.
@@ -50,18 +50,18 @@ def splittable(kernel: Kernel) -> list[n.For]:
         if isinstance(s, n.For)
         and s.stop is None
         and s.trips is None
-        and not stops(s.body)
+        and not has_own_break(s.body)
         and not any(isinstance(inner, n.Op) and inner.op == "unique" for inner in walk(s.body))
     ]
 
 
 def split(kernel: Kernel, draw: int) -> Kernel | None:
     """Return the kernel with one loop split, or None if no loop can be split."""
-    found = splittable(kernel)
+    found = splittable_loops(kernel)
     if not found:
         return None
     loop, first = found[draw % len(found)], FIRST[draw // len(found) % len(FIRST)]
-    copies = Copies(kernel)
+    copies = BlockCopier(kernel)
 
     def visit(block: Block) -> Block:
         out: list[Stmt] = []
@@ -72,7 +72,7 @@ def split(kernel: Kernel, draw: int) -> Kernel | None:
     return replace(kernel, tasks=tuple(replace(task, body=visit(task.body)) for task in kernel.tasks))
 
 
-def _halves(loop: n.For, first: int, copies: Copies) -> Block:
+def _halves(loop: n.For, first: int, copies: BlockCopier) -> Block:
     """Return the statements of both halves of a loop.
 
     Args:

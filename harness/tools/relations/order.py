@@ -18,15 +18,15 @@ from ....compiler.ir.nodes import Kernel, Task, Value
 from ....compiler.ir.walk import next_id, rename_block, used_values, walk, walk_kernel
 from ....compiler.passes.split_tasks import PORTABLE
 from ....reference.backend import ReferenceBackend
-from ....reference.order import Chunk, Order
-from ..fuzz.result import Judged
+from ....reference.order import ChunkRange, Order
+from ..fuzz.result import JudgedComparison
 from ..fuzz.standard import FUEL
-from .chain import Chain, On
-from .kernels import Copies, has
-from .pairs import Pair
+from .chain import LaunchChain, RelationExecutor
+from .kernels import BlockCopier, contains_statements
+from .pairs import ChainPair
 
 
-def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
     """Yield the verdicts on both ways of another order, as far as they apply.
 
     Args:
@@ -39,10 +39,10 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
         return
     if on.name == "reference":
         there = replace(on, backend=ReferenceBackend(HALVES, FUEL))
-        yield from Pair("permuted", chain, chain).compare(on, forward, there)
-    kernel = mirrored(chain.kernel)
+        yield from ChainPair("permuted", chain, chain).compare(on, forward, there)
+    kernel = reverse_order(chain.kernel)
     if kernel is not None:
-        yield from Pair("permuted", chain, chain.of(kernel)).compare(on, forward)
+        yield from ChainPair("permuted", chain, chain.of(kernel)).compare(on, forward)
 
 
 def sees_order(kernel: Kernel) -> bool:
@@ -52,7 +52,7 @@ def sees_order(kernel: Kernel) -> bool:
     return any(s.result in used or s.op in ("exchange", "cas") for s in atomics)
 
 
-def _halves(total: int, width: int) -> Iterator[Chunk]:
+def _halves(total: int, width: int) -> Iterator[ChunkRange]:
     middle = total // 2
     for begin, end in ((middle, total), (0, middle)):
         for start in range(begin, end, width):
@@ -63,12 +63,12 @@ HALVES = Order("halves", _halves)
 """Order that runs the second half of the iterations before the first half."""
 
 
-def mirrored(kernel: Kernel) -> Kernel | None:
+def reverse_order(kernel: Kernel) -> Kernel | None:
     """Return the kernel with every parallel task from its last point to its first.
 
     The result is None if iterations draw random numbers, or a bound is read from memory.
     """
-    if has(kernel, n.Random):
+    if contains_statements(kernel, n.Random):
         return None
     bounds = [stmt for task in kernel.tasks for stmt in walk(task.bounds)]
     if not all(isinstance(stmt, PORTABLE) for stmt in bounds):
@@ -83,7 +83,7 @@ def mirrored(kernel: Kernel) -> Kernel | None:
 
 def _mirrored(kernel: Kernel, task: Task, number: int) -> tuple[Task, int]:
     """Return a reversed task and the next free number of a value."""
-    copies = Copies(kernel)
+    copies = BlockCopier(kernel)
     copies.next_id = number
     known: dict[Value, Value] = {}
     # The bounds are not visible in the body, so the body computes them again.

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....compiler.errors import NotDifferentiable, Unsupported
-from ...testing.outcome import Trap, attempt, one_line
-from ..fuzz.result import Judged
-from .chain import Chain, On
-from .judging import Question
+from ...testing.outcome import TrapOutcome, attempt, one_line
+from ..fuzz.result import JudgedComparison
+from .chain import LaunchChain, RelationExecutor
+from .judging import RelationQuestion
 
 
 @dataclass(frozen=True)
-class Pair:
+class ChainPair:
     """Represent two chains that a relation binds to each other.
 
     Attributes:
@@ -24,11 +24,13 @@ class Pair:
     """
 
     relation: str
-    chain: Chain
-    other: Chain
+    chain: LaunchChain
+    other: LaunchChain
     lenient: frozenset[str] = frozenset()
 
-    def compare(self, on: On, forward: bool, there: On | None = None, bits: bool = False) -> Iterator[Judged]:
+    def compare(
+        self, on: RelationExecutor, forward: bool, there: RelationExecutor | None = None, bits: bool = False
+    ) -> Iterator[JudgedComparison]:
         """Yield the verdicts on values and gradients.
 
         Args:
@@ -42,18 +44,18 @@ class Pair:
         if self.chain.seeds:
             yield self._gradients(on, there or on)
 
-    def _values(self, on: On, there: On, bits: bool) -> Judged:
-        question = Question("forward", self.relation, on.name)
+    def _values(self, on: RelationExecutor, there: RelationExecutor, bits: bool) -> JudgedComparison:
+        question = RelationQuestion("forward", self.relation, on.name)
         left, right = attempt(lambda: self.chain.forward(on)), attempt(lambda: self.other.forward(there))
-        if isinstance(right, Trap) and right.kind in self.lenient:
+        if isinstance(right, TrapOutcome) and right.kind in self.lenient:
             return question.answer("undecided", f"changed, it ends with {right}")
         return question.compare(left, right, (lambda: self.chain.bounds[-1], lambda: self.other.bounds[-1]), bits)
 
-    def _gradients(self, on: On, there: On) -> Judged:
-        question = Question("reverse", self.relation, on.name)
+    def _gradients(self, on: RelationExecutor, there: RelationExecutor) -> JudgedComparison:
+        question = RelationQuestion("reverse", self.relation, on.name)
         chain, other = self.chain, self.other
         ended = attempt(lambda: other.states[-1])
-        if isinstance(ended, Trap) and ended.kind in self.lenient:
+        if isinstance(ended, TrapOutcome) and ended.kind in self.lenient:
             return question.answer("undecided", f"changed, it ends with {ended}")
         refusal = other.refusal()
         if refusal is not None:

@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...testing.bounds import Bounded
-from ...testing.outcome import Arrays, Ok, attempt
-from ...testing.rounding import generator
-from .chain import Chain, On
-from .judging import Judged, Question
+from ...testing.bounds import BoundedResult
+from ...testing.outcome import Arrays, OkOutcome, attempt
+from ...testing.rounding import seeded_generator
+from .chain import LaunchChain, RelationExecutor
+from .judging import JudgedComparison, RelationQuestion
 
 A, B = 4.0, -0.5
 """Factors of the two seeds."""
 
 
-def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
     """Yield the verdict on linearity.
 
     Args:
@@ -33,15 +33,15 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     """
     if not chain.seeds:
         return
-    question = Question("reverse", "linear", on.name)
+    question = RelationQuestion("reverse", "linear", on.name)
     given = chain.seeds
     other = {name: _other(name, seed, draw) for name, seed in given.items()}
     # The sum of exact seeds is exact, because the factors are powers of two.
     both = {name: np.asarray(A * seed + B * other[name], seed.dtype) for name, seed in given.items()}
     whole = attempt(lambda: chain.gradient(on, both))
     first, second = (attempt(lambda s=s: chain.gradient(on, s)) for s in (given, other))  # type: ignore[misc]
-    parts = [o.arrays for o in (first, second) if isinstance(o, Ok)]
-    sides = Ok(_sum(*parts)) if len(parts) == 2 else second if isinstance(first, Ok) else first
+    parts = [o.arrays for o in (first, second) if isinstance(o, OkOutcome)]
+    sides = OkOutcome(_sum(*parts)) if len(parts) == 2 else second if isinstance(first, OkOutcome) else first
     yield question.compare(
         whole,
         sides,
@@ -55,7 +55,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 def _other(name: str, seed: np.ndarray, draw: int) -> np.ndarray:
     if draw % 2:
         return np.zeros_like(seed)
-    return np.asarray(generator("seed", name).integers(-3, 4, seed.shape), seed.dtype)
+    return np.asarray(seeded_generator("seed", name).integers(-3, 4, seed.shape), seed.dtype)
 
 
 def _sum(first: Arrays, second: Arrays) -> Arrays:
@@ -67,7 +67,7 @@ def _sum(first: Arrays, second: Arrays) -> Arrays:
         return {n: np.asarray(A * first[n].astype(np.float64) + B * second[n].astype(np.float64)) for n in first}
 
 
-def _sum_bounds(first: Bounded, second: Bounded) -> Bounded:
+def _sum_bounds(first: BoundedResult, second: BoundedResult) -> BoundedResult:
     unit = float(np.finfo(np.float64).eps)
     sizes = {n: np.abs(A * first.arrays[n].astype(np.float64)) for n in first.errors}
     errors = {n: abs(A) * first.errors[n] + abs(B) * second.errors[n] + unit * sizes[n] for n in sizes}

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ....backends.launching.launcher import Launcher
 from ....compiler.analysis.index_checks import indices_of
-from ....compiler.driver import FORWARD, Lowered, run_passes
+from ....compiler.driver import FORWARD, Lowering, run_passes
 from ....compiler.errors import NotDifferentiable, OutOfBounds, Unsupported
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
@@ -25,21 +25,21 @@ from ....compiler.ir.walk import map_blocks, next_id, walk_kernel
 from ....reference.backend import ReferenceBackend
 from ...testing.compare import Verdict
 from ...testing.executors import CHECKED
-from ...testing.guarded import Guarded
-from ...testing.outcome import Arrays, Ok, Outcome, Trap, attempt
-from ..fuzz.lowerings import Lowerings, copies
-from ..fuzz.result import Judged
+from ...testing.guarded import GuardedArrays
+from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, attempt
+from ..fuzz.lowerings import Lowerings, before_arrays
+from ..fuzz.result import JudgedComparison
 from ..fuzz.standard import FUEL
-from .chain import DRAWS, Chain, On
-from .judging import Question
+from .chain import DRAWS, LaunchChain, RelationExecutor
+from .judging import RelationQuestion
 
 Access = n.Load | n.Store | n.Atomic
-Place = Access | n.Within
+IndexedStmt = Access | n.Within
 FAR = 1 << 20
 EXPECTED = OutOfBounds.__name__
 
 
-def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
     """Yield the verdicts on a kernel with an index outside.
 
     Args:
@@ -54,33 +54,41 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     made = Lowerings(kernel)
     if forward:
         lowered = _unproved(kernel), made.optimised
-        yield from _compare(Question("forward", "stray", on.name), lowered, chain.initial, chain, on)
+        yield from _compare(RelationQuestion("forward", "stray", on.name), lowered, chain.initial, chain, on)
     if chain.seeds:
         try:
             lean = made.lean
         except (NotDifferentiable, Unsupported):
             return
-        memory = {**chain.initial, **copies(lean, chain.initial), **chain.seeds}
-        yield from _compare(Question("reverse", "stray", on.name), (lean, lean), memory, chain, on)
+        memory = {**chain.initial, **before_arrays(lean, chain.initial), **chain.seeds}
+        yield from _compare(RelationQuestion("reverse", "stray", on.name), (lean, lean), memory, chain, on)
 
 
-def _unproved(kernel: Kernel) -> Lowered:
+def _unproved(kernel: Kernel) -> Lowering:
     """Return the forward kernel with all comparisons of positions, so that the reference sees a wrong proof."""
-    return Lowered(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
+    return Lowering(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
 
 
 def _compare(
-    question: Question, lowered: tuple[Lowered, Lowered], memory: Arrays, chain: Chain, on: On
-) -> Iterator[Judged]:
+    question: RelationQuestion,
+    lowered: tuple[Lowering, Lowering],
+    memory: Arrays,
+    chain: LaunchChain,
+    on: RelationExecutor,
+) -> Iterator[JudgedComparison]:
     """Launch on the reference and on the executor, and yield the verdict on how they ended.
 
     `lowered` holds the kernel for the reference and the kernel for the executor.
     """
-    reference = On("reference", ReferenceBackend(fuel=FUEL), CHECKED)
-    expected = _launch(lowered[0], Guarded.of(memory), chain, reference)
-    if isinstance(expected, Trap) and expected.kind != EXPECTED or not isinstance(expected, Ok | Trap):
+    reference = RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+    expected = _launch(lowered[0], GuardedArrays.of(memory), chain, reference)
+    if (
+        isinstance(expected, TrapOutcome)
+        and expected.kind != EXPECTED
+        or not isinstance(expected, OkOutcome | TrapOutcome)
+    ):
         return
-    given = Guarded.of(memory)
+    given = GuardedArrays.of(memory)
     found = _launch(lowered[1], given, chain, on)
     yield question.answer(*_verdict(expected, found, given.is_whole))
 
@@ -95,15 +103,15 @@ def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict
     """
     if not is_whole:
         return "disagree", "memory in front of an array was written"
-    if isinstance(expected, Trap) and not (isinstance(found, Trap) and found.kind == EXPECTED):
-        end = str(found) if isinstance(found, Trap) else "its end"
+    if isinstance(expected, TrapOutcome) and not (isinstance(found, TrapOutcome) and found.kind == EXPECTED):
+        end = str(found) if isinstance(found, TrapOutcome) else "its end"
         return "disagree", f"came to {end}, the reference ended with {expected}"
-    if isinstance(expected, Ok) and isinstance(found, Trap):
+    if isinstance(expected, OkOutcome) and isinstance(found, TrapOutcome):
         return "disagree", f"ended with {found}, the reference ran to its end"
     return "ok", ""
 
 
-def _launch(lowered: Lowered, memory: Guarded, chain: Chain, on: On) -> Outcome:
+def _launch(lowered: Lowering, memory: GuardedArrays, chain: LaunchChain, on: RelationExecutor) -> Outcome:
     def run() -> Arrays:
         Launcher(lowered, on.backend, on.options).run(memory.arrays, chain.scalars, DRAWS)
         return memory.arrays
@@ -160,7 +168,7 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
     return replace(kernel, tasks=tasks)
 
 
-def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
+def _beyond(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
     """Return index + extent."""
     index = indices_of(stmt)[axis]
     if isinstance(stmt, n.Within):
@@ -168,17 +176,17 @@ def _beyond(b: Builder, stmt: Place, axis: int) -> Value:
     return b.op("add", index, b.shape(stmt.array, axis, index.type))
 
 
-def _moved(by: int) -> Callable[[Builder, Place, int], Value]:
+def _moved(by: int) -> Callable[[Builder, IndexedStmt, int], Value]:
     """Return a function that adds a number to the index."""
 
-    def way(b: Builder, stmt: Place, axis: int) -> Value:
+    def way(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
         index = indices_of(stmt)[axis]
         return b.op("add", index, b.const(by, index.type))
 
     return way
 
 
-def _mirrored(b: Builder, stmt: Place, axis: int) -> Value:
+def _mirrored(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
     """Return -1 - index."""
     index = indices_of(stmt)[axis]
     return b.op("sub", b.const(-1, index.type), index)
@@ -187,5 +195,11 @@ def _mirrored(b: Builder, stmt: Place, axis: int) -> Value:
 SURE = 3
 """Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
-WAYS: tuple[Callable[[Builder, Place, int], Value], ...] = (_beyond, _mirrored, _moved(FAR), _moved(-1), _moved(1))
+WAYS: tuple[Callable[[Builder, IndexedStmt, int], Value], ...] = (
+    _beyond,
+    _mirrored,
+    _moved(FAR),
+    _moved(-1),
+    _moved(1),
+)
 """Functions that change an index."""

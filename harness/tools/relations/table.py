@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ..fuzz.result import Judged
+from ..fuzz.result import JudgedComparison
 from . import launches, loops, order, seeds, stray, widths
-from .chain import Chain, On
+from .chain import LaunchChain, RelationExecutor
 
-Relation = Callable[[Chain, On, int, bool], Iterator[Judged]]
+Relation = Callable[[LaunchChain, RelationExecutor, int, bool], Iterator[JudgedComparison]]
 """A function that checks a chain of one kernel on an executor.
 
 The number selects the part that is changed. The last argument is True to compare values too, and not only gradients.

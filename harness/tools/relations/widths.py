@@ -20,17 +20,17 @@ from ....compiler.ir.walk import results, walk_kernel
 from ....compiler.passes.widen import widen
 from ....reference.traps import TRAPS
 from ...testing.outcome import Arrays
-from ..fuzz.instrument import WHOLE, boxes, traced
-from ..fuzz.result import Judged
-from .chain import DRAWS, Chain, On
-from .pairs import Pair
+from ..fuzz.instrument import WHOLE, boxes, trace_values
+from ..fuzz.result import JudgedComparison
+from .chain import DRAWS, LaunchChain, RelationExecutor
+from .pairs import ChainPair
 
 _OF_BITS = frozenset({"bit_shl", "bit_shr", "bit_sar", "popcnt", "clz", "ffs", "pow", "frexp_exponent"})
 """Operations whose result depends on the number of bits of an integer, or is an i32 for every operand."""
 _KINDS = frozenset(kind.__name__ for kind in TRAPS)
 
 
-def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
     """Yield the verdicts on a kernel of wider types.
 
     Args:
@@ -43,7 +43,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
     other = reals if whole is None or draw % 2 else whole
     if other is None:
         return
-    for judged in Pair("widened", chain, other, _KINDS).compare(on, forward):
+    for judged in ChainPair("widened", chain, other, _KINDS).compare(on, forward):
         if other is reals or judged.verdict != "disagree" or fits(other):
             yield judged
 
@@ -51,7 +51,7 @@ def check(chain: Chain, on: On, draw: int, forward: bool) -> Iterator[Judged]:
 # ---- reals ----------------------------------------------------------------------------------------------------
 
 
-def _wide_reals(chain: Chain) -> Chain | None:
+def _wide_reals(chain: LaunchChain) -> LaunchChain | None:
     drawn = (s for s in walk_kernel(chain.kernel) if isinstance(s, n.Random))
     if chain.made[0].is_wide or any(s.result.type.is_real for s in drawn):
         return None
@@ -73,7 +73,7 @@ def _wide(arrays: Arrays) -> Arrays:
 # ---- integers -------------------------------------------------------------------------------------------------
 
 
-def _wide_integers(chain: Chain) -> Chain | None:
+def _wide_integers(chain: LaunchChain) -> LaunchChain | None:
     kernel = widen_integers(chain.kernel)
     if kernel is None:
         return None
@@ -136,10 +136,10 @@ def _statement(stmt: Stmt) -> Stmt:
     return replace(stmt, **changes)
 
 
-def fits(chain: Chain) -> bool:
+def fits(chain: LaunchChain) -> bool:
     """Return True if every integer of a widened launch fits the narrow type."""
     kernel, least, most = chain.made[0].plain.kernel, -(2**31), 2**31 - 1
-    made = traced(kernel, boxes(kernel, chain.initial, chain.scalars, DRAWS))
+    made = trace_values(kernel, boxes(kernel, chain.initial, chain.scalars, DRAWS))
     memory = chain.of(made.kernel, initial={**chain.initial, **made.arrays}).states[-1]
     whole = [a for name, a in memory.items() if name == WHOLE or a.dtype == np.int64]
     return all(bool(((a >= least) & (a <= most)).all()) for a in whole)

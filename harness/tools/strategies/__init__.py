@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..model.nodes import Program
 from .adstacks import draw_adstacks
-from .alterations import altered
-from .draw import Draw, HypothesisDraw, RandomDraw
+from .alterations import alter_program
+from .draw import Chooser, HypothesisChooser, RandomChooser
 from .kernels import Kernels
 from .operations import OPERATIONS, draw_operations
-from .raw import KernelCase
+from .raw import RawCase
 from .shapes import SHAPES, coverage, coverage_table, shapes
 from .single_ops import draw_case, edge_cases
 from .state import SMOOTH, WILD
@@ -28,7 +28,7 @@ __all__ = [
     "SHAPES",
     "SMOOTH",
     "WILD",
-    "KernelCase",
+    "RawCase",
     "adstack_kernels",
     "coverage",
     "coverage_table",
@@ -46,7 +46,7 @@ PROFILES = (*(SMOOTH,) * 5, WILD, *(SMOOTH,) * 5, WILD, OPERATIONS, *(SMOOTH,) *
 """The mixture of profiles from which a program is drawn if no profile is asked for."""
 
 
-def draw_program(draw: Draw, profile: str | None = None) -> Program:
+def draw_program(draw: Chooser, profile: str | None = None) -> Program:
     """Return a random program.
 
     Args:
@@ -57,30 +57,30 @@ def draw_program(draw: Draw, profile: str | None = None) -> Program:
     if chosen == OPERATIONS:
         return draw_operations(draw)
     kernels = Kernels(draw, chosen)
-    return altered(draw, kernels.program(), kernels.kinds)
+    return alter_program(draw, kernels.program(), kernels.kinds)
 
 
 def sample(seed: int, profile: str | None = None) -> Program:
     """Return a random program, which is the same for the same seed and profile."""
-    return draw_program(RandomDraw(f"{profile or ''}{seed}"), profile)
+    return draw_program(RandomChooser(f"{profile or ''}{seed}"), profile)
 
 
-def sample_adstacks(seed: int) -> KernelCase:
+def sample_adstacks(seed: int) -> RawCase:
     """Return a kernel of raw adstack statements, which is the same for the same seed."""
-    return draw_adstacks(RandomDraw(seed))
+    return draw_adstacks(RandomChooser(seed))
 
 
-def sample_single_op(seed: int) -> KernelCase:
+def sample_single_op(seed: int) -> RawCase:
     """Return a kernel of one operation on a few operands, which is the same for the same seed."""
-    return draw_case(RandomDraw(seed))
+    return draw_case(RandomChooser(seed))
 
 
-def _strategy(generate: Callable[[Draw], T]) -> SearchStrategy[T]:
+def _strategy(generate: Callable[[Chooser], T]) -> SearchStrategy[T]:
     from hypothesis import strategies
 
     @strategies.composite
     def made(draw: Callable[..., object]) -> T:
-        return generate(HypothesisDraw(draw))
+        return generate(HypothesisChooser(draw))
 
     return made()
 
@@ -90,11 +90,11 @@ def programs(profile: str | None = None) -> SearchStrategy[Program]:
     return _strategy(lambda draw: draw_program(draw, profile))
 
 
-def adstack_kernels() -> SearchStrategy[KernelCase]:
+def adstack_kernels() -> SearchStrategy[RawCase]:
     """Return a Hypothesis strategy of kernels of raw adstack statements."""
     return _strategy(draw_adstacks)
 
 
-def single_op_kernels() -> SearchStrategy[KernelCase]:
+def single_op_kernels() -> SearchStrategy[RawCase]:
     """Return a Hypothesis strategy of kernels of one operation."""
     return _strategy(draw_case)

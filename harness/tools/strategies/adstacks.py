@@ -17,9 +17,9 @@ from ....compiler.ir.build import Builder
 from ....compiler.ir.nodes import Kernel, Param, Task, Value
 from ....compiler.ir.types import ArrayType, Scalar, adjoint_type, f16, f32, f64, i32, i64, u1
 from ....compiler.ir.walk import map_blocks, renumber
-from .draw import Draw
-from .raw import KernelCase
-from .values import ordinary
+from .draw import Chooser
+from .raw import RawCase
+from .values import ordinary_number
 
 MOST_TRIPS = 4
 TYPES = (f64, f32, i32, u1, f64, i64, f16)
@@ -27,7 +27,7 @@ OVERFLOW, EMPTY = "AdstackOverflow", "EmptyStack"
 ENDS = (None, None, None, OVERFLOW, EMPTY)
 
 
-class _Stack:
+class _DrawnStack:
     """Track the depth of one adstack while its kernel is drawn.
 
     `depth` is the current depth and `peak` the largest depth so far, both in the worst lane.
@@ -46,10 +46,10 @@ class _Stack:
 class _Generator:
     """Draw the body of one lane, whose local `sum` shows every primal and adjoint that is read."""
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: Chooser) -> None:
         self.draw = draw
         self.b = Builder()
-        self.stacks: list[_Stack] = []
+        self.stacks: list[_DrawnStack] = []
         self.indices: list[Value] = []
         self.names = 0
         self.budget = draw.integer(1, 6)
@@ -81,27 +81,27 @@ class _Generator:
 
     # -- statements -----------------------------------------------------------------------------------------
 
-    def new_stack(self) -> _Stack:
+    def new_stack(self) -> _DrawnStack:
         """Emit the declaration of a new adstack and return it."""
         self.names += 1
         dtype = self.draw.choice(TYPES)
         dual = dtype.is_real and self.draw.boolean() and adjoint_type(dtype) == dtype
-        stack = _Stack(f"s{self.names}", dtype, dual)
+        stack = _DrawnStack(f"s{self.names}", dtype, dual)
         self.b.emit(n.StackAlloca(stack.name, dtype, None, stack.adjoint))
         return stack
 
-    def push(self, stack: _Stack, value: Value | None = None) -> None:
+    def push(self, stack: _DrawnStack, value: Value | None = None) -> None:
         """Emit a push of the given value, or of a drawn value."""
         self.b.push(stack.name, value or self.value(stack.dtype))
 
-    def read(self, stack: _Stack) -> None:
+    def read(self, stack: _DrawnStack) -> None:
         """Emit reads of the top slot of an adstack that is not empty."""
         if stack.adjoint and self.draw.boolean(0.6):
             self.b.accumulate(stack.name, self.value(stack.dtype))
             self.show(self.b.top_adjoint(stack.name, stack.dtype))
         self.show(self.b.top(stack.name, stack.dtype))
 
-    def segments(self, stacks: list[_Stack], depth: int) -> None:
+    def segments(self, stacks: list[_DrawnStack], depth: int) -> None:
         """Emit one or two segments.
 
         Args:
@@ -110,12 +110,12 @@ class _Generator:
         """
         for _ in range(self.draw.choice((1, 1, 2))):
             self.budget -= 1
-            kinds: list[Callable[[_Stack, list[_Stack], int], None]] = [self.pair, self.loops, self.pair]
+            kinds: list[Callable[[_DrawnStack, list[_DrawnStack], int], None]] = [self.pair, self.loops, self.pair]
             if depth > 0 and self.budget > 0:
                 kinds += [self.gate, self.inner, self.loops, self.repeat]
             self.draw.choice(kinds)(self.draw.choice(stacks), stacks, depth - 1)
 
-    def pair(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
+    def pair(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
         """Emit a push and its pop, perhaps with segments between them; arguments as in `_Generator.gate`."""
         self.push(stack)
         stack.grow(1)
@@ -125,7 +125,7 @@ class _Generator:
         self.b.pop(stack.name)
         stack.depth -= 1
 
-    def loops(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
+    def loops(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
         """Emit a loop that pushes, then the same loop backward that reads and pops."""
         end, most = self.trips()
         begin = self.b.const(0, i32)
@@ -151,7 +151,7 @@ class _Generator:
         self.indices.pop()
         self.b.emit(n.For(index, begin, end, tuple(inside), descending=descending))
 
-    def gate(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
+    def gate(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
         """Emit segments that only some lanes run.
 
         Args:
@@ -164,12 +164,12 @@ class _Generator:
             self.segments(stacks, depth)
         self.b.if_(condition, then)
 
-    def repeat(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
+    def repeat(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
         """Emit segments in a loop in which every iteration leaves the adstacks as it found them."""
         end, _ = self.trips()
         self._loop(self.b.const(0, i32), end, lambda: self.segments(stacks, depth))
 
-    def inner(self, stack: _Stack, stacks: list[_Stack], depth: int) -> None:
+    def inner(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
         """Emit an adstack that every iteration of a loop makes anew; values left on it do not survive the iteration."""
         end, _ = self.trips()
 
@@ -183,7 +183,7 @@ class _Generator:
 
         self._loop(self.b.const(0, i32), end, body)
 
-    def overflow(self, stacks: list[_Stack]) -> None:
+    def overflow(self, stacks: list[_DrawnStack]) -> None:
         """Emit more pushes than there is room for, on one adstack or, by the parity of the lane, on one of two."""
         b, blocks = self.b, []
         for stack in stacks[:2]:
@@ -198,7 +198,7 @@ class _Generator:
         odd = b.op("mod", self.lane, b.const(2, i32))
         b.if_(b.op("cmp_eq", odd, b.const(0, i32)), *blocks)
 
-    def underflow(self, stack: _Stack) -> None:
+    def underflow(self, stack: _DrawnStack) -> None:
         """Emit a statement that needs a slot, on an adstack that has none."""
         kind = self.draw.choice(("pop", "top", "adjoint"))
         if kind == "pop":
@@ -248,7 +248,7 @@ def _with_capacities(body: n.Block, capacities: dict[str, int]) -> n.Block:
     return tuple(change(s) for s in body)
 
 
-def draw_adstacks(draw: Draw) -> KernelCase:
+def draw_adstacks(draw: Chooser) -> RawCase:
     """Return a kernel of stage adjoint over f64 x, f64 y and i32 c with one element per lane.
 
     Most kernels are balanced.
@@ -264,8 +264,8 @@ def draw_adstacks(draw: Draw) -> KernelCase:
     params = (Param("x", ArrayType(f64, 1)), Param("y", ArrayType(f64, 1)), Param("c", ArrayType(i32, 1)))
     lanes = draw.choice((1, 2, 3, 8))
     arrays = {
-        "x": np.array([ordinary(draw, f64) for _ in range(lanes)]),
+        "x": np.array([ordinary_number(draw, f64) for _ in range(lanes)]),
         "y": np.zeros(lanes),
         "c": np.array([draw.integer(0, MOST_TRIPS) for _ in range(lanes)], np.int32),
     }
-    return KernelCase(renumber(Kernel("stacks", params, (task,))), arrays, trap)
+    return RawCase(renumber(Kernel("stacks", params, (task,))), arrays, trap)

@@ -7,9 +7,9 @@ program may hold meets structs, views and offsets. Most programs stay as they ar
 from __future__ import annotations
 
 from ..model import nodes as m
-from ..model.origins import moved
+from ..model.origins import move_origins
 from .deep_branches import with_deep_branches
-from .draw import Draw
+from .draw import Chooser
 from .outer_names import with_outer_names
 from .strides import with_strides
 from .struct_fields import with_struct_fields
@@ -31,7 +31,7 @@ STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
 
-def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
+def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
     """Return the program, perhaps in another form.
 
     Args:
@@ -56,8 +56,8 @@ def altered(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
     return with_outer_names(draw, program) if draw.boolean(OUTER_NAMES) else program
 
 
-def with_offsets(draw: Draw, program: m.Program) -> m.Program:
+def with_offsets(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program with fields whose indices begin at another number than 0, which may be negative."""
     found = {f.owner: f for f in program.fields if f.shape and not f.argument and not f.views}
     chosen = [f for f in found.values() if draw.boolean(0.6)]
-    return moved(program, {f.owner: tuple(draw.integer(-3, 4) for _ in f.shape) for f in chosen})
+    return move_origins(program, {f.owner: tuple(draw.integer(-3, 4) for _ in f.shape) for f in chosen})

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
-from ..model.walk import nested, rebuilt
-from .draw import Draw
+from ..model.walk import map_nodes, nested_statements
+from .draw import Chooser
 
 DEPTHS, LINKS = (12, 50, 78), (30, 60)
 """Numbers of nested branches and of links of a chain.
@@ -18,7 +18,7 @@ Python's limit is 100 nested blocks, which includes the blocks around the branch
 """
 
 
-def with_deep_branches(draw: Draw, program: m.Program) -> m.Program:
+def with_deep_branches(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program with one update of the kernel under many conditions on an index."""
     found = list(_updates(program.kernel.body))
     if not found:
@@ -26,12 +26,12 @@ def with_deep_branches(draw: Draw, program: m.Program) -> m.Program:
     update, index = draw.choice(found)
     made = draw.choice((_nest, _nest, _chain))(draw, update, index)
     swapped = _swapped(update, made)
-    return replace(program, kernel=replace(program.kernel, body=rebuilt(program.kernel.body, swapped)))
+    return replace(program, kernel=replace(program.kernel, body=map_nodes(program.kernel.body, swapped)))
 
 
-def _updates(body: m.Block) -> Iterator[tuple[m.Augment, str]]:
+def _updates(body: m.StmtBlock) -> Iterator[tuple[m.Augment, str]]:
     """Yield updates of a local or element with the index of a loop around them, except updates in unrolled loops."""
-    for stmt, outer in nested(body):
+    for stmt, outer in nested_statements(body):
         loops = [loop for loop in outer if isinstance(loop, m.For)]
         indices = [name for loop in loops if isinstance(loop.domain, (m.Range, m.Box)) for name in loop.indices]
         if isinstance(stmt, m.Augment) and indices and not any(isinstance(loop.domain, m.Unrolled) for loop in loops):
@@ -46,7 +46,7 @@ def _condition(op: str, index: str, divisor: int, remainder: int) -> m.Expr:
     return m.Compare((op,), (m.Binary("%", m.Name(index), Number(divisor)), Number(remainder)))
 
 
-def _nest(draw: Draw, update: Stmt, index: str) -> Stmt:
+def _nest(draw: Chooser, update: Stmt, index: str) -> Stmt:
     """Return an update in nested branches whose conditions mostly all hold.
 
     Half way out, the update may stand a second time, after the inner branches.
@@ -61,7 +61,7 @@ def _nest(draw: Draw, update: Stmt, index: str) -> Stmt:
     return body[0] if len(body) == 1 else m.If(_condition(">=", index, divisor, 0), body)
 
 
-def _chain(draw: Draw, update: Stmt, index: str) -> Stmt:
+def _chain(draw: Chooser, update: Stmt, index: str) -> Stmt:
     """Return a chain that holds the update in its last link, in its final alternative, and in one link between."""
     links, between = draw.choice(LINKS), draw.integer(0, 3)
     orelse: tuple[Stmt, ...] = (update,)

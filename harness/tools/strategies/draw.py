@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Draw(Protocol):
+class Chooser(Protocol):
     """Make random choices."""
 
     def integer(self, low: int, high: int) -> int:
@@ -26,7 +26,7 @@ class Draw(Protocol):
         """Return True with about this probability."""
 
 
-class RandomDraw:
+class RandomChooser:
     """Make choices with a seeded generator, which is fast and repeats its choices for the same seed."""
 
     def __init__(self, seed: int | str) -> None:
@@ -45,7 +45,7 @@ class RandomDraw:
         return self._random() < probability
 
 
-class HypothesisDraw:
+class HypothesisChooser:
     """Make choices that Hypothesis draws, records and shrinks, with the `draw` function that `composite` passes."""
 
     def __init__(self, draw: Callable[[Any], Any]) -> None:

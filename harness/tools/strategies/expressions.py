@@ -11,14 +11,14 @@ from functools import reduce
 from ....compiler.ir.types import Scalar, f32, f64, i32, i64, promote
 from ..model import nodes as m
 from ..model.nodes import Expr, Number
-from .functions import LITERALS, RAW_NAMES, SAFE, SMOOTH_NAMES, add, call, mul, plain
-from .state import Array, Signature, State, Whole
+from .functions import LITERALS, RAW_NAMES, SAFE, SMOOTH_NAMES, add, call, mul, strip_cast
+from .state import DrawnField, DrawnSignature, GeneratorState, IntInterval
 
 Typed = tuple[Expr, Scalar]
-Integer = tuple[Expr, Whole]
+Integer = tuple[Expr, IntInterval]
 
 
-class Expressions(State):
+class Expressions(GeneratorState):
     """Draw scalar expressions that are valid at the current point of a program."""
 
     # -- reals ----------------------------------------------------------------------------------------------
@@ -133,16 +133,16 @@ class Expressions(State):
             return self._function(depth)
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
 
-    def arguments_of(self, function: Signature) -> tuple[Expr, ...]:
+    def arguments_of(self, function: DrawnSignature) -> tuple[Expr, ...]:
         """Return arguments for a call of a function."""
         with self.only_reading():
             return tuple(self._argument_of(function, kind) for kind in function.params)
 
-    def _argument_of(self, function: Signature, kind: str) -> Expr:
+    def _argument_of(self, function: DrawnSignature, kind: str) -> Expr:
         if kind == "int":
             e, w = self.integer()
             e = self.within(e, w, 5)
-            return plain(e) if function.annotated else e
+            return strip_cast(e) if function.annotated else e
         if function.annotated and self.draw.boolean(0.2):
             return self.literal()
         return self.real(1)[0]
@@ -218,27 +218,27 @@ class Expressions(State):
         if kind == "element" and arrays:
             array = self.draw.choice(arrays)
             assert array.content is not None
-            return m.Element(array.name, self.place(array)), Whole(array.dtype, *array.content)
+            return m.Element(array.name, self.place(array)), IntInterval(array.dtype, *array.content)
         if kind == "argument" and not self.in_function:
-            self.arguments.setdefault("count", Whole(i32, 0, 4))
-            return m.Name("count"), Whole(i32, 0, 4)
+            self.arguments.setdefault("count", IntInterval(i32, 0, 4))
+            return m.Name("count"), IntInterval(i32, 0, 4)
         if kind == "extent" and "w" in self.access.readable:
-            return m.Extent("w", 0), Whole(i32, self.table, self.table)
+            return m.Extent("w", 0), IntInterval(i32, self.table, self.table)
         value = self.draw.choice((2, 1, 3, 0, 4, 2, 3))
-        return m.Cast(Number(value), i32, "type"), Whole(i32, value, value)
+        return m.Cast(Number(value), i32, "type"), IntInterval(i32, value, value)
 
     def _capped(self, depth: int) -> Integer:
         e, w = self.integer(depth)
         linear = add(mul(Number(2), e), Number(1))
-        return call("min", linear, Number(6)), Whole(w.dtype, min(2 * w.low + 1, 6), min(2 * w.high + 1, 6))
+        return call("min", linear, Number(6)), IntInterval(w.dtype, min(2 * w.low + 1, 6), min(2 * w.high + 1, 6))
 
     def _plus(self, depth: int) -> Integer:
         (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
-        return add(a, b), Whole(promote(p.dtype, q.dtype), p.low + q.low, p.high + q.high)
+        return add(a, b), IntInterval(promote(p.dtype, q.dtype), p.low + q.low, p.high + q.high)
 
     def _half(self, depth: int) -> Integer:
         e, w = self.integer(depth)
-        return m.Binary(self.draw.choice(("//", ">>")), e, Number(2)), Whole(w.dtype, 0, max(w.high // 2, 0))
+        return m.Binary(self.draw.choice(("//", ">>")), e, Number(2)), IntInterval(w.dtype, 0, max(w.high // 2, 0))
 
     def _modulo(self, depth: int) -> Integer:
         (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
@@ -246,22 +246,22 @@ class Expressions(State):
         name = self.draw.choice(("%", "raw_mod"))
         total, number = add(a, b), Number(divisor)
         made = m.Binary("%", total, number) if name == "%" else call(name, total, number)
-        return made, Whole(promote(p.dtype, q.dtype), 0, divisor - 1)
+        return made, IntInterval(promote(p.dtype, q.dtype), 0, divisor - 1)
 
     def _distance(self, depth: int) -> Integer:
         (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
-        return call("abs", m.Binary("-", a, b)), Whole(promote(p.dtype, q.dtype), 0, max(p.high, q.high))
+        return call("abs", m.Binary("-", a, b)), IntInterval(promote(p.dtype, q.dtype), 0, max(p.high, q.high))
 
     def _bits(self, depth: int) -> Integer:
         (a, p), (b, q) = self.integer(depth), self.integer(depth - 1)
         dtype, most = promote(p.dtype, q.dtype), (1 << max(p.high, q.high).bit_length()) - 1
         op = self.draw.choice(("&", "|", "^", "<<", "~"))
         if op == "<<":
-            return m.Binary("<<", a, Number(1)), Whole(p.dtype, 0, 2 * p.high)
+            return m.Binary("<<", a, Number(1)), IntInterval(p.dtype, 0, 2 * p.high)
         # The value of -1 - ~a is a.
         if op == "~":
             return m.Binary("-", Number(-1), m.Unary("~", a)), p
-        return m.Binary(op, a, b), Whole(dtype, 0, most)
+        return m.Binary(op, a, b), IntInterval(dtype, 0, most)
 
     def _of_real(self, depth: int) -> Integer:
         """Return a real converted to an integer in 0 .. 2."""
@@ -269,15 +269,15 @@ class Expressions(State):
         scaled = mul(Number(2.5), call("abs", a))
         kind = self.draw.choice(("int", "type", "floor", "wide"))
         if kind == "floor":
-            return m.Call("floor", (scaled,), i32), Whole(i32, 0, 2)
+            return m.Call("floor", (scaled,), i32), IntInterval(i32, 0, 2)
         if kind == "int":
-            return m.Cast(scaled, None, "int"), Whole(i32, 0, 2)
+            return m.Cast(scaled, None, "int"), IntInterval(i32, 0, 2)
         dtype = i64 if kind == "wide" else i32
-        return m.Cast(scaled, dtype, "type"), Whole(dtype, 0, 2)
+        return m.Cast(scaled, dtype, "type"), IntInterval(dtype, 0, 2)
 
     def _pick(self, depth: int) -> Integer:
         condition, (a, p), (b, q) = self.condition(0), self.integer(depth), self.integer(depth - 1)
-        whole = Whole(promote(p.dtype, q.dtype), min(p.low, q.low), max(p.high, q.high))
+        whole = IntInterval(promote(p.dtype, q.dtype), min(p.low, q.low), max(p.high, q.high))
         return m.Choice(condition, a, b), whole
 
     def _counted(self, depth: int) -> Integer:
@@ -286,20 +286,20 @@ class Expressions(State):
         # The operand is brought into 0 .. 7, whose 29 leading zero bits are subtracted.
         if name == "clz":
             small = m.Binary("&", m.Cast(e, i32), Number(7))
-            return m.Binary("-", call("clz", small), Number(29)), Whole(i32, 0, 3)
+            return m.Binary("-", call("clz", small), Number(29)), IntInterval(i32, 0, 3)
         if name in ("popcnt", "ffs"):
-            return call(name, e), Whole(i32, 0, w.high.bit_length())
+            return call(name, e), IntInterval(i32, 0, w.high.bit_length())
         second = Number(1 if name == "bit_shr" else 2)
-        return call(name, e, second), Whole(w.dtype, 0, w.high // 2)
+        return call(name, e, second), IntInterval(w.dtype, 0, w.high // 2)
 
     def trips(self, most: int = 4) -> Expr:
         """Return a trip count of at most `most`; if it is a number of the text, it is not 0."""
         if self.draw.boolean(0.2):
             return Number(self.draw.integer(1, most))
         e, w = self.integer(0) if self.draw.boolean(0.4) else self.integer()
-        return plain(e if w.high <= most else self.within(e, w, most + 1))
+        return strip_cast(e if w.high <= most else self.within(e, w, most + 1))
 
-    def within(self, e: Expr, w: Whole, extent: int) -> Expr:
+    def within(self, e: Expr, w: IntInterval, extent: int) -> Expr:
         """Return an integer expression brought into 0 .. extent - 1."""
         if w.high < extent:
             return e
@@ -307,7 +307,7 @@ class Expressions(State):
 
     # -- places ---------------------------------------------------------------------------------------------
 
-    def place(self, array: Array) -> tuple[Expr, ...]:
+    def place(self, array: DrawnField) -> tuple[Expr, ...]:
         """Return indices of an element of an array, which always lie inside."""
         if self.group and array.axes == ("lane", "column")[: len(self.lane)] and self.draw.boolean(0.6):
             return (self._shifted() if self.n and self.draw.boolean(0.4) else m.Name(self.group),)
@@ -327,15 +327,15 @@ class Expressions(State):
             return m.Name(self.lane[1])
         if axis != "lane" and self.loops and self.names.indices and self.draw.boolean(0.35):
             inner = self.names.indices[-1]
-            return plain(self.within(m.Name(inner), self.names.ints[inner], extent))
+            return strip_cast(self.within(m.Name(inner), self.names.ints[inner], extent))
         # The elements of `c` lie in 0 .. table - 1, so they are valid indices of a table.
         if axis == "table" and self.lane and "c" in self.access.readable and self.draw.boolean(0.5):
             return m.Element("c", (m.Name(self.lane[0]),))
         if self.draw.boolean(0.6):
-            return plain(self.within(*self.integer(1), extent))
+            return strip_cast(self.within(*self.integer(1), extent))
         return Number(self.draw.integer(0, extent - 1))
 
-    def own(self, array: Array) -> tuple[Expr, ...] | None:
+    def own(self, array: DrawnField) -> tuple[Expr, ...] | None:
         """Return the indices of the element that only this iteration touches, or None if there is no such element."""
         names = tuple(m.Name(name) for name in self.lane)
         if self.group and array.axes == ("lane", "column")[: len(names)] and self.draw.boolean():

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ..model import nodes as m
-from ..model.walk import nested, walk, walk_program
+from ..model.walk import nested_statements, walk, walk_program
 
 LOOPS = (m.For, m.While)
 Placed = tuple[m.Stmt, tuple[m.Stmt, ...]]
 
 
-class Facts:
+class ProgramFacts:
     """Hold the nodes, statements and contents of a program for predicates."""
 
     def __init__(self, program: m.Program) -> None:
         self.program = program
         self.nodes = list(walk_program(program))
-        self.kernel = list(nested(program.kernel.body))
-        self.functions = [list(nested(f.body)) for f in program.kernel.functions]
+        self.kernel = list(nested_statements(program.kernel.body))
+        self.functions = [list(nested_statements(f.body)) for f in program.kernel.functions]
         self.contents = dict(program.inputs.arrays)
 
     @property

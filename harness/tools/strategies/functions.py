@@ -25,7 +25,7 @@ def mul(a: Expr, b: Expr) -> m.Binary:
     return m.Binary("*", a, b)
 
 
-def plain(e: Expr) -> Expr:
+def strip_cast(e: Expr) -> Expr:
     """Remove the cast around a literal number: a bound or an index decides the type of its literal."""
     return e.arg if isinstance(e, m.Cast) and isinstance(e.arg, Number) else e
 

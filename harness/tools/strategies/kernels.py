@@ -8,12 +8,12 @@ from ....compiler.ir.types import Scalar, i32
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
 from ..model.walk import fields_used, walk
-from .draw import Draw
+from .draw import Chooser
 from .functions import call, mul
 from .patterns import OWN_ARRAYS, PATTERNS, Patterns
-from .state import TRIPS, Access, Array, Names, Shape, Signature, VectorArgument, Whole
+from .state import TRIPS, AccessRights, DrawnField, DrawnSignature, EntryShape, IntInterval, ScopedNames, VectorArgument
 from .values import Number as Plain
-from .values import any_number, gentle, ordinary
+from .values import any_number, gentle_number, ordinary_number
 
 NESTS = ((), (1,), (2,), (1, 1), (1,), (2,), (3,), (2, 1), (3,))
 """Depths of the loop nests that stand one after another in a task of a large program, simplest first."""
@@ -31,7 +31,7 @@ INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "v", "m", "W", "M"})
 class Kernels(Patterns):
     """Draw programs."""
 
-    def __init__(self, draw: Draw, profile: str) -> None:
+    def __init__(self, draw: Chooser, profile: str) -> None:
         super().__init__(draw, profile)
         self.result = draw.boolean(0.08)
 
@@ -68,19 +68,21 @@ class Kernels(Patterns):
         """Add a function with early returns, perhaps out of loops, that reads tables and calls earlier functions."""
         results = self.draw.choice((1, 1, 1, 2))
         kinds = self.draw.choice((("real",), ("real", "int"), ("real", "real")))
-        shape: Shape = ()
+        shape: EntryShape = ()
         if self.vectorial and self.draw.boolean(0.75):
             kinds = self.draw.choice((("vector",), ("vector", "real"), ("vector", "vector")))
             results, shape = 1, (self.size,) if self.draw.boolean(0.6) else ()
-        signature = Signature(self.fresh("f"), kinds, self.draw.boolean(), results, shape)
+        signature = DrawnSignature(self.fresh("f"), kinds, self.draw.boolean(), results, shape)
         names = [self.fresh("a") for _ in kinds]
         kept = self.names, self.access
         reals = {name: self.main for name, kind in zip(names, kinds) if kind == "real"}
-        ints = {name: Whole(i32, 0, 4) for name, kind in zip(names, kinds) if kind == "int"}
-        vector: tuple[Shape, Scalar] = (self.size,), self.main
+        ints = {name: IntInterval(i32, 0, 4) for name, kind in zip(names, kinds) if kind == "int"}
+        vector: tuple[EntryShape, Scalar] = (self.size,), self.main
         vectors = {name: vector for name, kind in zip(names, kinds) if kind == "vector"}
-        self.names = Names(reals, ints, fixed=frozenset(names if self.draw.boolean(0.6) else ints), vectors=vectors)
-        self.access, self.in_function = Access(INPUTS_OF_FUNCTIONS & set(self.arrays)), True
+        self.names = ScopedNames(
+            reals, ints, fixed=frozenset(names if self.draw.boolean(0.6) else ints), vectors=vectors
+        )
+        self.access, self.in_function = AccessRights(INPUTS_OF_FUNCTIONS & set(self.arrays)), True
         body = self._function_body(signature)
         self.names, self.access = kept
         self.in_function = False
@@ -91,12 +93,12 @@ class Kernels(Patterns):
         self.bodies.append(m.Function(signature.name, params, tuple(body), result, shape if result else ()))
         self.functions.append(signature)
 
-    def _param(self, signature: Signature, name: str, kind: str) -> m.Param:
+    def _param(self, signature: DrawnSignature, name: str, kind: str) -> m.Param:
         if not signature.annotated:
             return m.Param(name)
         return m.Param(name, i32 if kind == "int" else self.main, (self.size,) if kind == "vector" else ())
 
-    def _function_body(self, results: Signature) -> list[Stmt]:
+    def _function_body(self, results: DrawnSignature) -> list[Stmt]:
         body: list[Stmt] = []
         kind = self.draw.choice(("plain", "early", "early", "loop", "nested"))
         if self.draw.boolean():
@@ -115,7 +117,7 @@ class Kernels(Patterns):
         with self.block():
             return self.simple() if self.draw.boolean(0.3) else []
 
-    def _return(self, results: Signature) -> m.Return:
+    def _return(self, results: DrawnSignature) -> m.Return:
         if results.shape:
             return m.Return((self.bounded(self.vector(results.shape, 1))[0],))
         return m.Return(tuple(self.bounded(self.real(1))[0] for _ in range(results.results)))
@@ -149,7 +151,7 @@ class Kernels(Patterns):
             if self.draw.boolean(0.4):
                 self.closed.add(name)
         inputs = {a.name for a in self.arrays.values() if not a.output}
-        self.access = Access(frozenset(inputs | self.closed))
+        self.access = AccessRights(frozenset(inputs | self.closed))
         self.lane, self.group = (), ""
 
     def _serial_code(self) -> list[Stmt]:
@@ -186,7 +188,7 @@ class Kernels(Patterns):
         The call stands at the top of the kernel, where the loop of the function is parallel.
         """
         kept = self.names
-        self.names, self.in_function = Names(), True
+        self.names, self.in_function = ScopedNames(), True
         name = self.fresh("f")
         self.bodies.append(m.Function(name, (), (self._task(None),)))
         self.names, self.in_function = kept, False
@@ -208,7 +210,7 @@ class Kernels(Patterns):
         with self.block("parallel", indices=indices):
             self.names.reals = hidden
             self.fix(*hidden, *self.names.ints, *self.names.flags, *self.names.vectors)
-            self.access = Access(readable, own, scatter)
+            self.access = AccessRights(readable, own, scatter)
             body = self._task_body(total)
         self._close(body)
         group, self.lane, self.group = self.group, (), ""
@@ -222,7 +224,7 @@ class Kernels(Patterns):
         self.written |= found
         self.closed |= found & {"e"}
 
-    def _domain(self) -> tuple[m.Domain, dict[str, Whole]]:
+    def _domain(self) -> tuple[m.Domain, dict[str, IntInterval]]:
         """Return a domain over the lanes and its indices.
 
         The domain is a field, a range up, down or by twos, or has columns as a second axis.
@@ -230,10 +232,10 @@ class Kernels(Patterns):
         kinds = ("over", "range", "over", "extent", "down", "twos", "from", "box", "matrix", "over", "box")
         kind = self.draw.choice(kinds)
         lane = self.fresh("i")
-        index = {lane: Whole(i32, 0, max(self.n - 1, 0))}
+        index = {lane: IntInterval(i32, 0, max(self.n - 1, 0))}
         n = Number(self.n)
         if kind in ("box", "matrix"):
-            columns = {self.fresh("i"): Whole(i32, 0, 2)}
+            columns = {self.fresh("i"): IntInterval(i32, 0, 2)}
             domain = m.Over("g") if kind == "matrix" else m.Box(((None, n), (Number(0), Number(3))))
             return domain, index | columns
         if kind == "extent":
@@ -336,12 +338,12 @@ class Kernels(Patterns):
         scalars = tuple((name, self._scalar(self.arguments[p.name])) for p in arguments for name in p.entries)
         return m.Program(kernel, fields, arguments, m.Inputs(contents, scalars, seeds), self.main, self.profile)
 
-    def _argument(self, name: str, what: Whole | Scalar | VectorArgument) -> m.Param:
+    def _argument(self, name: str, what: IntInterval | Scalar | VectorArgument) -> m.Param:
         if isinstance(what, VectorArgument):
             return m.Param(name, what.dtype, (what.size,))
         return m.Param(name, what if isinstance(what, Scalar) else what.dtype)
 
-    def _field(self, array: Array, given: set[str]) -> m.Field:
+    def _field(self, array: DrawnField, given: set[str]) -> m.Field:
         """Return the field of an array of the pool.
 
         Args:
@@ -353,7 +355,7 @@ class Kernels(Patterns):
         shape = tuple(map(self.extent, array.axes))
         return m.Field(array.name, array.dtype, shape, grad, array.element, argument)
 
-    def _content(self, field: m.Field, array: Array) -> m.Content:
+    def _content(self, field: m.Field, array: DrawnField) -> m.Content:
         """Return numbers of the array's interval; the reals of a smooth program all differ."""
         made: list[Plain] = []
         if array.permutes:
@@ -367,7 +369,7 @@ class Kernels(Patterns):
             made.append(value)
         return tuple(made)
 
-    def _number(self, array: Array) -> Plain:
+    def _number(self, array: DrawnField) -> Plain:
         if array.dtype.is_bool:
             return self.draw.boolean()
         if array.content == TRIPS:
@@ -377,17 +379,17 @@ class Kernels(Patterns):
         # Loops count up to the contents of `a`, so these are small.
         if array.name == "a" and self.draw.boolean(0.85):
             return self.draw.choice((0, 1, 0, 2))
-        number = any_number(self.draw, array.dtype, 0.3) if self.wild else gentle(self.draw, array.dtype)
+        number = any_number(self.draw, array.dtype, 0.3) if self.wild else gentle_number(self.draw, array.dtype)
         return self.side * abs(number) if array.name == "e" and self.side else number
 
     def _seeds(self, field: m.Field) -> m.Content:
         return tuple(self.draw.choice(SEEDS) for _ in range(math.prod(field.storage)))
 
-    def _scalar(self, what: Whole | Scalar | VectorArgument) -> Plain:
+    def _scalar(self, what: IntInterval | Scalar | VectorArgument) -> Plain:
         what = what.dtype if isinstance(what, VectorArgument) else what
-        if isinstance(what, Whole):
+        if isinstance(what, IntInterval):
             return self.draw.choice(TRIP_COUNTS)
-        return any_number(self.draw, what, 0.3) if self.wild else ordinary(self.draw, what)
+        return any_number(self.draw, what, 0.3) if self.wild else ordinary_number(self.draw, what)
 
 
 def _serialized(stmt: Stmt) -> Stmt:

@@ -22,7 +22,7 @@ from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
 from .functions import LITERALS, add, call, mul
 from .loops import Loops
-from .state import Whole
+from .state import IntInterval
 
 SIZES = (3, 2, 4, 3, 9, 4, 2, 6, 3, 10, 5, 12)
 """Numbers of elements of an array; beyond `local_arrays.FEW` the frontend keeps the array in memory too."""
@@ -33,7 +33,7 @@ INNER = 3
 
 
 @dataclass(frozen=True)
-class Held:
+class ScopedArray:
     """Describe a local array in scope.
 
     Attributes:
@@ -43,7 +43,7 @@ class Held:
 
     name: str
     size: int
-    whole: Whole | None = None
+    whole: IntInterval | None = None
     constant: bool = False
 
     def at(self, index: Expr) -> m.Part:
@@ -51,7 +51,7 @@ class Held:
         return m.Part(m.Name(self.name), (index,))
 
 
-Statement = Callable[[Held], list[Stmt]]
+Statement = Callable[[ScopedArray], list[Stmt]]
 
 
 class LocalArrays(Loops):
@@ -62,7 +62,7 @@ class LocalArrays(Loops):
         running: The real local that collects the values of the arrays.
     """
 
-    held: tuple[Held, ...] = ()
+    held: tuple[ScopedArray, ...] = ()
     running: m.Name
 
     def history(self, start: Expr) -> tuple[list[Stmt], m.Name]:
@@ -84,21 +84,21 @@ class LocalArrays(Loops):
         """Return the declaration of an array, which mostly holds zeros."""
         kind, size = self.draw.choice(KINDS), self.draw.choice(SIZES)
         dtype = i32 if kind == "whole" else self.main
-        whole = Whole(i32, 0, self.draw.choice((size, 3)) - 1) if kind == "whole" else None
+        whole = IntInterval(i32, 0, self.draw.choice((size, 3)) - 1) if kind == "whole" else None
         name = self.fresh("h")
         self.kinds[name] = m.Param(name, dtype, (size,))
-        self.held = (*self.held, Held(name, size, whole, kind == "coefficients"))
+        self.held = (*self.held, ScopedArray(name, size, whole, kind == "coefficients"))
         first: Expr = m.Filled("zero", (size,), dtype)
         if self.draw.boolean(0.4):
             first = m.Vector(tuple(self._first_content(whole, kind) for _ in range(size)), dtype)
         return [m.Assign((m.Name(name),), (first,))]
 
-    def _first_content(self, whole: Whole | None, kind: str) -> Expr:
+    def _first_content(self, whole: IntInterval | None, kind: str) -> Expr:
         if whole:
             return Number(self.draw.integer(0, whole.high))
         return self.literal() if kind == "coefficients" or self.draw.boolean(0.7) else self.real(0)[0]
 
-    def _array(self, whole: bool = False) -> Held | None:
+    def _array(self, whole: bool = False) -> ScopedArray | None:
         """Return an array in scope, the newest more often, or None if there is none of the kind."""
         found = [h for h in self.held if (h.whole is not None) is whole]
         return self.draw.choice((*found, *found[-1:])) if found else None
@@ -116,26 +116,28 @@ class LocalArrays(Loops):
 
     def _as_while(self) -> list[Stmt]:
         """Return the main loop of a section as a `while`."""
-        counter, most = self.declare_int(Whole(i32, 0, 3), "n"), self.draw.integer(2, 3)
+        counter, most = self.declare_int(IntInterval(i32, 0, 3), "n"), self.draw.integer(2, 3)
         self.fix(counter.name)
         test: Expr = m.Compare(("<",), (counter, Number(most)))
         if self.draw.boolean(0.3):
             with self.only_reading():
                 test = m.Logic("and", (test, self.condition()))
         kept = self.held
-        with self.block("serial", indices={counter.name: Whole(i32, 0, most)}):
+        with self.block("serial", indices={counter.name: IntInterval(i32, 0, most)}):
             body = self._body(nested=False)
         self.held = kept
         step = m.Augment(counter, "+", Number(1))
         return [m.Assign((counter,), (Number(0),)), m.While(test, (step, *body))]
 
-    def _domain_of_main(self) -> tuple[m.Domain, dict[str, Whole]]:
+    def _domain_of_main(self) -> tuple[m.Domain, dict[str, IntInterval]]:
         if self.draw.boolean(0.6):
             return self._range()
         count = self.draw.choice((2, 3, 4))
-        return m.Range(None, Number(count)), {self.fresh("j"): Whole(i32, 0, count - 1)}
+        return m.Range(None, Number(count)), {self.fresh("j"): IntInterval(i32, 0, count - 1)}
 
-    def _loop(self, domain: Callable[[], tuple[m.Domain, dict[str, Whole]]], body: Callable[[], list[Stmt]]) -> Stmt:
+    def _loop(
+        self, domain: Callable[[], tuple[m.Domain, dict[str, IntInterval]]], body: Callable[[], list[Stmt]]
+    ) -> Stmt:
         chosen, indices = domain()
         kept = self.held
         with self.block("serial", indices=indices):
@@ -169,23 +171,23 @@ class LocalArrays(Loops):
             made += [*self._filled(held), *self._uses(held.at(self._place(held)))]
         return made
 
-    def _over(self, held: Held) -> tuple[m.Domain, dict[str, Whole]]:
+    def _over(self, held: ScopedArray) -> tuple[m.Domain, dict[str, IntInterval]]:
         """Return a loop over elements of an array: up to a number, up or down, or up to an outer index."""
         name = self.fresh("j")
         # The first index is that of the parallel loop, which does not bound elements.
         outer = [k for k in self.names.indices[1:] if self.names.ints[k].high <= held.size]
         if outer and self.draw.boolean(0.35):
             end = m.Name(index := self.draw.choice(outer))
-            return m.Range(None, end), {name: Whole(i32, 0, max(self.names.ints[index].high - 1, 0))}
+            return m.Range(None, end), {name: IntInterval(i32, 0, max(self.names.ints[index].high - 1, 0))}
         count = min(held.size, INNER if len(self.names.indices) > 1 else held.size)
         domain = m.Range(None, Number(count), reverse=self.draw.boolean(0.3))
-        return domain, {name: Whole(i32, 0, count - 1)}
+        return domain, {name: IntInterval(i32, 0, count - 1)}
 
     def _afterwards(self) -> Stmt:
         """Return a loop that reads the array after the main loop, often in reverse order."""
         held = self._array() or self.held[0]
         name = self.fresh("j")
-        with self.block("serial", indices={name: Whole(i32, 0, held.size - 1)}):
+        with self.block("serial", indices={name: IntInterval(i32, 0, held.size - 1)}):
             index: Expr = m.Name(name)
             if self.draw.boolean():
                 index = m.Binary("-", Number(held.size - 1), index)
@@ -196,7 +198,7 @@ class LocalArrays(Loops):
 
     # -- elements -------------------------------------------------------------------------------------------
 
-    def _place(self, held: Held) -> Expr:
+    def _place(self, held: ScopedArray) -> Expr:
         """Return an index inside the array: a loop index, perhaps moved or mirrored, a number, data, or an element."""
         kinds = ("index", "index", "index", "shifted", "mirrored", "number", "data", "named", "named", "named")
         kind = self.draw.choice(kinds)
@@ -211,7 +213,7 @@ class LocalArrays(Loops):
             return self.within(*self.integer(0), held.size)
         return Number(self.draw.integer(0, held.size - 1))
 
-    def _moved(self, kind: str, index: Expr, whole: Whole, size: int) -> Expr:
+    def _moved(self, kind: str, index: Expr, whole: IntInterval, size: int) -> Expr:
         """Return a loop index as an index of an array: inside, shifted around the ends, or counted from the end.
 
         Args:
@@ -225,14 +227,14 @@ class LocalArrays(Loops):
         inside = index if whole.high < size else m.Binary("%", index, Number(size))
         return inside if kind == "index" else m.Binary("-", Number(size - 1), inside)
 
-    def _named(self, whole: Held) -> Expr:
+    def _named(self, whole: ScopedArray) -> Expr:
         names = self.names.indices[1:]
         index: Expr = Number(self.draw.integer(0, whole.size - 1))
         if names and self.draw.boolean(0.7):
             index = self._moved("index", m.Name(names[-1]), self.names.ints[names[-1]], whole.size)
         return whole.at(index)
 
-    def _input_at(self, whole: Held, index: Expr) -> Expr:
+    def _input_at(self, whole: ScopedArray, index: Expr) -> Expr:
         """Return the element of an input whose index is an integer of an array."""
         assert whole.whole
         table = self.arrays["w"]
@@ -290,11 +292,11 @@ class LocalArrays(Loops):
     def _safe(self, e: Expr) -> Expr:
         return call(self.draw.choice(("sin", "tanh", "cos")), e)
 
-    def _stored(self, held: Held) -> list[Stmt]:
+    def _stored(self, held: ScopedArray) -> list[Stmt]:
         value = self.running if self.draw.boolean(0.4) else self._safe(add(self.running, self._operand()))
         return [m.Assign((held.at(self._place(held)),), (value,))]
 
-    def _replaced(self, held: Held) -> list[Stmt]:
+    def _replaced(self, held: ScopedArray) -> list[Stmt]:
         """Return a store and a later use of the element's old content, as in a ring buffer."""
         element, old = held.at(self._place(held)), self.declare_real(self.main)
         self.fix(old.name)
@@ -302,7 +304,7 @@ class LocalArrays(Loops):
         later = [m.Assign((element,), (new,)), *self._uses(old)]
         return [m.Assign((old,), (element,)), *(later if self.draw.boolean(0.85) else later[::-1])]
 
-    def _changed_element(self, held: Held) -> list[Stmt]:
+    def _changed_element(self, held: ScopedArray) -> list[Stmt]:
         """Return one or two updates of an element in place."""
         element = held.at(self._place(held))
         change = m.Assign((element,), (self._safe(m.Binary(self.draw.choice("*+"), element, self._operand())),))
@@ -310,11 +312,11 @@ class LocalArrays(Loops):
             return [change, m.Augment(element, self.draw.choice("*+-"), self._safe(self._operand()))]
         return [change]
 
-    def _exchanged(self, held: Held) -> list[Stmt]:
+    def _exchanged(self, held: ScopedArray) -> list[Stmt]:
         a, b = held.at(self._place(held)), held.at(self._place(held))
         return [m.Assign((a, b), (b, a))]
 
-    def _summed(self, held: Held) -> list[Stmt]:
+    def _summed(self, held: ScopedArray) -> list[Stmt]:
         """Return a sum over elements, as in a matrix product or a substitution, which may be stored to an element."""
         total = self.declare_real(self.main)
         self.fix(total.name)
@@ -329,7 +331,7 @@ class LocalArrays(Loops):
             return [start, loop, m.Assign((held.at(self._place(held)),), (self._safe(total),))]
         return [start, loop, *self._uses(self._safe(total))]
 
-    def _moved_along(self, held: Held) -> list[Stmt]:
+    def _moved_along(self, held: ScopedArray) -> list[Stmt]:
         """Return a shift register, in which every element takes the place of the next element."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
@@ -337,7 +339,7 @@ class LocalArrays(Loops):
         body = m.Assign((held.at(target),), (held.at(source),))
         return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
-    def _filled(self, held: Held) -> list[Stmt]:
+    def _filled(self, held: ScopedArray) -> list[Stmt]:
         """Return a loop that writes elements made of the running value."""
 
         def step() -> list[Stmt]:
@@ -347,7 +349,7 @@ class LocalArrays(Loops):
 
         return [self._loop(lambda: self._over(held), step)]
 
-    def _guarded(self, held: Held) -> list[Stmt]:
+    def _guarded(self, held: ScopedArray) -> list[Stmt]:
         """Return a step that not every iteration makes."""
         condition = self.condition()
         with self.block():
@@ -357,7 +359,7 @@ class LocalArrays(Loops):
 
     # -- what has no derivative -----------------------------------------------------------------------------
 
-    def _of_integers(self, whole: Held) -> list[Stmt]:
+    def _of_integers(self, whole: ScopedArray) -> list[Stmt]:
         """Return statements that count integers up, exchange them, or change them in a loop."""
         kind = self.draw.choice(("loop", "one", "exchange", "loop", "loop"))
         if kind == "exchange":
@@ -367,7 +369,7 @@ class LocalArrays(Loops):
         step = lambda: [self._turned(whole, m.Name(self.names.indices[-1]))]  # noqa: E731
         return [self._loop(lambda: self._over(whole), step)]
 
-    def _turned(self, whole: Held, index: Expr) -> Stmt:
+    def _turned(self, whole: ScopedArray, index: Expr) -> Stmt:
         """Return the assignment element = (element + number) modulo the number of the element's possible values."""
         assert whole.whole
         more = self.integer(0)[0] if self.draw.boolean(0.3) else self._some_index()
@@ -377,7 +379,7 @@ class LocalArrays(Loops):
         names = self.names.indices[1:]
         return add(m.Name(self.draw.choice(names)), Number(self.draw.integer(0, 2))) if names else Number(1)
 
-    def _of_coefficients(self, held: Held) -> list[Stmt]:
+    def _of_coefficients(self, held: ScopedArray) -> list[Stmt]:
         """Return statements that make coefficients from integers and from themselves."""
         number = mul(Number(self.draw.choice(LITERALS)), m.Cast(self._some_index(), self.main))
 

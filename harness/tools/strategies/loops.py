@@ -7,12 +7,12 @@ from collections.abc import Callable
 from ....compiler.ir.types import i32
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
-from .functions import add, call, mul, plain
-from .state import Whole
+from .functions import add, call, mul, strip_cast
+from .state import IntInterval
 from .vector_statements import VectorStatements
 from .vectors import part
 
-Serial = tuple[m.Domain, dict[str, Whole]]
+Serial = tuple[m.Domain, dict[str, IntInterval]]
 """A domain and its indices with their intervals."""
 
 
@@ -131,7 +131,7 @@ class Loops(VectorStatements):
         ]
         with self.only_reading():
             domain, most = self.draw.choice(kinds)()
-        return domain, {self.fresh("j"): Whole(i32, 0, max(most, 0))}
+        return domain, {self.fresh("j"): IntInterval(i32, 0, max(most, 0))}
 
     def _literal(self) -> tuple[m.Range, int]:
         count = self.draw.integer(1, 4)
@@ -182,16 +182,16 @@ class Loops(VectorStatements):
     def _box(self) -> Serial:
         """Return a domain of two axes, or of all elements of a table."""
         if "w" in self.access.readable and self.draw.boolean():
-            return m.Over("w"), {self.fresh("j"): Whole(i32, 0, self.table - 1)}
+            return m.Over("w"), {self.fresh("j"): IntInterval(i32, 0, self.table - 1)}
         with self.only_reading():
-            axes = ((None, plain(self.trips(2))), (Number(1), Number(3)))
-        indices = {self.fresh("j"): Whole(i32, 0, 1), self.fresh("j"): Whole(i32, 1, 2)}
+            axes = ((None, strip_cast(self.trips(2))), (Number(1), Number(3)))
+        indices = {self.fresh("j"): IntInterval(i32, 0, 1), self.fresh("j"): IntInterval(i32, 1, 2)}
         return m.Box(axes), indices
 
     def _unrolled(self) -> list[Stmt]:
         domain = self.draw.choice((m.Unrolled(0, 2), m.Unrolled(0, 3), m.Unrolled(2, -1, -1)))
         name = self.fresh("j")
-        with self.block("unrolled", indices={name: Whole(i32, 0, 2)}):
+        with self.block("unrolled", indices={name: IntInterval(i32, 0, 2)}):
             body = self.loop_body(1)
         return [m.For((name,), domain, tuple(body))]
 
@@ -204,10 +204,10 @@ class Loops(VectorStatements):
             depth: Depth of the nest that the loop begins.
             endless: True to leave the loop by `break` only.
         """
-        counter = self.declare_int(Whole(i32, 0, 5), "n")
+        counter = self.declare_int(IntInterval(i32, 0, 5), "n")
         self.fix(counter.name)
         with self.only_reading():
-            limit = plain(self.trips())
+            limit = strip_cast(self.trips())
             test: Expr = m.Compare(("<",), (counter, limit))
             if self.draw.boolean(0.25):
                 second = self.condition()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ....compiler.ir.types import INTEGERS, SCALARS, Scalar, f16, f32, f64, i32, i64, u1
 from ..model import nodes as m
 from ..model.nodes import Expr
-from .draw import Draw
-from .values import Number, any_number, ordinary
+from .draw import Chooser
+from .values import Number, any_number, ordinary_number
 
 OPERATIONS = "operations"
 LINES, LANES = (3, 4, 5, 6), (3, 8, 5, 2)
@@ -27,7 +27,7 @@ Make = Callable[[Expr, Expr], Expr]
 
 
 @dataclass(frozen=True)
-class Row:
+class OperationForm:
     """Describe one form of operation.
 
     Attributes:
@@ -41,16 +41,16 @@ class Row:
     right: str = "any"
 
 
-def _binary(op: str, right: str = "any") -> Row:
-    return Row(lambda a, b: m.Binary(op, a, b), None, right)
+def _binary(op: str, right: str = "any") -> OperationForm:
+    return OperationForm(lambda a, b: m.Binary(op, a, b), None, right)
 
 
-def _compare(op: str) -> Row:
-    return Row(lambda a, b: m.Cast(m.Compare((op,), (a, b)), i32, "type"), i32)
+def _compare(op: str) -> OperationForm:
+    return OperationForm(lambda a, b: m.Cast(m.Compare((op,), (a, b)), i32, "type"), i32)
 
 
-def _call(name: str, arity: int = 1, result: Scalar | None = None, right: str = "any") -> Row:
-    return Row(lambda a, b: m.Call(name, (a, b)[:arity]), result, right)
+def _call(name: str, arity: int = 1, result: Scalar | None = None, right: str = "any") -> OperationForm:
+    return OperationForm(lambda a, b: m.Call(name, (a, b)[:arity]), result, right)
 
 
 _COMPARISONS = tuple(map(_compare, ("<", "<", "<", "<=", ">", ">=", "==", "!=")))
@@ -60,13 +60,13 @@ _SHARED = (
     _call("min", 2),
     _call("max", 2),
     _call("abs"),
-    Row(lambda a, b: m.Unary("-", a)),
-    Row(lambda a, b: m.Choice(m.Compare(("<",), (a, b)), b, a)),
+    OperationForm(lambda a, b: m.Unary("-", a)),
+    OperationForm(lambda a, b: m.Choice(m.Compare(("<",), (a, b)), b, a)),
 )
 _ANY_INTEGER = (
     *_SHARED,
     *map(_binary, "&|^"),
-    Row(lambda a, b: m.Unary("~", a)),
+    OperationForm(lambda a, b: m.Unary("~", a)),
     _binary("//", "divisor"),
     _binary("%", "divisor"),
     _binary("<<", "shift"),
@@ -87,13 +87,13 @@ _REAL = (
     *map(_call, ("sin", "cos", "tanh", "exp", "floor", "ceil", "round", "sgn", "sqrt", "log", "asin", "tan", "inv")),
 )
 _CASTS = tuple(
-    Row(lambda a, b, to=to: m.Cast(a, to, "cast"), to)  # type: ignore[misc]
+    OperationForm(lambda a, b, to=to: m.Cast(a, to, "cast"), to)  # type: ignore[misc]
     for to in SCALARS.values()
     if not to.is_bool
 )
 
 
-def draw_operations(draw: Draw) -> m.Program:
+def draw_operations(draw: Chooser) -> m.Program:
     """Return a program of a few lines, each with fields of its own."""
     main = draw.choice((f64, f32))
     lanes = draw.choice(LANES)
@@ -114,7 +114,7 @@ class _Line:
     contents: tuple[tuple[str, m.Content], ...]
 
 
-def _line(draw: Draw, k: int, lanes: int) -> _Line:
+def _line(draw: Chooser, k: int, lanes: int) -> _Line:
     """Return the statement of line k with its fields and contents."""
     dtype = draw.choice((*INTEGERS, f32, f64, f32, f64, f16))
     rows = _REAL if dtype.is_real else _ANY_INTEGER + (_WIDE_INTEGER if dtype in (i32, i64) else ())
@@ -139,13 +139,13 @@ def _operands(body: m.Stmt) -> list[m.Expr]:
     return [node for node in walk(body) if isinstance(node, m.Element)]
 
 
-def _operand(draw: Draw, dtype: Scalar, kind: str) -> Number:
-    """Return an operand that satisfies the requirement `kind` of a row, see `Row.right`."""
+def _operand(draw: Chooser, dtype: Scalar, kind: str) -> Number:
+    """Return an operand that satisfies the requirement `kind` of a row, see `OperationForm.right`."""
     if kind == "shift":
         return draw.integer(0, min(dtype.bits - 1, 70))
     if kind == "exponent":
         return draw.choice((2.0, 0.5, 1.0, -1.0, 3.0, 1.5))
     value = any_number(draw, dtype, EDGES_OF_REALS if dtype.is_real else EDGES_OF_INTEGERS)
     if kind == "divisor" and value == 0:
-        return ordinary(draw, dtype) or 3
+        return ordinary_number(draw, dtype) or 3
     return value

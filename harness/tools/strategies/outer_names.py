@@ -10,20 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 from ..model import nodes as m
-from ..model.walk import fields_used, locals_of, rebuilt, walk
-from .draw import Draw
+from ..model.walk import fields_used, locals_of, map_nodes, walk
+from .draw import Chooser
 
 SHARE = 0.6
 """Share of the locals that are renamed, as long as there are names."""
 
 
-def with_outer_names(draw: Draw, program: m.Program) -> m.Program:
+def with_outer_names(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program after renaming some locals of the kernel and of its functions."""
     kernel, given = program.kernel, _given(program)
     fields = {name for f in program.fields for name in f.names}
     outside = fields | {f.name for f in kernel.functions} | {s.name for s in program.structs} | given
 
-    def renamed(body: m.Block, own: set[str]) -> m.Block:
+    def renamed(body: m.StmtBlock, own: set[str]) -> m.StmtBlock:
         return _renamed(draw, body, locals_of(body) - own, sorted(outside - own - _used(body)))
 
     functions = tuple(replace(f, body=renamed(f.body, {p.name for p in f.params})) for f in kernel.functions)
@@ -36,7 +36,7 @@ def _given(program: m.Program) -> set[str]:
     return {p.name for p in program.arguments} | {name for f in arrays for name in f.names}
 
 
-def _used(body: m.Block) -> set[str]:
+def _used(body: m.StmtBlock) -> set[str]:
     """Return the names that a block uses, including its locals."""
     nodes = list(walk(body))
     found = fields_used(body) | locals_of(body) | {n.name for n in nodes if isinstance(n, m.Name)}
@@ -44,7 +44,7 @@ def _used(body: m.Block) -> set[str]:
     return found | {n.stride for n in nodes if isinstance(n, m.Range)}
 
 
-def _renamed(draw: Draw, body: m.Block, names: set[str], free: list[str]) -> m.Block:
+def _renamed(draw: Chooser, body: m.StmtBlock, names: set[str], free: list[str]) -> m.StmtBlock:
     taken: dict[str, str] = {}
     for name in sorted(names):
         if free and draw.boolean(SHARE):
@@ -57,4 +57,4 @@ def _renamed(draw: Draw, body: m.Block, names: set[str], free: list[str]) -> m.B
             return replace(node, name=taken.get(node.name, node.name))
         return node
 
-    return rebuilt(body, change) if taken else body  # type: ignore[no-any-return]
+    return map_nodes(body, change) if taken else body  # type: ignore[no-any-return]

@@ -15,10 +15,10 @@ from functools import partial
 from ....compiler.ir.types import f16, i32
 from ..model import nodes as m
 from ..model.nodes import Number, Stmt
-from .draw import Draw
+from .draw import Chooser
 from .functions import add, call, mul
 from .local_arrays import LocalArrays
-from .state import Access, Array, Names, Signature, Whole
+from .state import AccessRights, DrawnField, DrawnSignature, IntInterval, ScopedNames
 
 PATTERNS = 0.18
 """Share of sections that are drawn by this module."""
@@ -39,7 +39,7 @@ class Patterns(LocalArrays):
         bodies: Functions of the program.
     """
 
-    def __init__(self, draw: Draw, profile: str) -> None:
+    def __init__(self, draw: Chooser, profile: str) -> None:
         super().__init__(draw, profile)
         self.written: set[str] = set()
         self.closed: set[str] = set()
@@ -70,7 +70,7 @@ class Patterns(LocalArrays):
         )
         return self.draw.choice(kinds)()
 
-    def _open(self, name: str) -> Array | None:
+    def _open(self, name: str) -> DrawnField | None:
         """Return an output that may still be written and has elements, and record it as written; else return None."""
         array = self.arrays[name]
         if name in self.closed or not all(map(self.extent, array.axes)):
@@ -82,7 +82,7 @@ class Patterns(LocalArrays):
         """Return a parallel loop over the lanes, whose body may not assign names of the kernel."""
         name = self.fresh("i")
         self.lane = (name,)
-        with self.block("parallel", indices={name: Whole(i32, 0, max(self.n - 1, 0))}):
+        with self.block("parallel", indices={name: IntInterval(i32, 0, max(self.n - 1, 0))}):
             self.fix(*self.names.reals, *self.names.ints, *self.names.flags, *self.names.vectors)
             made = body(m.Name(name))
         self.lane = ()
@@ -91,7 +91,7 @@ class Patterns(LocalArrays):
     def _repeated(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
         """Return a serial loop at the top of the kernel."""
         name = self.fresh("j")
-        with self.block("serial", indices={name: Whole(i32, 0, MOST)}):
+        with self.block("serial", indices={name: IntInterval(i32, 0, MOST)}):
             made = body(m.Name(name))
         return m.For((name,), m.Range(None, Number(self.draw.integer(2, MOST))), tuple(made), serialize=True)
 
@@ -173,11 +173,11 @@ class Patterns(LocalArrays):
         def body(j: m.Name) -> list[Stmt]:
             element = m.Element("a", self.place(array))
             old: m.Expr = self.old_integer(element, Number(2))
-            count = self.declare_int(Whole(i32, 0, MOST))
+            count = self.declare_int(IntInterval(i32, 0, MOST))
             made: list[Stmt] = [m.Assign((count,), (self._small(old),))]
             if self.draw.boolean():
                 made = [m.Augment(element, "+", Number(1)), m.Assign((count,), (self._small(element),))]
-            with self.block("serial", indices={(inner := self.fresh("j")): Whole(i32, 0, MOST)}):
+            with self.block("serial", indices={(inner := self.fresh("j")): IntInterval(i32, 0, MOST)}):
                 step = m.Assign((value,), (call("sin", mul(value, add(self.real(0)[0], Number(1.5)))),))
             return [*made, m.For((inner,), m.Range(None, count), (step,))]
 
@@ -260,13 +260,13 @@ class Patterns(LocalArrays):
             made.append(self._lanes(lambda i: self._leave(call("sin", m.Element(array.name, (i,))))))
         return made
 
-    def _at_permuted(self, array: Array, i: m.Name) -> list[Stmt]:
+    def _at_permuted(self, array: DrawnField, i: m.Name) -> list[Stmt]:
         """Return statements that store to the element of this iteration and may change it again, perhaps in a loop."""
         place = self._permutation(i)
         element = m.Element(array.name, (place,))
         made: list[Stmt] = []
         if self.draw.boolean(0.6):
-            name = self.declare_int(Whole(i32, 0, self.n - 1))
+            name = self.declare_int(IntInterval(i32, 0, self.n - 1))
             self.fix(name.name)
             claimed = self.draw.boolean(0.75)
             made = [m.Assign((name,), (call("assume_unique", place) if claimed else place,))]
@@ -276,12 +276,12 @@ class Patterns(LocalArrays):
         if kind == "again":
             made += [m.Augment(element, "+", self.bounded(self.real(1))[0]), self._changed(element)]
         if kind == "loop":
-            with self.block("serial", indices={(inner := self.fresh("j")): Whole(i32, 0, MOST)}):
+            with self.block("serial", indices={(inner := self.fresh("j")): IntInterval(i32, 0, MOST)}):
                 step = self._changed(element)
             made.append(m.For((inner,), m.Range(None, Number(2)), (step,)))
         return made
 
-    def _between_permuted(self, array: Array, i: m.Name) -> list[Stmt]:
+    def _between_permuted(self, array: DrawnField, i: m.Name) -> list[Stmt]:
         """Return a store from an even place of the permutation to the odd place after it."""
         twice = mul(i, Number(2))
         source, target = (m.Element(array.name, (self._permutation_at(k),)) for k in (twice, add(twice, Number(1))))
@@ -298,7 +298,7 @@ class Patterns(LocalArrays):
         return m.Binary("%", shifted, Number(self.n))
 
     def _permutation_at(self, k: m.Expr) -> m.Expr:
-        self.arrays.setdefault("t", Array("t", i32, ("lane",), (0, self.n - 1), permutes=True))
+        self.arrays.setdefault("t", DrawnField("t", i32, ("lane",), (0, self.n - 1), permutes=True))
         return m.Element("t", (k,))
 
     # -- draws and conditions --------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class Patterns(LocalArrays):
         name = self._early_function()
 
         def body(i: m.Name) -> list[Stmt]:
-            value, count = self.declare_real(self.main), self.declare_int(Whole(i32, 0, MOST), "n")
+            value, count = self.declare_real(self.main), self.declare_int(IntInterval(i32, 0, MOST), "n")
             self.fix(count.name)
             made: list[Stmt] = [m.Assign((value,), (m.Element("x", (i,)),)), m.Assign((count,), (Number(0),))]
             asked = m.Compare(("<",), (m.Invoke(name, (value,)), Number(0.5)))
@@ -333,9 +333,9 @@ class Patterns(LocalArrays):
 
         Either the early result is small and the late result large, or the other way round.
         """
-        signature, param = Signature(self.fresh("f"), ("real",), False), self.fresh("a")
+        signature, param = DrawnSignature(self.fresh("f"), ("real",), False), self.fresh("a")
         kept = self.names, self.access, self.in_function
-        self.names, self.access, self.in_function = Names({param: self.main}), Access(), True
+        self.names, self.access, self.in_function = ScopedNames({param: self.main}), AccessRights(), True
         early, late = self.draw.choice(((-1.5, 2.5), (-1.5, 2.5), (2.5, -1.5)))
         test = m.Compare((self.draw.choice("<>"),), (m.Name(param), self.literal()))
         first = m.If(test, (m.Return((add(self.bounded(self.real(1))[0], Number(early)),)),))

@@ -10,7 +10,7 @@ from ....compiler.ir.nodes import Kernel
 
 
 @dataclass(frozen=True)
-class KernelCase:
+class RawCase:
     """Represent a kernel of raw IR with its memory.
 
     Attributes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ....compiler.ir.types import f16, f32, f64, i64
 from ..model import nodes as m
 from ..model.walk import walk
-from .facts import LOOPS, Facts
+from .facts import LOOPS, ProgramFacts
 from .shapes_of_memory import MEMORY_SHAPES
 
 
@@ -24,19 +24,19 @@ def _bounds(s: m.Stmt) -> list[m.Expr]:
     return [e for axis in domain.axes for e in axis if e is not None] if isinstance(domain, m.Box) else []
 
 
-def _siblings(f: Facts) -> bool:
+def _siblings(f: ProgramFacts) -> bool:
     """Return True if two serial loops stand in one block."""
     blocks = [b for s, _ in f.placed for b in _blocks_of(s)] + [g.body for g in f.program.kernel.functions]
     return any(sum(isinstance(s, LOOPS) for s in block) > 1 for block in blocks)
 
 
-def _blocks_of(s: m.Stmt) -> list[m.Block]:
+def _blocks_of(s: m.Stmt) -> list[m.StmtBlock]:
     if isinstance(s, m.If):
         return [s.then, s.orelse]
     return [s.body] if isinstance(s, LOOPS) else []
 
 
-def _triangular(f: Facts) -> bool:
+def _triangular(f: ProgramFacts) -> bool:
     for s, outer in f.placed:
         indices = {name for o in outer if isinstance(o, m.For) for name in o.indices}
         if isinstance(s, m.For) and any(isinstance(n, m.Name) and n.name in indices for n in walk(tuple(_bounds(s)))):
@@ -44,25 +44,25 @@ def _triangular(f: Facts) -> bool:
     return False
 
 
-def _data_dependent(f: Facts) -> bool:
+def _data_dependent(f: ProgramFacts) -> bool:
     return any(isinstance(n, m.Element) for s, _ in f.serial for n in walk(tuple(_bounds(s))))
 
 
-def _nested_break(f: Facts) -> bool:
+def _nested_break(f: ProgramFacts) -> bool:
     """Return True if a `break` stands under two branches of its loop."""
     return any(isinstance(s, m.Break) and [type(o) for o in outer[-2:]] == [m.If, m.If] for s, outer in f.placed)
 
 
-def _deep_branches(f: Facts) -> bool:
+def _deep_branches(f: ProgramFacts) -> bool:
     """Return True if a statement lies inside more than ten `if`s; an `elif` counts as nested in the one before it."""
     return any(sum(isinstance(o, m.If) for o in outer) > 10 for _, outer in f.placed)
 
 
-def _early_return(f: Facts) -> bool:
+def _early_return(f: ProgramFacts) -> bool:
     return any(isinstance(s, m.Return) and outer for body in f.functions for s, outer in body)
 
 
-def _value_before_loop(f: Facts) -> bool:
+def _value_before_loop(f: ProgramFacts) -> bool:
     """Return True if a serial loop reads a local that is computed before it and that it does not assign."""
     made = {t.name for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
     for s, _ in f.serial:
@@ -74,7 +74,7 @@ def _value_before_loop(f: Facts) -> bool:
     return False
 
 
-def _in_place(f: Facts) -> bool:
+def _in_place(f: ProgramFacts) -> bool:
     """Return True if an assignment reads its own target, or an augmented assignment updates the own element."""
     lanes = {name for t in f.tasks for name in t.indices}
     stores = [s for s in f.nodes if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element)]
@@ -84,7 +84,7 @@ def _in_place(f: Facts) -> bool:
     return any(e.indices and all(isinstance(i, m.Name) and i.name in lanes for i in e.indices) for e in updated)
 
 
-def _gather(f: Facts) -> bool:
+def _gather(f: ProgramFacts) -> bool:
     return f.repeated("c") and any(isinstance(n, m.Element) and _through_c(n) for n in f.nodes)
 
 
@@ -92,7 +92,7 @@ def _through_c(e: m.Element) -> bool:
     return any(isinstance(i, m.Element) and i.field == "c" for i in e.indices)
 
 
-def _scatter(f: Facts) -> bool:
+def _scatter(f: ProgramFacts) -> bool:
     """Return True if several iterations update the same element by atomics."""
     lanes = max((len(c) for name, c in f.contents.items() if name in "xyod"), default=0)
     return lanes > 1 and any((f.repeated("c") if _through_c(e) else _constant(e)) for e in f.atomics)
@@ -102,7 +102,7 @@ def _constant(e: m.Element) -> bool:
     return all(isinstance(i, m.Number) for i in e.indices)
 
 
-def _reduction(f: Facts) -> bool:
+def _reduction(f: ProgramFacts) -> bool:
     """Return True if a parallel loop updates a local of the kernel."""
     outside = {
         t.name for s in f.program.kernel.body if isinstance(s, m.Assign) for t in s.targets if isinstance(t, m.Name)
@@ -119,7 +119,7 @@ def _reduction(f: Facts) -> bool:
     )
 
 
-def _zero_trips(f: Facts) -> bool:
+def _zero_trips(f: ProgramFacts) -> bool:
     """Return True if the bounds of a range in the text say that its loop does not run."""
     for n in f.nodes:
         if isinstance(n, m.Range) and isinstance(n.end, m.Number) and isinstance(n.begin or m.Number(0), m.Number):
@@ -129,16 +129,16 @@ def _zero_trips(f: Facts) -> bool:
     return False
 
 
-def _swap(f: Facts) -> bool:
+def _swap(f: ProgramFacts) -> bool:
     return any(isinstance(n, m.Assign) and len(n.values) == 2 and n.targets == n.values[::-1] for n in f.nodes)
 
 
-def _gated(f: Facts) -> bool:
+def _gated(f: ProgramFacts) -> bool:
     """Return True if a serial loop stands under a branch."""
     return any(isinstance(s, LOOPS) and any(isinstance(o, m.If) for o in outer) for s, outer in f.placed)
 
 
-def _recurrence(f: Facts) -> bool:
+def _recurrence(f: ProgramFacts) -> bool:
     """Return True if a loop computes a local by a function of the local itself."""
     for s, _ in f.serial:
         for n in walk(s):
@@ -149,11 +149,11 @@ def _recurrence(f: Facts) -> bool:
     return False
 
 
-def _of_type(*types: object) -> Callable[[Facts], bool]:
+def _of_type(*types: object) -> Callable[[ProgramFacts], bool]:
     return lambda f: any(field.dtype in types for field in f.program.fields)
 
 
-def _node(*classes: type) -> Callable[[Facts], bool]:
+def _node(*classes: type) -> Callable[[ProgramFacts], bool]:
     return lambda f: f.has(*classes)
 
 
@@ -171,20 +171,20 @@ def _vector_names(nodes: Iterable[object]) -> set[str]:
     return {base.name for base in parts if isinstance(base, m.Name)}
 
 
-def _vector_in_loop(f: Facts) -> bool:
+def _vector_in_loop(f: ProgramFacts) -> bool:
     """Return True if a serial loop changes a vector, as a whole or in part."""
     names = _vector_names(f.nodes)
     changed = {m.root(target) for s, _ in f.serial for target in _assigned(walk(s))}
     return any(isinstance(place, m.Name) and place.name in names for place in changed)
 
 
-def _vector_function(f: Facts) -> bool:
+def _vector_function(f: ProgramFacts) -> bool:
     """Return True if a function takes or returns a vector."""
     functions = f.program.kernel.functions
     return any(g.shape or {p.name for p in g.params} & _vector_names(walk(g.body)) for g in functions)
 
 
-def _vector_atomics(f: Facts) -> bool:
+def _vector_atomics(f: ProgramFacts) -> bool:
     elements = {field.name for field in f.program.fields if field.element}
     return any(isinstance(n, m.Augment) and _field(n.target) in elements for n in f.nodes)
 
@@ -194,7 +194,7 @@ def _field(place: m.Expr) -> str:
     return found.field if isinstance(found, m.Element) else ""
 
 
-def _index_vector(f: Facts) -> bool:
+def _index_vector(f: ProgramFacts) -> bool:
     ranks = {name: len(field.shape) for field in f.program.fields for name in field.names}
     loops = [n for n in f.nodes if isinstance(n, m.For) and len(n.indices) == 1]
     return any(
@@ -202,7 +202,7 @@ def _index_vector(f: Facts) -> bool:
     )
 
 
-def _permuted(f: Facts) -> bool:
+def _permuted(f: ProgramFacts) -> bool:
     """Return True if the place of a store is data, or a multiple modulo the extent, or a name for either."""
     elements = [e for e in _assigned(f.nodes) if isinstance(e, m.Element) and e.field in ("y", "o")]
     names = {
@@ -222,7 +222,7 @@ def _permutes(e: m.Expr) -> bool:
     return isinstance(e, m.Element) and e.field == "t" or isinstance(e, m.Binary) and e.op == "%"
 
 
-def _calls(*names: str) -> Callable[[Facts], bool]:
+def _calls(*names: str) -> Callable[[ProgramFacts], bool]:
     return lambda f: any(isinstance(n, (m.Call, m.Method)) and _called(n).startswith(names) for n in f.nodes)
 
 
@@ -230,7 +230,7 @@ def _called(n: m.Call | m.Method) -> str:
     return n.function if isinstance(n, m.Call) else n.name
 
 
-SHAPES: dict[str, Callable[[Facts], bool]] = {
+SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     "sibling loops": _siblings,
     "triangular loop": _triangular,
     "data-dependent loop": _data_dependent,
@@ -302,7 +302,7 @@ SHAPES: dict[str, Callable[[Facts], bool]] = {
 
 def shapes(program: m.Program) -> frozenset[str]:
     """Return the names of the properties that a program has."""
-    facts = Facts(program)
+    facts = ProgramFacts(program)
     return frozenset(name for name, test in SHAPES.items() if test(facts))
 
 

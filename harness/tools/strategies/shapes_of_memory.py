@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..model import nodes as m
 from ..model.walk import locals_of, walk
-from .facts import LOOPS, Facts
+from .facts import LOOPS, ProgramFacts
 
 
 def _targets(nodes: Iterable[object]) -> Iterator[m.Expr]:
@@ -21,13 +21,13 @@ def _member(place: m.Expr) -> bool:
     return any(isinstance(n, m.Member) for n in walk(place))
 
 
-def _member_in_loop(f: Facts) -> bool:
+def _member_in_loop(f: ProgramFacts) -> bool:
     """Return True if a serial loop changes a member of a local."""
     changed = [t for s, _ in f.serial for t in _targets(walk(s))]
     return any(isinstance(m.root(t), m.Name) and _member(t) for t in changed)
 
 
-def _whole_struct(f: Facts) -> bool:
+def _whole_struct(f: ProgramFacts) -> bool:
     """Return True if a loop assigns a whole struct, or an assignment reads or writes a whole element of structs."""
     structs = {field.owner for field in f.program.fields if field.struct}
     made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and isinstance(n.values[0], m.Make)]
@@ -35,47 +35,47 @@ def _whole_struct(f: Facts) -> bool:
     return bool(made) or any(isinstance(e, m.Element) and e.field in structs for e in wholes)
 
 
-def _functions(f: Facts) -> bool:
+def _functions(f: ProgramFacts) -> bool:
     """Return True if a function takes a struct."""
     return any(isinstance(n, m.Invoke) and any(isinstance(a, m.Make) for a in n.args) for n in f.nodes)
 
 
-def _strides(f: Facts) -> bool:
+def _strides(f: ProgramFacts) -> bool:
     return any(isinstance(n, m.Range) and n.stride for n in f.nodes)
 
 
-def _several_views(f: Facts) -> bool:
+def _several_views(f: ProgramFacts) -> bool:
     return any(len(field.views) > 1 for field in f.program.fields)
 
 
-def _kind(*ops: str) -> Callable[[Facts], bool]:
+def _kind(*ops: str) -> Callable[[ProgramFacts], bool]:
     return lambda f: any(isinstance(n, m.AtomicCall) and n.op in ops for n in f.nodes)
 
 
-def _returned(f: Facts) -> bool:
+def _returned(f: ProgramFacts) -> bool:
     """Return True if the value of an atomic is used."""
     dropped = {id(n.value) for n in f.nodes if isinstance(n, m.Evaluate)}
     return any(isinstance(n, m.AtomicCall) and id(n) not in dropped for n in f.nodes)
 
 
-def _indexed(f: Facts) -> set[str]:
+def _indexed(f: ProgramFacts) -> set[str]:
     """Return the names of local vectors whose entries are indexed by a value of the launch."""
     found = [n for n in f.nodes if isinstance(n, m.Part) and isinstance(n.base, m.Name)]
     return {n.base.name for n in found if not all(isinstance(k, m.Number) for k in n.indices)}  # type: ignore[attr-defined]
 
 
-def _array_of_a_loop(f: Facts) -> bool:
+def _array_of_a_loop(f: ProgramFacts) -> bool:
     """Return True if every iteration of a serial loop makes a local array anew."""
     made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and n.targets[0] in _names(_indexed(f))]
     return any(isinstance(n.values[0], (m.Filled, m.Vector)) for n in made)
 
 
-def _bodies(f: Facts) -> Iterator[m.Block]:
+def _bodies(f: ProgramFacts) -> Iterator[m.StmtBlock]:
     """Return the bodies of all serial loops."""
     return (s.body for s, _ in f.serial if isinstance(s, LOOPS))
 
 
-def _read_in_its_iteration(f: Facts) -> bool:
+def _read_in_its_iteration(f: ProgramFacts) -> bool:
     """Return True if an iteration makes a local array, stores to it in a loop of its own, and then reads it."""
     arrays = _indexed(f)
     for body in _bodies(f):
@@ -106,7 +106,7 @@ def _read_in_its_iteration(f: Facts) -> bool:
     return False
 
 
-def _started(f: Facts) -> bool:
+def _started(f: ProgramFacts) -> bool:
     """Return True if an iteration starts a local at zero and changes it in a loop or a branch of its own."""
     zero = (m.Number(0.0),)
     for body in _bodies(f):
@@ -117,7 +117,7 @@ def _started(f: Facts) -> bool:
     return False
 
 
-def _extreme_of_one_side(f: Facts) -> bool:
+def _extreme_of_one_side(f: ProgramFacts) -> bool:
     """Return True if a minimum is taken of positive values or a maximum of negative values.
 
     The extreme lies in memory or in a local of the kernel.
@@ -139,28 +139,28 @@ def _names(names: Iterable[str]) -> set[m.Expr]:
     return {m.Name(name) for name in names}
 
 
-def _whole_numbers(f: Facts) -> bool:
+def _whole_numbers(f: ProgramFacts) -> bool:
     """Return True if a program has a local array of integers."""
     return any(isinstance(n, (m.Filled, m.Vector)) and n.dtype is not None and n.dtype.is_int for n in f.nodes)
 
 
-def _made(f: Facts) -> Iterator[set[str]]:
+def _made(f: ProgramFacts) -> Iterator[set[str]]:
     """Return the names of the locals of the kernel, then those of each function."""
     kernel = f.program.kernel
     return map(locals_of, (kernel.body, *(function.body for function in kernel.functions)))
 
 
-def _named_like_fields(f: Facts) -> bool:
+def _named_like_fields(f: ProgramFacts) -> bool:
     fields = {name for field in f.program.fields for name in field.names}
     return any(not made.isdisjoint(fields) for made in _made(f))
 
 
-def _named_like_functions(f: Facts) -> bool:
+def _named_like_functions(f: ProgramFacts) -> bool:
     functions = {function.name for function in f.program.kernel.functions}
     return any(not made.isdisjoint(functions) for made in _made(f))
 
 
-MEMORY_SHAPES: dict[str, Callable[[Facts], bool]] = {
+MEMORY_SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     "struct": lambda f: f.has(m.Make),
     "struct changed in a loop": _member_in_loop,
     "struct in a struct": lambda f: any(p.struct for kind in f.program.structs for p in kind.members),

@@ -15,16 +15,16 @@ from ....compiler.ir.nodes import Kernel, Param, Task, Value
 from ....compiler.ir.ops import OPS, result_type
 from ....compiler.ir.types import SCALARS, ArrayType, Scalar, i32, u1
 from ....compiler.ir.walk import renumber
-from .draw import Draw
-from .raw import KernelCase
+from .draw import Chooser
+from .raw import RawCase
 from .values import EDGES, Number, any_number
 
 CONVERSIONS = ("cast", "bit_cast")
-Signature = tuple[str, tuple[Scalar, ...], Scalar]
+OpSignature = tuple[str, tuple[Scalar, ...], Scalar]
 """Operation, operand types and result type."""
 
 
-def _signatures() -> Iterator[Signature]:
+def _signatures() -> Iterator[OpSignature]:
     for name, row in OPS.items():
         for dtype in SCALARS.values():
             operands = (u1, dtype, dtype) if name == "select" else (dtype,) * row.arity
@@ -37,11 +37,11 @@ def _signatures() -> Iterator[Signature]:
             yield "bit_cast", (source,), target
 
 
-SIGNATURES: tuple[Signature, ...] = tuple(_signatures())
+SIGNATURES: tuple[OpSignature, ...] = tuple(_signatures())
 """Every operation with every combination of types that the table of operations allows."""
 
 
-def make_case(signature: Signature, rows: Sequence[tuple[Number, ...]]) -> KernelCase:
+def make_case(signature: OpSignature, rows: Sequence[tuple[Number, ...]]) -> RawCase:
     """Return the kernel `out[i] = op(a0[i], a1[i], ...)` with its memory.
 
     Args:
@@ -52,7 +52,7 @@ def make_case(signature: Signature, rows: Sequence[tuple[Number, ...]]) -> Kerne
     columns = list(zip(*rows)) if rows else [()] * len(operands)
     arrays = {f"a{k}": _array(column, dtype) for k, (column, dtype) in enumerate(zip(columns, operands))}
     arrays["out"] = np.zeros(len(rows), made.dtype)
-    return KernelCase(_kernel(signature), arrays, "DivisionByZero" if _divides_by_zero(signature, rows) else None)
+    return RawCase(_kernel(signature), arrays, "DivisionByZero" if _divides_by_zero(signature, rows) else None)
 
 
 def _array(column: Sequence[Number], dtype: Scalar) -> np.ndarray:
@@ -60,12 +60,12 @@ def _array(column: Sequence[Number], dtype: Scalar) -> np.ndarray:
         return np.array(column, dtype.dtype)
 
 
-def _divides_by_zero(signature: Signature, rows: Sequence[tuple[Number, ...]]) -> bool:
+def _divides_by_zero(signature: OpSignature, rows: Sequence[tuple[Number, ...]]) -> bool:
     name, operands, _ = signature
     return OPS[name].traps and not operands[0].is_real and any(row[1] == 0 for row in rows) if name in OPS else False
 
 
-def _kernel(signature: Signature) -> Kernel:
+def _kernel(signature: OpSignature) -> Kernel:
     name, operands, made = signature
     b = Builder()
     with b.block() as bounds:
@@ -85,7 +85,7 @@ def _result(b: Builder, name: str, values: list[Value], made: Scalar) -> Value:
     return b.op(name, *values)
 
 
-def edge_cases() -> Iterator[KernelCase]:
+def edge_cases() -> Iterator[RawCase]:
     """Yield all combinations of edge operands for every signature; division by zero has a case of its own."""
     for signature in SIGNATURES:
         rows = list(itertools.product(*(EDGES[dtype.name] for dtype in signature[1])))
@@ -95,7 +95,7 @@ def edge_cases() -> Iterator[KernelCase]:
             yield make_case(signature, zeros)
 
 
-def draw_case(draw: Draw) -> KernelCase:
+def draw_case(draw: Chooser) -> RawCase:
     """Return a kernel of a random signature, with a few lanes of edge and ordinary operands."""
     signature = draw.choice(SIGNATURES)
     lanes = draw.choice((1, 2, 3, 8, 0))

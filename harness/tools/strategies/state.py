@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from ....compiler.ir.types import Scalar, f16, f32, f64, i32, i64, u1
 from ..model import nodes as m
-from .draw import Draw
+from .draw import Chooser
 
 LANES = (1, 2, 3, 3, 2, 3, 8, 9, 3, 2, 8, 1, 4, 2, 5, 2, 8, 3, 2, 0)
 """Extents of the parallel axis; 0 is an empty launch."""
 COLUMNS = 3
 SMOOTH, WILD = "smooth", "wild"
-Shape = tuple[int, ...]
+EntryShape = tuple[int, ...]
 VECTORIAL = 0.125
 """Share of programs with vectors."""
 SIZES = (2, 3, 2, 2, 3, 2, 2, 4)
@@ -31,7 +31,7 @@ RICH = 0.05
 
 
 @dataclass(frozen=True)
-class Whole:
+class IntInterval:
     """Represent the type and the closed interval of an integer expression."""
 
     dtype: Scalar
@@ -40,7 +40,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Array:
+class DrawnField:
     """Describe a field that programs may use.
 
     Attributes:
@@ -56,7 +56,7 @@ class Array:
     axes: tuple[str, ...]
     content: tuple[int, int] | None = None
     output: bool = False
-    element: Shape = ()
+    element: EntryShape = ()
     permutes: bool = False
 
 
@@ -69,7 +69,7 @@ class VectorArgument:
 
 
 @dataclass
-class Access:
+class AccessRights:
     """Say which arrays the code at the current point may read and write.
 
     Attributes:
@@ -86,7 +86,7 @@ class Access:
 
 
 @dataclass
-class Names:
+class ScopedNames:
     """Hold the names in scope by the kind of their value.
 
     Attributes:
@@ -98,15 +98,15 @@ class Names:
     """
 
     reals: dict[str, Scalar] = field(default_factory=dict)
-    ints: dict[str, Whole] = field(default_factory=dict)
+    ints: dict[str, IntInterval] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     indices: tuple[str, ...] = ()
-    vectors: dict[str, tuple[Shape, Scalar]] = field(default_factory=dict)
+    vectors: dict[str, tuple[EntryShape, Scalar]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Signature:
+class DrawnSignature:
     """Describe a function that expressions may call.
 
     Attributes:
@@ -120,10 +120,10 @@ class Signature:
     params: tuple[str, ...]
     annotated: bool
     results: int = 1
-    shape: Shape = ()
+    shape: EntryShape = ()
 
 
-class State:
+class GeneratorState:
     """Hold the state of the generator of one program.
 
     Most programs are small: mistakes of a compiler show in a few statements, and many small programs reach more
@@ -145,7 +145,7 @@ class State:
     vectorial_share = VECTORIAL
     extents: tuple[int, ...] = LANES
 
-    def __init__(self, draw: Draw, profile: str) -> None:
+    def __init__(self, draw: Chooser, profile: str) -> None:
         self.draw = draw
         self.profile = profile
         self.wild = profile == WILD
@@ -157,18 +157,18 @@ class State:
         self.rich = self.rich and not (self.vectorial and draw.boolean(0.8))
         self.size = draw.choice(SIZES)
         matrices = self.size == 2 and draw.boolean(0.65)
-        self.shapes: tuple[Shape, ...] = ((self.size,), (self.size,), (2, 2)) if matrices else ((self.size,),)
+        self.shapes: tuple[EntryShape, ...] = ((self.size,), (self.size,), (2, 2)) if matrices else ((self.size,),)
         self.arrays = {a.name: a for a in _pool(draw, self.main, self.wild, self.table)}
         if self.vectorial:
             self.arrays |= {a.name: a for a in _vectors(self.main, self.size, matrices)}
         self.side = draw.choice((0, 1, 0, -1))
-        self.arguments: dict[str, Whole | Scalar | VectorArgument] = {}
-        self.names = Names()
-        self.access = Access()
+        self.arguments: dict[str, IntInterval | Scalar | VectorArgument] = {}
+        self.names = ScopedNames()
+        self.access = AccessRights()
         self.loops: tuple[str, ...] = ()
         self.lane: tuple[str, ...] = ()
         self.group = ""
-        self.functions: list[Signature] = []
+        self.functions: list[DrawnSignature] = []
         self.in_function = False
         self._used: dict[str, int] = {}
         self.kinds: dict[str, m.Param] = {}
@@ -184,7 +184,7 @@ class State:
         return f"{base}{self._used[base]}"
 
     @contextmanager
-    def block(self, *loops: str, indices: dict[str, Whole] | None = None) -> Iterator[None]:
+    def block(self, *loops: str, indices: dict[str, IntInterval] | None = None) -> Iterator[None]:
         """Open a block; names that are made inside end with it.
 
         Args:
@@ -193,7 +193,7 @@ class State:
         """
         names, outer = self.names, self.loops
         found = indices or {}
-        self.names = Names(
+        self.names = ScopedNames(
             dict(names.reals),
             names.ints | found,
             names.flags,
@@ -222,14 +222,14 @@ class State:
         """Return the extent of an axis."""
         return {"lane": self.n, "table": self.table, "column": COLUMNS}[axis]
 
-    def reachable(self, array: Array) -> bool:
+    def reachable(self, array: DrawnField) -> bool:
         """Return True if an index exists for every axis.
 
         Outside a loop over lanes, an empty launch has no index for the lanes.
         """
         return self.n > 0 or bool(self.lane) or "lane" not in array.axes
 
-    def readable(self, real: bool) -> list[Array]:
+    def readable(self, real: bool) -> list[DrawnField]:
         """Return the scalar arrays, of reals or of integers, that may be read at any element."""
         found = [self.arrays[name] for name in sorted(self.access.readable)]
         found = [a for a in found if not a.element and self.reachable(a)]
@@ -242,14 +242,14 @@ class State:
         self.kinds[name] = m.Param(name, dtype)
         return m.Name(name)
 
-    def declare_vector(self, shape: Shape, dtype: Scalar) -> m.Name:
+    def declare_vector(self, shape: EntryShape, dtype: Scalar) -> m.Name:
         """Return the name of a new local vector or matrix, which the caller must assign at once."""
         name = self.fresh("vec" if len(shape) == 1 else "mat")
         self.names.vectors[name] = (shape, dtype)
         self.kinds[name] = m.Param(name, dtype, shape)
         return m.Name(name)
 
-    def declare_int(self, whole: Whole, base: str = "k") -> m.Name:
+    def declare_int(self, whole: IntInterval, base: str = "k") -> m.Name:
         """Return the name of a new integer local, which the caller must assign at once."""
         name = self.fresh(base)
         self.names.ints[name] = whole
@@ -261,45 +261,48 @@ class State:
         self.names = replace(self.names, fixed=self.names.fixed | set(names))
 
 
-def _pool(draw: Draw, main: Scalar, wild: bool, table: int) -> list[Array]:
+def _pool(draw: Chooser, main: Scalar, wild: bool, table: int) -> list[DrawnField]:
     """Return all scalar fields that a program may use; a finished program drops those that it does not use."""
     other = f32 if main == f64 else f64
     second = draw.choice((main, main, main, main, main, other))
     third = draw.choice((main, main, f16)) if wild else main
     lane, row, place = ("lane",), ("lane", "column"), ("table",)
     return [
-        Array("x", main, lane),
-        Array("w", second, place),
-        Array("g", main, row),
-        Array("q", main, ()),
-        Array("u", third, lane),
-        Array("c", i32, lane, (0, table - 1)),
-        Array("b", i32, lane, TRIPS),
-        Array("v", i32, place, TRIPS),
-        Array("m", i32, (), TRIPS),
-        Array("h", i64, lane, (0, 9)),
-        Array("p", u1, lane, (0, 1)),
-        Array("y", main, lane, output=True),
-        Array("o", second, lane, output=True),
-        Array("z", main, place, output=True),
-        Array("s", main, (), output=True),
-        Array("r", main, row, output=True),
-        Array("e", main, place, output=True),
-        Array("d", i32, lane, TRIPS, output=True),
-        Array("a", i32, place, None, output=True),
-        Array("l", i64, place, None, output=True),
+        DrawnField("x", main, lane),
+        DrawnField("w", second, place),
+        DrawnField("g", main, row),
+        DrawnField("q", main, ()),
+        DrawnField("u", third, lane),
+        DrawnField("c", i32, lane, (0, table - 1)),
+        DrawnField("b", i32, lane, TRIPS),
+        DrawnField("v", i32, place, TRIPS),
+        DrawnField("m", i32, (), TRIPS),
+        DrawnField("h", i64, lane, (0, 9)),
+        DrawnField("p", u1, lane, (0, 1)),
+        DrawnField("y", main, lane, output=True),
+        DrawnField("o", second, lane, output=True),
+        DrawnField("z", main, place, output=True),
+        DrawnField("s", main, (), output=True),
+        DrawnField("r", main, row, output=True),
+        DrawnField("e", main, place, output=True),
+        DrawnField("d", i32, lane, TRIPS, output=True),
+        DrawnField("a", i32, place, None, output=True),
+        DrawnField("l", i64, place, None, output=True),
     ]
 
 
-def _vectors(main: Scalar, size: int, matrices: bool) -> list[Array]:
+def _vectors(main: Scalar, size: int, matrices: bool) -> list[DrawnField]:
     """Return the fields of vectors and matrices that a program may use."""
     lane, place, element = ("lane",), ("table",), (size,)
     found = [
-        Array("X", main, lane, element=element),
-        Array("W", main, place, element=element),
-        Array("Y", main, lane, output=True, element=element),
-        Array("Z", main, place, output=True, element=element),
+        DrawnField("X", main, lane, element=element),
+        DrawnField("W", main, place, element=element),
+        DrawnField("Y", main, lane, output=True, element=element),
+        DrawnField("Z", main, place, output=True, element=element),
     ]
     if matrices:
-        found += [Array("M", main, place, element=(2, 2)), Array("N", main, lane, output=True, element=(2, 2))]
+        found += [
+            DrawnField("M", main, place, element=(2, 2)),
+            DrawnField("N", main, lane, output=True, element=(2, 2)),
+        ]
     return found

@@ -14,10 +14,10 @@ from ..model.nodes import Number, Stmt
 from .atomics import FIXED
 from .expressions import Integer
 from .functions import LITERALS, call, mul
-from .state import Array, Whole
+from .state import DrawnField, IntInterval
 from .vectors import Vectors
 
-SMALL = Whole(i32, 0, 4)
+SMALL = IntInterval(i32, 0, 4)
 """Interval of integer locals that are assigned again; every new value is brought back into it."""
 
 
@@ -171,7 +171,7 @@ class Statements(Vectors):
             value = m.Binary("+", inner, b)
             self.names.reals[inner.name] = p
             return [m.Assign((self.declare_real(promote(p, q)),), (value,))]
-        mantissa, exponent = self.declare_real(p), self.declare_int(Whole(i32, -200, 200), "exp")
+        mantissa, exponent = self.declare_real(p), self.declare_int(IntInterval(i32, -200, 200), "exp")
         # The interval of the exponent is not usable for a loop or an index, so the name is not offered as an integer.
         del self.names.ints[exponent.name]
         return [m.Assign((mantissa, exponent), (m.Call("frexp", (a,)),))]
@@ -201,7 +201,7 @@ class Statements(Vectors):
         """Return a store to the own element, or an atomic on any element."""
         own = [self.arrays[a] for a in sorted(self.access.own) if not self.arrays[a].element]
         scattered = [self.arrays[a] for a in sorted(self.access.scatter) if not self.arrays[a].element]
-        choices: list[tuple[Callable[[Array], list[Stmt]], Array]] = []
+        choices: list[tuple[Callable[[DrawnField], list[Stmt]], DrawnField]] = []
         choices += [(self.store_own, a) for a in own if self.own(a) is not None]
         choices += [(self.scatter, a) for a in scattered if self.reachable(a)]
         if not choices:
@@ -209,7 +209,7 @@ class Statements(Vectors):
         write, array = self.draw.choice(choices)
         return write(array)
 
-    def store_own(self, array: Array) -> list[Stmt]:
+    def store_own(self, array: DrawnField) -> list[Stmt]:
         """Return a statement that stores, adds to, updates or reads the element of this iteration."""
         indices = self.own(array)
         assert indices is not None
@@ -234,7 +234,7 @@ class Statements(Vectors):
             return [m.Evaluate(m.AtomicCall("add", element, e))]
         return [m.Augment(element, self.draw.choice("+-"), e)]
 
-    def _own_integer(self, element: m.Element, array: Array) -> Stmt:
+    def _own_integer(self, element: m.Element, array: DrawnField) -> Stmt:
         e, w = self.integer()
         small = self.within(e, w, SMALL.high + 1)
         if self.draw.boolean(0.3):
@@ -243,7 +243,7 @@ class Statements(Vectors):
             return m.Assign((target,), (call("min", old, Number(SMALL.high)),))
         return m.Assign((element,), (small,))
 
-    def scatter(self, array: Array) -> list[Stmt]:
+    def scatter(self, array: DrawnField) -> list[Stmt]:
         """Return an atomic on an element that other iterations may also update.
 
         A task uses only one kind of atomic for an array.
@@ -274,7 +274,7 @@ class Statements(Vectors):
             return call("abs", element) if self.side > 0 else m.Unary("-", call("abs", element))
         return call("abs", element) if self.draw.boolean(0.3) else element
 
-    def _atomic_kind(self, array: Array) -> str:
+    def _atomic_kind(self, array: DrawnField) -> str:
         if array.name == "e":
             return self.draw.choice(_EXTREMES[self.side])
         if array.dtype.is_real:

@@ -7,11 +7,11 @@ from typing import Any
 
 from ....compiler.ir.types import i32
 from ..model import nodes as m
-from ..model.walk import rebuilt, walk
-from .draw import Draw
+from ..model.walk import map_nodes, walk
+from .draw import Chooser
 
 
-def with_strides(draw: Draw, program: m.Program) -> m.Program:
+def with_strides(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program with ranges whose step only the launch knows; at times ranges with a step of 1 change too."""
     ones = draw.boolean(0.15)
     steps = {n.step for n in walk(program.kernel.body) if isinstance(n, m.Range) and (ones or n.step != 1)}
@@ -24,7 +24,7 @@ def with_strides(draw: Draw, program: m.Program) -> m.Program:
 
     return replace(
         program,
-        kernel=replace(program.kernel, body=rebuilt(program.kernel.body, named)),
+        kernel=replace(program.kernel, body=map_nodes(program.kernel.body, named)),
         arguments=(*program.arguments, *(m.Param(name, i32) for name in names.values())),
         inputs=replace(program.inputs, scalars=(*program.inputs.scalars, *((n, s) for s, n in names.items()))),
     )

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from ..model import nodes as m
-from ..model.walk import rebuilt, rebuilt_program, walk
-from .draw import Draw
-from .values_of import indexed
+from ..model.walk import map_nodes, rebuilt_program, walk
+from .draw import Chooser
+from .values_of import indexed_fields
 
 OWNER, TYPE, ELEMENT = "P0", "Particle", "el0"
 LEAVING = (m.Continue, m.Return)
 """Statements that would skip the end of an iteration."""
 
 
-def with_struct_fields(draw: Draw, program: m.Program) -> m.Program:
+def with_struct_fields(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program with two to four fields as members of a field of structs.
 
     Some tasks then hold the element of their iteration in a local.
@@ -29,9 +29,9 @@ def with_struct_fields(draw: Draw, program: m.Program) -> m.Program:
     return replace(program, kernel=replace(program.kernel, body=body))
 
 
-def _chosen(draw: Draw, program: m.Program) -> list[m.Field]:
+def _chosen(draw: Chooser, program: m.Program) -> list[m.Field]:
     """Return up to four fields of one shape that can become members of one type."""
-    used = indexed(program)
+    used = indexed_fields(program)
     able = [f for f in program.fields if f.shape and f.name in used and not (f.argument or f.struct)]
     if not able:
         return []
@@ -94,7 +94,7 @@ def _with_element(stmt: m.Stmt) -> m.Stmt:
     written = any(m.root(t) == element for t in _targets(nodes))
     if written and any(isinstance(n, LEAVING) for n in nodes):
         return stmt
-    body = rebuilt(stmt.body, lambda node: local if node == element else node)
+    body = map_nodes(stmt.body, lambda node: local if node == element else node)
     end = (m.Assign((element,), (local,)),) if written else ()
     return replace(stmt, body=(m.Assign((local,), (element,)), *body, *end))
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from ..model import nodes as m
-from ..model.walk import rebuilt, rebuilt_program
-from .draw import Draw
+from ..model.walk import map_nodes, rebuilt_program
+from .draw import Chooser
 from .values_of import Kinds
 
 SHARE = 0.5
 """Share of functions that take a struct."""
 
 
-def with_struct_arguments(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
+def with_struct_arguments(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
     """Return the program with some functions that take a struct, each of a type of its own.
 
     Args:
@@ -28,7 +28,7 @@ def with_struct_arguments(draw: Draw, program: m.Program, kinds: Kinds) -> m.Pro
     return program
 
 
-def _changed(draw: Draw, program: m.Program, function: m.Function, number: int, kinds: Kinds) -> m.Program:
+def _changed(draw: Chooser, program: m.Program, function: m.Function, number: int, kinds: Kinds) -> m.Program:
     kind = m.StructType(f"Given{number}", tuple(kinds[p.name] for p in function.params), draw.boolean())
     given = m.Name(f"given{number}")
     names = {p.name for p in function.params}
@@ -37,7 +37,7 @@ def _changed(draw: Draw, program: m.Program, function: m.Function, number: int, 
         return m.Member(given, node.name) if isinstance(node, m.Name) and node.name in names else node
 
     param = m.Param(given.name, struct=kind.name if draw.boolean() else "")
-    new = replace(function, params=(param,), body=rebuilt(function.body, as_member))
+    new = replace(function, params=(param,), body=map_nodes(function.body, as_member))
     functions = tuple(new if f is function else f for f in program.kernel.functions)
     named = draw.boolean()
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..model import nodes as m
-from ..model.walk import rebuilt, walk
-from .draw import Draw
-from .values_of import Kinds, assigned, zero
+from ..model.walk import map_nodes, walk
+from .draw import Chooser
+from .values_of import Kinds, assigned_names, zero
 
 MOST = 4
 """Largest number of members of a struct."""
@@ -20,7 +20,7 @@ Members = Mapping[str, m.Expr]
 """Expressions of members that replace locals, by the name of the local."""
 
 
-def with_struct_locals(draw: Draw, program: m.Program, kinds: Kinds) -> m.Program:
+def with_struct_locals(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
     """Return the program with a struct in each task that has suitable locals.
 
     Args:
@@ -39,14 +39,14 @@ def with_struct_locals(draw: Draw, program: m.Program, kinds: Kinds) -> m.Progra
     return replace(program, kernel=kernel, structs=(*program.structs, *types))
 
 
-def _local(body: m.Block, task: m.For, kinds: Kinds) -> list[str]:
+def _local(body: m.StmtBlock, task: m.For, kinds: Kinds) -> list[str]:
     """Return the names that occur only in this task and are assigned only by statements."""
     outside = {n.name for s in body if s is not task for n in walk(s) if isinstance(n, m.Name)}
     made = {n.name for n in walk(task) if isinstance(n, m.Walrus)}
-    return [n for n in assigned(task.body) if n in kinds and n not in outside | made]
+    return [n for n in assigned_names(task.body) if n in kinds and n not in outside | made]
 
 
-def _with_struct(draw: Draw, task: m.For, locals_: list[m.Param], types: list[m.StructType]) -> m.For:
+def _with_struct(draw: Chooser, task: m.For, locals_: list[m.Param], types: list[m.StructType]) -> m.For:
     """Return a task with some of its locals in a struct, and append the types of the struct to `types`."""
     chosen = locals_[:1] + [p for p in locals_[1:] if draw.boolean(0.7)]
     chosen = chosen[:MOST]
@@ -64,7 +64,7 @@ def _with_struct(draw: Draw, task: m.For, locals_: list[m.Param], types: list[m.
         values.append(m.Make(kind.name, tuple(map(zero, inner))))
     kind = m.StructType(f"State{number}", tuple(members), draw.boolean())
     types.append(kind)
-    body = rebuilt(task.body, lambda node: _as_member(node, path))
+    body = map_nodes(task.body, lambda node: _as_member(node, path))
     if draw.boolean(0.6):
         body = _assigned_whole(draw, body, struct, kind)
     start = m.Assign((struct,), (m.Make(kind.name, tuple(values), draw.boolean()),))
@@ -79,7 +79,7 @@ def _as_member(node: Any, path: Members) -> Any:
     return node
 
 
-def _assigned_whole(draw: Draw, body: m.Block, struct: m.Name, kind: m.StructType) -> m.Block:
+def _assigned_whole(draw: Chooser, body: m.StmtBlock, struct: m.Name, kind: m.StructType) -> m.StmtBlock:
     """Return a block with `s = S(a=e, b=s.b)` in place of some assignments `s.a = e`."""
 
     def whole(node: Any) -> Any:
@@ -89,7 +89,7 @@ def _assigned_whole(draw: Draw, body: m.Block, struct: m.Name, kind: m.StructTyp
                 return m.Assign((struct,), (_with_one(struct, kind, target.name, node.values[0]),))
         return node
 
-    return rebuilt(body, whole)  # type: ignore[no-any-return]
+    return map_nodes(body, whole)  # type: ignore[no-any-return]
 
 
 def _with_one(struct: m.Name, kind: m.StructType, name: str, value: m.Expr) -> m.Make:

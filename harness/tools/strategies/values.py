@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ....compiler.ir.types import INTEGERS, SCALARS, Scalar
-from .draw import Draw
+from .draw import Chooser
 
 Number = bool | int | float
 
@@ -50,12 +50,12 @@ GENTLE_EDGES: tuple[float, ...] = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5)
 """Edge values at which smooth programs stay smooth; equal values are likely among them."""
 
 
-def edge(draw: Draw, dtype: Scalar) -> Number:
+def edge(draw: Chooser, dtype: Scalar) -> Number:
     """Return an edge value of the type."""
     return draw.choice(EDGES[dtype.name])
 
 
-def ordinary(draw: Draw, dtype: Scalar) -> Number:
+def ordinary_number(draw: Chooser, dtype: Scalar) -> Number:
     """Return an ordinary number: a real within ±1.25 or a small integer."""
     if dtype.is_bool:
         return draw.boolean()
@@ -64,16 +64,16 @@ def ordinary(draw: Draw, dtype: Scalar) -> Number:
     return draw.integer(0, 40) / 32 * (-1.0 if draw.boolean() else 1.0)
 
 
-def any_number(draw: Draw, dtype: Scalar, edges: float = 0.5) -> Number:
+def any_number(draw: Chooser, dtype: Scalar, edges: float = 0.5) -> Number:
     """Return an edge value with the given probability, else an ordinary number."""
-    return edge(draw, dtype) if draw.boolean(edges) else ordinary(draw, dtype)
+    return edge(draw, dtype) if draw.boolean(edges) else ordinary_number(draw, dtype)
 
 
-def gentle(draw: Draw, dtype: Scalar, edges: float = 0.15) -> Number:
+def gentle_number(draw: Chooser, dtype: Scalar, edges: float = 0.15) -> Number:
     """Return an ordinary number, or a value of GENTLE_EDGES with the given probability."""
     if dtype.is_real and draw.boolean(edges):
         return draw.choice(GENTLE_EDGES)
-    return ordinary(draw, dtype)
+    return ordinary_number(draw, dtype)
 
 
 assert set(EDGES) == set(SCALARS)

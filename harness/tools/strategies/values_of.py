@@ -13,7 +13,7 @@ Kinds = Mapping[str, Param]
 """Types by name, only of names that the generator declared."""
 
 
-def assigned(body: Any) -> list[str]:
+def assigned_names(body: Any) -> list[str]:
     """Return the names that statements of a block assign, in the order of the text."""
     found: list[str] = []
     for node in walk(body):
@@ -35,6 +35,6 @@ def zero(member: Param) -> m.Expr:
     return m.Number(0.0 if member.dtype.is_real else 0)
 
 
-def indexed(program: m.Program) -> set[str]:
+def indexed_fields(program: m.Program) -> set[str]:
     """Return the names of the fields whose elements occur; of other fields the kernel knows only the extents."""
     return {n.field for n in walk_program(program) if isinstance(n, m.Element)}

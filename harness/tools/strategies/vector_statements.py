@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..model import nodes as m
 from ..model.nodes import Expr, Number, Stmt
 from .functions import add, mul
-from .state import Array, Shape
+from .state import DrawnField, EntryShape
 from .statements import Statements
 from .vectors import part
 
@@ -31,7 +31,7 @@ class VectorStatements(Statements):
 
     # -- locals ---------------------------------------------------------------------------------------------
 
-    def new_vector(self, shape: Shape | None = None) -> list[Stmt]:
+    def new_vector(self, shape: EntryShape | None = None) -> list[Stmt]:
         """Return a new local vector or matrix."""
         shape = shape or self.some_shape()
         value, dtype = self.vector(shape)
@@ -57,24 +57,24 @@ class VectorStatements(Statements):
         }[self.draw.choice(kinds)]
         return update(m.Name(name), self.names.vectors[name][0])
 
-    def _bounded_vector(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _bounded_vector(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return v = f(v op e), where f is a bounded function such as tanh."""
         e, p = self.vector(shape) if self.draw.boolean(0.7) else self.real()
         return [m.Assign((v,), (self.bounded((m.Binary(self.draw.choice("*+-"), v, e), p))[0],))]
 
-    def _decay(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _decay(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return v = 0.9 v + 0.25 e."""
         e = self.bounded(self.vector(shape))[0]
         return [m.Assign((v,), (add(mul(Number(0.9), v), mul(Number(0.25), e)),))]
 
-    def _sum_of_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _sum_of_vectors(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         e = self.bounded(self.vector(shape) if self.draw.boolean(0.7) else self.real())[0]
         return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), e))]
 
-    def _scale(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _scale(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         return [m.Augment(v, "*", self.bounded(self.real(1) if self.draw.boolean() else self.vector(shape, 1))[0])]
 
-    def _entry(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _entry(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return an update of one entry at a constant or computed index, or an exchange of two entries."""
         if len(shape) == 1 and self.draw.boolean(0.2):
             first, second = part(v, 0), m.Part(v, (self.entry_index(shape[0]),))
@@ -85,7 +85,7 @@ class VectorStatements(Statements):
             return [m.Augment(entry, self.draw.choice("+*-"), self.bounded((e, p))[0])]
         return [m.Assign((entry,), (self.bounded((m.Binary(self.draw.choice("*+"), entry, e), p))[0],))]
 
-    def _swizzle(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _swizzle(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return an update of entries by letters, such as `v.x = ...`, `v.xy = v.yx` or `v.yx *= w`."""
         if len(shape) == 2:
             return self._entry(v, shape)
@@ -98,7 +98,7 @@ class VectorStatements(Statements):
             return [m.Assign((target,), (m.Swizzle(v, target.letters[::-1]),))]
         return [m.Augment(target, "*", self.bounded(self.real(1))[0])]
 
-    def _slice(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _slice(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return an update of a slice, such as `v[:n - 1] = ...` or `v[1:] += ...`."""
         if len(shape) == 2 or shape[0] < 3:
             return self._sum_of_vectors(v, shape)
@@ -109,7 +109,7 @@ class VectorStatements(Statements):
             return [m.Assign((target,), (mul(other, self.bounded(self.real(1))[0]),))]
         return [m.Augment(target, "+", mul(Number(0.25), self.bounded(self.real(1))[0]))]
 
-    def _swap_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _swap_vectors(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return `v, w = w, v`."""
         dtype = self.names.vectors[v.name][1]
         same = [w for w in self.assignable(self.names.vectors) if self.names.vectors[w] == (shape, dtype)]
@@ -119,7 +119,7 @@ class VectorStatements(Statements):
         w = self.draw.choice(others)
         return [m.Assign((v, w), (w, v))]
 
-    def _product_of_vectors(self, v: m.Name, shape: Shape) -> list[Stmt]:
+    def _product_of_vectors(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
         """Return an update of v by a product, such as v = tanh(m @ v), v = sin(v × w) or v = cos(v (v·w))."""
         if (2, 2) in self.shapes:
             a, p = self.vector((2, 2), 1)
@@ -152,7 +152,7 @@ class VectorStatements(Statements):
         self.access.atomics[array.name] = "add"
         return self._updated(m.Element(array.name, self.place(array)), array)
 
-    def store_own_vector(self, array: Array, value: Expr | None = None) -> list[Stmt]:
+    def store_own_vector(self, array: DrawnField, value: Expr | None = None) -> list[Stmt]:
         """Return a statement that overwrites or updates the vector of this iteration, or one of its entries."""
         element = m.Element(array.name, self.own(array) or ())
         e = value or self.bounded(self.vector(array.element))[0]
@@ -166,7 +166,7 @@ class VectorStatements(Statements):
             return [m.Assign((entry,), (self.bounded(self.real())[0],))]
         return self._updated(element, array)
 
-    def _updated(self, element: m.Element, array: Array) -> list[Stmt]:
+    def _updated(self, element: m.Element, array: DrawnField) -> list[Stmt]:
         """Return an atomic update such as `x[i] += v`, `x[i].x -= e` or `atomic_add(x[i], v)`."""
         kind = self.draw.choice(("whole", "whole", "entry", "call"))
         if kind == "entry":

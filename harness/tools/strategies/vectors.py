@@ -13,10 +13,10 @@ from ..model import nodes as m
 from ..model.nodes import Expr, Number
 from .atomics import Atomics
 from .expressions import Typed
-from .functions import LITERALS, SAFE, SMOOTH_NAMES, add, call, mul, plain
-from .state import Array, Shape, VectorArgument
+from .functions import LITERALS, SAFE, SMOOTH_NAMES, add, call, mul, strip_cast
+from .state import DrawnField, EntryShape, VectorArgument
 
-Production = Callable[[Shape, int], Typed]
+Production = Callable[[EntryShape, int], Typed]
 ALPHABETS = ("xyzw", "rgba", "stpq")
 
 
@@ -28,18 +28,18 @@ def part(base: Expr, *indices: int) -> m.Part:
 class Vectors(Atomics):
     """Draw vectors, and reals and conditions made of them."""
 
-    def some_shape(self) -> Shape:
+    def some_shape(self) -> EntryShape:
         """Return a random shape of the vectors of this program."""
         return self.draw.choice(self.shapes)
 
-    def vectors_of(self, shape: Shape, assignable: bool = False) -> list[str]:
+    def vectors_of(self, shape: EntryShape, assignable: bool = False) -> list[str]:
         """Return the locals of a shape, or only those that may be assigned."""
         found = [name for name, (own, _) in self.names.vectors.items() if own == shape]
         return [name for name in found if not assignable or name not in self.names.fixed]
 
     # -- vectors --------------------------------------------------------------------------------------------
 
-    def vector(self, shape: Shape, depth: int | None = None) -> Typed:
+    def vector(self, shape: EntryShape, depth: int | None = None) -> Typed:
         """Return a vector or matrix of a shape, and the type of its entries.
 
         Args:
@@ -66,7 +66,7 @@ class Vectors(Atomics):
         ]
         return self.draw.choice(productions)(shape, depth - 1)
 
-    def vector_leaf(self, shape: Shape) -> Typed:
+    def vector_leaf(self, shape: EntryShape) -> Typed:
         """Return a local, an element, an argument, or a vector written entry by entry."""
         locals_, arrays = self.vectors_of(shape), self.readable_vectors(shape)
         kinds = ["local"] * 5 * bool(locals_) + ["element"] * 3 * bool(arrays) + ["entries", "comprehension", "filled"]
@@ -87,7 +87,7 @@ class Vectors(Atomics):
             return self._comprehension(shape[0])
         return self._entries(shape)
 
-    def _entries(self, shape: Shape) -> Typed:
+    def _entries(self, shape: EntryShape) -> Typed:
         """Return `Vector([a, b])`, with numbers of the text among the entries."""
         numbers = self.draw.boolean(0.2)
         items = [self.literal() if numbers or self.draw.boolean(0.3) else self.real(0)[0] for _ in range(shape[0])]
@@ -108,45 +108,45 @@ class Vectors(Atomics):
             item = m.Binary(self.draw.choice("*+-"), m.Part(m.Name(self.draw.choice(vectors)), (index,)), a)
         return m.Convert(m.Comprehension("Vector", name, size, item), self.main), self.main
 
-    def _vectors_added(self, shape: Shape, depth: int) -> Typed:
+    def _vectors_added(self, shape: EntryShape, depth: int) -> Typed:
         (a, p), (b, q) = self.vector(shape, depth), self.vector(shape, depth - 1)
         return m.Binary(self.draw.choice("+-"), a, b), promote(p, q)
 
-    def _vector_scaled(self, shape: Shape, depth: int) -> Typed:
+    def _vector_scaled(self, shape: EntryShape, depth: int) -> Typed:
         (a, p), (b, q) = self.vector(shape, depth), self.bounded(self.real(0))
         factor: Expr = self.literal() if self.draw.boolean(0.3) else b
         op = self.draw.choice("**+-")
         return m.Binary(op, *((factor, a) if self.draw.boolean() else (a, factor))), promote(p, q) if factor is b else p
 
-    def _vectors_multiplied(self, shape: Shape, depth: int) -> Typed:
+    def _vectors_multiplied(self, shape: EntryShape, depth: int) -> Typed:
         (a, p), (b, q) = self.bounded(self.vector(shape, depth)), self.vector(shape, depth - 1)
         return mul(a, b), promote(p, q)
 
-    def _function_of_vector(self, shape: Shape, depth: int) -> Typed:
+    def _function_of_vector(self, shape: EntryShape, depth: int) -> Typed:
         a, p = self.vector(shape, depth)
         return SAFE[self.draw.choice(SMOOTH_NAMES)](a), p
 
-    def _vector_divided(self, shape: Shape, depth: int) -> Typed:
+    def _vector_divided(self, shape: EntryShape, depth: int) -> Typed:
         (a, p), (b, q) = self.vector(shape, depth), self.vector(shape, 0) if self.draw.boolean() else self.real(0)
         return m.Binary("/", a, add(Number(2.5), call("sin", b))), promote(p, q)
 
-    def _vector_chosen(self, shape: Shape, depth: int) -> Typed:
+    def _vector_chosen(self, shape: EntryShape, depth: int) -> Typed:
         condition = self.condition(0)
         (a, p), (b, q) = self.vector(shape, depth), self.vector(shape, 0)
         if self.draw.boolean(0.3):
             return call("select", condition, a, b), promote(p, q)
         return m.Choice(condition, a, b), promote(p, q)
 
-    def _extreme_vector(self, shape: Shape, depth: int) -> Typed:
+    def _extreme_vector(self, shape: EntryShape, depth: int) -> Typed:
         (a, p), (b, q) = self.vector(shape, depth), self.vector(shape, 0)
         return call(self.draw.choice(("min", "max")), a, self.literal() if self.draw.boolean(0.3) else b), promote(p, q)
 
-    def _mathematics(self, shape: Shape, depth: int) -> Typed:
+    def _mathematics(self, shape: EntryShape, depth: int) -> Typed:
         """Return a function that is written in the language, or a value through which no derivative flows."""
         a, p = self.vector(shape, depth)
         return self.mathematics((a, p))
 
-    def _reordered(self, shape: Shape, depth: int) -> Typed:
+    def _reordered(self, shape: EntryShape, depth: int) -> Typed:
         """Return a swizzle, a reversed slice or a transpose."""
         a, p = self.vector(shape, depth) if self.draw.boolean(0.3) else self.vector_leaf(shape)
         if len(shape) == 2:
@@ -156,13 +156,13 @@ class Vectors(Atomics):
         alphabet = self.draw.choice(ALPHABETS)[: shape[0]]
         return m.Swizzle(a, "".join(self.draw.choice(alphabet) for _ in range(shape[0]))), p
 
-    def _vector_invoked(self, shape: Shape, depth: int) -> Typed:
+    def _vector_invoked(self, shape: EntryShape, depth: int) -> Typed:
         found = [f for f in self.functions if f.shape == shape]
         if not found:
             return self._function_of_vector(shape, depth)
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
 
-    def _products(self, shape: Shape, depth: int) -> Typed:
+    def _products(self, shape: EntryShape, depth: int) -> Typed:
         """Return an operation that only vectors have: a unit vector, `cross`, `@`, an outer product or an inverse."""
         a, p = self.vector(shape, depth)
         if len(shape) == 2:
@@ -178,7 +178,7 @@ class Vectors(Atomics):
             return m.Method(away, "normalized"), p
         return m.Method(a, "normalized", (Number(0.5),)), p
 
-    def _of_matrix(self, a: Expr, p: Scalar, shape: Shape) -> Typed:
+    def _of_matrix(self, a: Expr, p: Scalar, shape: EntryShape) -> Typed:
         """Return a product, an outer product or an inverse of matrices.
 
         Args:
@@ -207,7 +207,7 @@ class Vectors(Atomics):
             return self.entry(m.Name(name), shape), dtype
         return super().leaf()
 
-    def entry(self, base: Expr, shape: Shape) -> m.Part | m.Swizzle:
+    def entry(self, base: Expr, shape: EntryShape) -> m.Part | m.Swizzle:
         """Return an entry such as `v.x`, `v[1]`, `v[k]` or `m[i, 1]`."""
         if len(shape) == 1 and self.draw.boolean(0.35):
             return m.Swizzle(base, self.draw.choice(ALPHABETS[0][: shape[0]]))
@@ -219,8 +219,8 @@ class Vectors(Atomics):
             return Number(self.draw.integer(0, extent - 1))
         if self.names.indices and self.draw.boolean(0.6):
             index = self.names.indices[-1]
-            return plain(self.within(m.Name(index), self.names.ints[index], extent))
-        return plain(self.within(*self.integer(1), extent))
+            return strip_cast(self.within(m.Name(index), self.names.ints[index], extent))
+        return strip_cast(self.within(*self.integer(1), extent))
 
     def productions(self) -> list[Callable[[int], Typed]]:
         """Return the methods that draw reals, and in programs with vectors also reals made of vectors."""
@@ -272,7 +272,7 @@ class Vectors(Atomics):
 
     # -- memory and calls -----------------------------------------------------------------------------------
 
-    def readable_vectors(self, shape: Shape) -> list[Array]:
+    def readable_vectors(self, shape: EntryShape) -> list[DrawnField]:
         """Return the arrays of elements of this shape that may be read."""
         found = [self.arrays[name] for name in sorted(self.access.readable)]
         return [a for a in found if a.element == shape and self.reachable(a)]

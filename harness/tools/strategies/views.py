@@ -7,19 +7,19 @@ from dataclasses import replace
 
 from ..model import nodes as m
 from ..model.walk import fields_used
-from .draw import Draw
-from .values_of import indexed
+from .draw import Chooser
+from .values_of import indexed_fields
 
 BASE = "B0"
 FILLERS = (0.5, 0.75, -0.25, 1.0)
 """Contents of the elements between the views."""
 
 
-def with_views(draw: Draw, program: m.Program) -> m.Program:
+def with_views(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program with up to three arrays of one type as views of one array, in any order and with gaps."""
     # Functions read arrays by name, so their arrays cannot become arguments of the kernel.
     fixed = {name for f in program.kernel.functions for name in fields_used(f.body)}
-    able = [f for f in program.fields if len(f.shape) == 1 and f.name in indexed(program) - fixed]
+    able = [f for f in program.fields if len(f.shape) == 1 and f.name in indexed_fields(program) - fixed]
     if not able:
         return program
     first = draw.choice(able)
@@ -30,7 +30,7 @@ def with_views(draw: Draw, program: m.Program) -> m.Program:
     return _joined(draw, program, chosen)
 
 
-def _joined(draw: Draw, program: m.Program, chosen: list[m.Field]) -> m.Program:
+def _joined(draw: Chooser, program: m.Program, chosen: list[m.Field]) -> m.Program:
     """Return the program with the chosen fields as views of one array with random gaps."""
     gaps = [draw.choice((0, 1, 0, 2)) for _ in range(len(chosen) + 1)]
     views, end = [], gaps[0]

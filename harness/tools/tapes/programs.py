@@ -26,7 +26,7 @@ _TAIL = "\n    store y[%2], {last}\n  }}\n}}\n"
 
 
 @dataclass(frozen=True)
-class Launched:
+class TapeKernel:
     """Describe a kernel of two arrays that stores to y.
 
     Attributes:
@@ -50,13 +50,13 @@ def _times(a: Dual, b: Dual) -> Dual:
     return a[0] * b[0], a[0][:, None] * b[1] + b[0][:, None] * a[1]
 
 
-KERNELS: Mapping[str, Launched] = {
-    "twice": Launched("    %4: f64 = add %3, %3", "%4", lambda x, y: (2 * x[0], 2 * x[1])),
-    "square": Launched("    %4: f64 = mul %3, %3", "%4", lambda x, y: _times(x, x), True),
-    "add": Launched(
+KERNELS: Mapping[str, TapeKernel] = {
+    "twice": TapeKernel("    %4: f64 = add %3, %3", "%4", lambda x, y: (2 * x[0], 2 * x[1])),
+    "square": TapeKernel("    %4: f64 = mul %3, %3", "%4", lambda x, y: _times(x, x), True),
+    "add": TapeKernel(
         "    %4: f64 = load y[%2]\n    %5: f64 = add %3, %4", "%5", lambda x, y: (x[0] + y[0], x[1] + y[1])
     ),
-    "multiply": Launched("    %4: f64 = load y[%2]\n    %5: f64 = mul %3, %4", "%5", lambda x, y: _times(x, y), True),
+    "multiply": TapeKernel("    %4: f64 = load y[%2]\n    %5: f64 = mul %3, %4", "%5", lambda x, y: _times(x, y), True),
 }
 """Kernels by name; the last kernel overwrites what its own gradient reads."""
 
@@ -80,7 +80,7 @@ COPIES = ("copy", "copy", "copy")
 
 
 @dataclass(frozen=True)
-class Step:
+class TapeStep:
     """Represent one step of a program.
 
     Attributes:
@@ -108,15 +108,15 @@ class TapeProgram:
     """
 
     initial: tuple[tuple[int, ...], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TapeStep, ...]
 
     def __str__(self) -> str:
         return "; ".join(f"{s.kind} {s.source}->{s.target}" for s in self.steps)
 
 
-def draw(source: random.Random) -> TapeProgram:
+def draw_program(source: random.Random) -> TapeProgram:
     """Return a program of 2 to 7 steps."""
-    steps: list[Step] = []
+    steps: list[TapeStep] = []
     multiplied = 0
     for _ in range(source.randint(2, 7)):
         kind = source.choice((*KERNELS, *COPIES, *WRITES))
@@ -124,12 +124,12 @@ def draw(source: random.Random) -> TapeProgram:
         if kind in KERNELS and (target == other or KERNELS[kind].multiplies and multiplied == MULTIPLIED):
             kind = "copy"
         multiplied += kind in KERNELS and KERNELS[kind].multiplies
-        steps.append(Step(kind, target, other, source.randrange(ELEMENTS), source.randint(-2, 2)))
+        steps.append(TapeStep(kind, target, other, source.randrange(ELEMENTS), source.randint(-2, 2)))
     content = tuple(tuple(source.randint(-2, 2) for _ in range(ELEMENTS)) for _ in range(FIELDS))
     return TapeProgram(content, tuple(steps))
 
 
-def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
+def loss_and_gradient(program: TapeProgram) -> tuple[float, np.ndarray]:
     """Return the loss, and its derivatives of shape (fields, elements).
 
     A number that the host writes is a constant if a launch has used the array before; else it is the input itself.
@@ -150,7 +150,7 @@ def meaning(program: TapeProgram) -> tuple[float, np.ndarray]:
     return loss, moved.reshape(FIELDS, ELEMENTS)
 
 
-def _written(step: Step, before: Dual, was_used: bool) -> Dual:
+def _written(step: TapeStep, before: Dual, was_used: bool) -> Dual:
     """Return a field after a write of the host.
 
     Args:

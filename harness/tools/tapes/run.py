@@ -17,14 +17,14 @@ from ....compiler.ir.types import f64
 from ....data.fields.make import field as new_field
 from ....launch.text_kernels import TextKernel, kernel_from_text
 from ....runtime.session import RUNTIME, init
-from .programs import ELEMENTS, KERNELS, WEIGH, Step, TapeProgram, draw, meaning
+from .programs import ELEMENTS, KERNELS, WEIGH, TapeProgram, TapeStep, draw_program, loss_and_gradient
 
 Part = Callable[[], object]
 ROUNDS = 3
 """Number of tapes of each of two threads; it exceeds 1 so that one thread clears while the other has gradients."""
 
 
-class Bench:
+class TapeBench:
     """Hold the runtime of one process, which starts at first use, and the kernels of all programs."""
 
     def __init__(self) -> None:
@@ -46,8 +46,10 @@ class Bench:
             kernels = {name: kernel.kernel(name) for name, kernel in KERNELS.items()} | {"weigh": WEIGH}
             self._kernels = {name: kernel_from_text(text) for name, text in kernels.items()}
         source = random.Random(f"tapes {number}")
-        programs = [draw(source), draw(source)]
-        alone, moved, *runs = (Running(program, self._kernels) for program in (programs[0], programs[0], *programs))
+        programs = [draw_program(source), draw_program(source)]
+        alone, moved, *runs = (
+            RunningProgram(program, self._kernels) for program in (programs[0], programs[0], *programs)
+        )
         for part in alone.parts():
             part()
         take_turns([run.parts(ROUNDS) for run in runs], source)
@@ -57,7 +59,7 @@ class Bench:
         return next((f"{where}: {wrong} of {texts}" for where, wrong in found.items() if wrong), "")
 
 
-class Running:
+class RunningProgram:
     """Run one program on fields of its own."""
 
     def __init__(self, program: TapeProgram, kernels: dict[str, TextKernel]) -> None:
@@ -89,7 +91,7 @@ class Running:
         for field in self.fields:
             yield lambda field=field: self.kernels["weigh"](x=field, loss=self.loss)  # type: ignore[misc]
 
-    def do(self, step: Step) -> None:
+    def do(self, step: TapeStep) -> None:
         """Run one step."""
         target, other = self.fields[step.target], self.fields[step.source]
         if step.kind in self.kernels:
@@ -109,7 +111,7 @@ class Running:
 
     def wrong(self) -> str:
         """Return the first difference from dual numbers, or an empty text."""
-        loss, exact = meaning(self.program)
+        loss, exact = loss_and_gradient(self.program)
         for value, gradient in self.found:
             if value != loss:
                 return f"the loss is {value}, not {loss}"
@@ -123,7 +125,7 @@ class Running:
         with FwdMode(self.loss, self.fields, seeds):
             for part in self.block():
                 part()
-        exact = float((meaning(self.program)[1] * np.array(seeds)).sum())
+        exact = float((loss_and_gradient(self.program)[1] * np.array(seeds)).sum())
         return "" if self.loss.dual[None] == exact else f"the tangent is {self.loss.dual[None]}, not {exact}"
 
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
 from ..runtime.usage import TapeError
-from .claims import Claims
+from .claims import ArrayClaim
 from .gradients import clear_all_gradients
-from .losses import Term, seed_array
+from .losses import SeededLoss, seed_array
 from .tape_state import StateLog
 from .validation import Validation
 
 
-class Again:
+class TapeReplay:
     """The part of `Tape` that repeats it after the block; it declares the attributes of `Tape` that it uses."""
 
-    terms: list[Term]
+    terms: list[SeededLoss]
     clear_gradients: bool
     validation: bool
     retain: bool
     _log: StateLog
     _calls: list[Callable[[], Any]]
     _guard: Validation | None
-    _claims: Claims
+    _claims: ArrayClaim
     _final: dict[Array, int]
     _had_inner: bool
     _done: bool
@@ -63,7 +63,7 @@ class Again:
             if len(self.terms) != 1:
                 raise TapeError("the tape has several losses", "make a tape with seeds for each")
             loss = self.terms[0].loss
-            self.terms = [Term(loss, seed_array(seed, loss.shape, f"the seed of {loss.label}"))]
+            self.terms = [SeededLoss(loss, seed_array(seed, loss.shape, f"the seed of {loss.label}"))]
         self._claims = self._claims.renewed()
         try:
             if self.clear_gradients:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .numeric import GradCheckError, GradReport, Tolerance, checked_arrays, compare
-from .state import State
+from .state import FieldsSnapshot
 from .tape import Tape
 
 
@@ -39,7 +39,7 @@ def grad_check(
         raise_error: False to return a report with mismatches instead of raising.
     """
     wanted = checked_arrays(params)
-    before = State()
+    before = FieldsSnapshot()
     with Tape(loss, weights=weights, seed=seed) as tape:
         run()
     gradients = {array: array.grad.memory.copy() for array in wanted}

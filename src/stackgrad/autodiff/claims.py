@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..launch.program import Binding
 
 
-class Claims:
+class ArrayClaim:
     """The arrays of one tape or forward mode, from when it is made to `end`.
 
     Attributes:
@@ -39,9 +39,9 @@ class Claims:
         """End all claims."""
         self.threads.end(self.own)
 
-    def renewed(self) -> Claims:
+    def renewed(self) -> ArrayClaim:
         """Return claims of the same arrays for another pass; raises as `take` does."""
-        made = Claims(self.what, False)
+        made = ArrayClaim(self.what, False)
         made.clears = self.clears
         try:
             made.take(self.arrays)

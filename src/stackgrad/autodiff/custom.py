@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ..launch.classes import BoundKernel
-from ..launch.constant import CONSTANT, unrecorded, without_tangents
+from ..launch.constant import CONSTANT, without_recording, without_tangents
 from ..launch.kernels import Kernel
 from ..runtime.usage import TapeError
 
@@ -33,7 +33,7 @@ def no_grad(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with unrecorded(True) as tapes, without_tangents():
+        with without_recording(True) as tapes, without_tangents():
             result = function(*args, **kwargs)
         for tape in tapes:
             tape.add_custom(None, lambda: call(*args, **kwargs))
@@ -58,7 +58,7 @@ def grad_replaced(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with unrecorded(False) as tapes:
+        with without_recording(False) as tapes:
             result = function(*args, **kwargs)
         for tape in tapes:
             tape.add_custom(lambda: custom_gradient(call)(*args, **kwargs), lambda: call(*args, **kwargs))

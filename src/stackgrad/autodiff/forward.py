@@ -16,21 +16,21 @@ import numpy as np
 from ..compiler.ir.types import ArrayType
 from ..data.fields import Array, MatrixArray
 from ..launch.copying import launch_copy
-from ..launch.program import nothing
+from ..launch.program import no_arrays
 from ..runtime.session import RUNTIME, stamp
 from ..runtime.usage import TapeError
-from .claims import Claims
+from .claims import ArrayClaim
 from .gradients import SNodeGradType, clear_all_gradients
-from .overwrites import box_of, common
+from .overwrites import box_of, intersect_box_lists
 from .reads import TangentReads
 from .seeds import seeds_of, tensor_shape
-from .unseen import Contents, shared_boxes, within
+from .unseen import ExpectedContents, common_indices, shared_boxes
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
     from ..backends.launching.launcher import Launcher
     from ..compiler.sizing.regions import Box
-    from ..launch.directions import Backward
+    from ..launch.directions import BoundGradient
     from ..launch.program import Binding, Replaced
 
 GRAD, DUAL = ".grad", ".dual"
@@ -68,10 +68,10 @@ class FwdMode:
         self._foreign: dict[tuple[int, tuple[int, ...]], tuple[np.ndarray, list[np.ndarray]]] = {}
         self._lent: list[Array] = []
         self._touched: dict[Array, dict[tuple[tuple[int, int], ...], Box]] = {}
-        self._shared = Contents()
+        self._shared = ExpectedContents()
         self._generation = -1
         self.constant = False
-        self._claims: Claims
+        self._claims: ArrayClaim
         self._reads = TangentReads()
 
     @property
@@ -87,7 +87,7 @@ class FwdMode:
         for tensor in (*self.losses, *self.params):
             tensor.check_alive()
         self._generation = RUNTIME.generation
-        self._claims = Claims("this forward mode", self.clear_gradients)
+        self._claims = ArrayClaim("this forward mode", self.clear_gradients)
         try:
             self._begin()
         except BaseException:
@@ -184,10 +184,10 @@ class FwdMode:
             binding.run(scalars, draws)
             return
         launcher = binding.program.tangent(frozenset(duals), self._constants(binding, duals))
-        self._each_direction(launcher, binding.memory, duals, binding.written, scalars, draws, nothing)
+        self._each_direction(launcher, binding.memory, duals, binding.written, scalars, draws, no_arrays)
 
     def run_gradient(
-        self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
+        self, binding: Binding, backward: BoundGradient, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
         """Launch a gradient once for each direction, from the same adjoints; see `launch_grad` for `replaced`."""
         program, duals = binding.program, self._of(binding)
@@ -300,7 +300,7 @@ class FwdMode:
         box = box_of(place, array.shape)
         self._shared.announced(array, box)
         RUNTIME.settle()
-        for common_box in common([box], known.values()):
+        for common_box in intersect_box_lists([box], known.values()):
             for memory in duals:
                 memory[common_box] = 0
         array._dual.version = stamp()
@@ -310,7 +310,7 @@ class FwdMode:
         for array, boxes in places.items():
             RUNTIME.settle()
             changed = self._shared.changed(array, boxes)
-            found = within(changed, self._touched.get(array, {}).values()) if changed is not None else None
+            found = common_indices(changed, self._touched.get(array, {}).values()) if changed is not None else None
             if found is not None and array in self._duals and array._dual is not None:
                 for memory in self._duals[array]:
                     memory[found] = 0

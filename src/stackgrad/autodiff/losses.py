@@ -15,7 +15,7 @@ from ..compiler.ir.types import Scalar, from_dtype
 from ..data.fields import Array, MatrixArray
 from ..data.fields.conversions import as_numpy
 from ..data.halves import Accumulator
-from ..data.leaves import Misfit, foreign
+from ..data.leaves import ArgumentMismatch, foreign
 from ..runtime.session import RUNTIME
 from ..runtime.usage import FieldError, TapeError
 
@@ -151,7 +151,7 @@ def _end_tangents(memory: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Term:
+class SeededLoss:
     """A loss and its cotangent.
 
     Attributes:
@@ -163,7 +163,7 @@ class Term:
     cotangent: np.ndarray
 
 
-def terms_of(loss: Any, weights: Any, seed: Any) -> list[Term]:
+def terms_of(loss: Any, weights: Any, seed: Any) -> list[SeededLoss]:
     """Return the losses of a tape with their cotangents.
 
     Args:
@@ -194,7 +194,7 @@ def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[
     return list(given)
 
 
-def _term(given: Any, weight: Any, seed: Any) -> Term:
+def _term(given: Any, weight: Any, seed: Any) -> SeededLoss:
     """Return a loss with its cotangent. Raise TapeError if seed or weight do not fit."""
     loss = _loss(given)
     if seed is None:
@@ -204,7 +204,7 @@ def _term(given: Any, weight: Any, seed: Any) -> Term:
         vector = np.ones(loss.shape)
     else:
         vector = seed_array(seed, loss.shape, f"the seed of {loss.label}")
-    return Term(loss, vector * (1.0 if weight is None else _weight(weight)))
+    return SeededLoss(loss, vector * (1.0 if weight is None else _weight(weight)))
 
 
 def _weight(given: Any) -> float:
@@ -260,7 +260,7 @@ def _torch(given: Any) -> TorchLoss:
         raise TapeError("the loss is a torch tensor that does not require a gradient", "call loss.requires_grad_()")
     try:
         leaf = foreign(given, True)
-    except Misfit as misfit:
+    except ArgumentMismatch as misfit:
         raise TapeError(f"the loss: {misfit.reason}", misfit.cure) from None
     assert leaf is not None and leaf.grad is not None
     return TorchLoss(leaf.memory, leaf.grad)

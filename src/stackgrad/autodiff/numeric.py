@@ -19,8 +19,8 @@ from ..compiler.ir.types import Scalar
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
 from ..runtime.usage import TapeError, UsageError
-from .losses import Term
-from .state import State
+from .losses import SeededLoss
+from .state import FieldsSnapshot
 
 Steps = tuple[float, ...]
 DEFAULTS: dict[str, tuple[Steps, float, float]] = {
@@ -132,7 +132,11 @@ def checked_arrays(params: Any) -> list[Array]:
 
 
 def compare(
-    terms: Sequence[Term], gradients: dict[Array, np.ndarray], run: Callable[[], Any], before: State, chosen: Tolerance
+    terms: Sequence[SeededLoss],
+    gradients: dict[Array, np.ndarray],
+    run: Callable[[], Any],
+    before: FieldsSnapshot,
+    chosen: Tolerance,
 ) -> GradReport:
     """Compare gradients with difference quotients from a state.
 
@@ -174,7 +178,12 @@ def _named(array: Array) -> str:
 
 
 def _quotients(
-    terms: Sequence[Term], array: Array, index: tuple[int, ...], run: Callable[[], Any], before: State, steps: Steps
+    terms: Sequence[SeededLoss],
+    array: Array,
+    index: tuple[int, ...],
+    run: Callable[[], Any],
+    before: FieldsSnapshot,
+    steps: Steps,
 ) -> Iterator[tuple[float, float]]:
     """Yield central difference quotients, each with the step that the type could represent."""
     x = float(before.of(array)[index])
@@ -189,7 +198,12 @@ def _quotients(
 
 
 def _evaluate(
-    terms: Sequence[Term], array: Array, index: tuple[int, ...], value: Any, run: Callable[[], Any], before: State
+    terms: Sequence[SeededLoss],
+    array: Array,
+    index: tuple[int, ...],
+    value: Any,
+    run: Callable[[], Any],
+    before: FieldsSnapshot,
 ) -> float:
     """Return the weighted loss with one element changed. No tape watches: all content is put back in the end."""
     before.restore()

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compiler.sizing.regions import Box, meet
+from ..compiler.sizing.regions import Box, intersect_boxes
 from ..data.fields import Array
 from ..runtime.session import RUNTIME, stamp
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
     from ..launch.program import Binding
-    from .tape_state import Record
+    from .tape_state import LaunchRecord
 
 
 @dataclass(eq=False, slots=True)
@@ -45,7 +45,7 @@ class HostWrite:
 
 
 @dataclass(eq=False, slots=True)
-class UnseenWrite:
+class UnannouncedWrite:
     """The record of a write that nobody announced to some elements of an exported array that has an adjoint.
 
     Attributes:
@@ -72,7 +72,7 @@ class ConstantLaunch:
         touched: For each array, the boxes where adjoints end.
     """
 
-    record: Record
+    record: LaunchRecord
     touched: Mapping[Array, list[Box]]
 
     def run(self) -> None:
@@ -93,7 +93,7 @@ def _adjoints(array: Array) -> list[np.ndarray]:
     return [array.grad.memory, *(mode.tangents(array.grad) if mode is not None else ())]
 
 
-def replaced(
+def replaced_elements(
     binding: Binding, scalars: Scalars, names: Iterable[str], touched: Callable[[Array], list[Box]]
 ) -> dict[str, list[Box]]:
     """Return the elements of named arrays with adjoints that a launch replaces, limited to elements touched before.
@@ -111,7 +111,7 @@ def replaced(
     for name in names:
         array = binding.arrays[name]
         if isinstance(array, Array) and array.needs_grad:
-            boxes = common(binding.write_boxes(scalars).get(array, []), touched(array))
+            boxes = intersect_box_lists(binding.write_boxes(scalars).get(array, []), touched(array))
             if boxes:
                 found[name] = boxes
     return found
@@ -140,7 +140,7 @@ def _axis(part: Any, extent: int) -> slice:
     return slice(int(part), int(part) + 1)
 
 
-def common(boxes: Iterable[Box], others: Iterable[Box]) -> list[Box]:
+def intersect_box_lists(boxes: Iterable[Box], others: Iterable[Box]) -> list[Box]:
     """Return the intersections of each box of one list with each box of the other."""
     others = list(others)
-    return [found for a in boxes for b in others if (found := meet(a, b)) is not None]
+    return [found for a in boxes for b in others if (found := intersect_boxes(a, b)) is not None]

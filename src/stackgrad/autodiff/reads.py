@@ -20,14 +20,14 @@ from ..compiler.ad.activity import sources_of
 from ..compiler.errors import outer_frame, warn
 from ..compiler.frontend.returns import RETURN
 from ..compiler.ir import nodes as n
-from ..compiler.sizing.regions import Box, meet
+from ..compiler.sizing.regions import Box, intersect_boxes
 from ..data.fields import Array
 from ..launch.bound import shapes_of
-from ..launch.kept import covers
+from ..launch.kept import box_covers
 from ..runtime.session import RUNTIME
 from ..runtime.usage import TapeError
 from .overwrites import ConstantLaunch, HostWrite, box_of
-from .tape_state import Record, StateLog
+from .tape_state import LaunchRecord, StateLog
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
@@ -49,10 +49,10 @@ class LostGradientWarning(UserWarning):
     """The host read a value with a derivative while derivatives are taken; as a number it has none."""
 
 
-Site = tuple[str, int]
+UserLine = tuple[str, int]
 """File and line of the user's program."""
 
-Written = tuple[int, Record | None, list[Box]]
+Written = tuple[int, LaunchRecord | None, list[Box]]
 """The number of an event; its launch, or None for a write of constants; and the boxes that it wrote."""
 
 
@@ -69,7 +69,7 @@ class HostReads:
         self.log = log
         self.constants = set(constants)
         self.strict = strict
-        self._places: set[Site | None] = set()
+        self._places: set[UserLine | None] = set()
         self._written: dict[Array, list[Written]] = {}
         self._sources: dict[tuple[Program, str], frozenset[str]] = {}
         self._done = 0
@@ -94,7 +94,7 @@ class HostReads:
         """Check the host's read of the result of the launch that has just ended. Return as `read` does."""
         place, record = site(), self.log.events[-1] if self.log.events else None
         names = results(binding)
-        if place in self._places or not isinstance(record, Record) or not names:
+        if place in self._places or not isinstance(record, LaunchRecord) or not names:
             return place in self._places
         if record.binding.arrays.get(names[0]) is not binding.arrays[names[0]]:
             return False
@@ -107,7 +107,7 @@ class HostReads:
             self._tell(place, reason, RESULT_CURE, self.strict)
         return is_active
 
-    def _tell(self, place: Site | None, reason: str, cure: str, strict: bool) -> None:
+    def _tell(self, place: UserLine | None, reason: str, cure: str, strict: bool) -> None:
         """Warn once for each place in the program, or raise TapeError if `strict`."""
         if strict:
             raise TapeError(reason, cure)
@@ -119,7 +119,7 @@ class HostReads:
     def _index(self) -> None:
         """Note what the events since the last look wrote."""
         for number, event in enumerate(self.log.events[self._done :], self._done):
-            if isinstance(event, Record):
+            if isinstance(event, LaunchRecord):
                 for array, boxes in event.binding.write_boxes(event.scalars).items():
                     self._written.setdefault(array, []).append((number, event, boxes))
             elif isinstance(event, HostWrite):
@@ -129,7 +129,7 @@ class HostReads:
                     self._written.setdefault(array, []).append((number, None, list(boxes)))
         self._done = len(self.log.events)
 
-    def _writer(self, array: Array, box: Box) -> Record | None:
+    def _writer(self, array: Array, box: Box) -> LaunchRecord | None:
         """Return the last launch that wrote something with a derivative to a box, or None if there is none."""
         for number, record, boxes in reversed(self._written.get(array, ())):
             if not _meet(boxes, box):
@@ -140,7 +140,7 @@ class HostReads:
                 return None
         return None
 
-    def _depends(self, record: Record, name: str, number: int, depth: int) -> bool:
+    def _depends(self, record: LaunchRecord, name: str, number: int, depth: int) -> bool:
         """Return True if what a launch wrote to an array depends on something with a derivative.
 
         Args:
@@ -181,7 +181,7 @@ class TangentReads:
 
     def __init__(self) -> None:
         self._writers: dict[Array, str] = {}
-        self._places: set[Site | None] = set()
+        self._places: set[UserLine | None] = set()
 
     def wrote(self, binding: Binding) -> None:
         """Note the arrays that a launch is about to write."""
@@ -236,12 +236,12 @@ def tell(reason: str, cure: str) -> None:
     warn(f"{reason}\n    cure: {cure}", LostGradientWarning)
 
 
-def described(binding: Binding, site: Site | None) -> str:
+def described(binding: Binding, site: UserLine | None) -> str:
     """Return the name of a launch for messages: its kernel, and the line of the call."""
     return f"kernel {binding.program.label}, launched at {site[0]}:{site[1]}," if site else binding.program.label
 
 
-def site() -> Site | None:
+def site() -> UserLine | None:
     """Return file and line of the user's program that led to this call."""
     frame = outer_frame()
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
@@ -260,19 +260,19 @@ def _box(array: Array, place: Any) -> Box:
     return box_of(... if place is None else place, array.shape)
 
 
-def _names(record: Record, array: Array) -> list[str]:
+def _names(record: LaunchRecord, array: Array) -> list[str]:
     """Return the names under which the kernel of a record uses an array."""
     return [name for name, found in record.binding.arrays.items() if found is array]
 
 
 def _meet(boxes: Iterable[Box], box: Box) -> bool:
     """Return True if one of the boxes has elements in common with a box."""
-    return any(meet(one, box) is not None for one in boxes)
+    return any(intersect_boxes(one, box) is not None for one in boxes)
 
 
-def _replaces(record: Record | None, array: Array, boxes: list[Box], box: Box) -> bool:
+def _replaces(record: LaunchRecord | None, array: Array, boxes: list[Box], box: Box) -> bool:
     """Return True if an event leaves nothing in a box of what was there before."""
-    if not any(covers(one, box) for one in boxes):
+    if not any(box_covers(one, box) for one in boxes):
         return False
     return record is None or all(_stores(record.binding.program, name) for name in _names(record, array))
 

@@ -18,17 +18,17 @@ import numpy as np
 from ..runtime.session import RUNTIME
 from ..runtime.usage import OptionError, TapeError
 from .forward import FwdMode
-from .losses import FieldLoss, Term, terms_of
+from .losses import FieldLoss, SeededLoss, terms_of
 from .seeds import seeds_of, tensor_shape
-from .state import State
+from .state import FieldsSnapshot
 from .tape import DEFAULT_BUDGET, Tape
 
-Arrays = np.ndarray | list[np.ndarray]
+ArrayOrArrays = np.ndarray | list[np.ndarray]
 BATCH = 16
 """Default number of directions that run together; each direction has a tangent of every field."""
 
 
-def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> Arrays:
+def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> ArrayOrArrays:
     """Return J v, the derivative of the outputs' final content along `v`, by forward mode.
 
     Outputs keep their content on entry.
@@ -49,7 +49,9 @@ def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> Arrays:
     return _like(outputs, _tangents(outputs, params, run, v))
 
 
-def vjp(outputs: Any, params: Any, run: Callable[[], Any], w: Any, *, budget_bytes: int = DEFAULT_BUDGET) -> Arrays:
+def vjp(
+    outputs: Any, params: Any, run: Callable[[], Any], w: Any, *, budget_bytes: int = DEFAULT_BUDGET
+) -> ArrayOrArrays:
     """Return w J, the derivative of sum(w * outputs) by the parameters' first content, by one tape.
 
     Outputs keep their content on entry. Gradients of all fields are afterwards those of the last cotangent.
@@ -122,7 +124,7 @@ def hvp(
     weights: Any = None,
     seed: Any = None,
     budget_bytes: int = DEFAULT_BUDGET,
-) -> Arrays:
+) -> ArrayOrArrays:
     """Return H v, the derivative along `v` of the gradient of `loss` by the parameters, by forward over reverse.
 
     Afterwards fields hold their final content and `x.grad` the gradient, as a tape leaves them. Functions of
@@ -227,14 +229,14 @@ def _pullbacks(
         yield [np.array(one.to_numpy()) for one in gradients]
 
 
-def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[Term]:
+def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[SeededLoss]:
     """Return the outputs as losses with these cotangents."""
-    return [Term(_Output(t.loss.tensor), t.cotangent) for t in terms_of(outputs, None, list(cotangents))]  # type: ignore[attr-defined]
+    return [SeededLoss(_Output(t.loss.tensor), t.cotangent) for t in terms_of(outputs, None, list(cotangents))]  # type: ignore[attr-defined]
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
     """Yield batches; before each but the first, the state is put back to that before the first."""
-    before = State()
+    before = FieldsSnapshot()
     for k, basis in enumerate(batches):
         if k:
             before.restore()

@@ -10,7 +10,7 @@ from ..data.fields import Array
 from ..runtime.session import RUNTIME, stamp
 
 
-class State:
+class FieldsSnapshot:
     """Hold copies of all placed arrays of the runtime, gradients included, and the number of the next random launch.
 
     Attributes:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.fields import Array
 from ..launch.copying import launch_copy
-from ..launch.kept import Before
+from ..launch.kept import BeforeContent
 from ..launch.ordered import ordered_binding
 from ..runtime.session import RUNTIME
 from ..runtime.usage import TapeError
-from .again import Again
+from .again import TapeReplay
 from .backward_pass import BackwardPass
-from .claims import Claims
+from .claims import ArrayClaim
 from .gradients import clear_all_gradients
 from .losses import terms_of
-from .overwrites import ConstantLaunch, box_of, replaced
+from .overwrites import ConstantLaunch, box_of, replaced_elements
 from .reads import HostReads, site
-from .tape_state import CustomRecord, Launch, Record, StateLog
+from .tape_state import CustomRecord, LaunchRecord, PendingWrite, StateLog
 from .unseen import shared_boxes
 from .validation import Validation
 
@@ -40,7 +40,7 @@ DEFAULT_BUDGET = 1 << 30
 """Default of the bytes of overwritten state that a tape may save."""
 
 
-class Tape(Again):
+class Tape(TapeReplay):
     """A context manager that sets `x.grad` of every field to the derivative of `loss` after the block.
 
         with sg.ad.Tape(loss):
@@ -93,7 +93,7 @@ class Tape(Again):
         self._checks: TapeCheck | None = None
         self._guard = Validation() if validation else None
         self._log = StateLog(int(budget_bytes), guard=self._guard)
-        self._before: dict[str, Before] = {}
+        self._before: dict[str, BeforeContent] = {}
         self._calls: list[Callable[[], Any]] = []
         self._ending: dict[str, list[Box]] = {}
         self._entered = False
@@ -102,7 +102,7 @@ class Tape(Again):
         self._final: dict[Array, int] = {}
         self._failed: str | None = None
         self._generation = RUNTIME.generation
-        self._claims: Claims
+        self._claims: ArrayClaim
         self._reads: HostReads
 
     @property
@@ -138,7 +138,7 @@ class Tape(Again):
         """Claim and clear losses and gradients, and begin to watch."""
         self._failed = None
         self._log.mode = RUNTIME.forward
-        self._claims = Claims("this tape", self.clear_gradients)
+        self._claims = ArrayClaim("this tape", self.clear_gradients)
         try:
             for term in self.terms:
                 self._claims.take(term.loss.arrays)
@@ -259,7 +259,7 @@ class Tape(Again):
             for array in shared_boxes(binding, scalars):
                 self._log.look(array)
         self._ending = self._ends(binding, scalars)
-        launch = Launch(binding, binding.write_boxes(scalars))
+        launch = PendingWrite(binding, binding.write_boxes(scalars))
         for array in binding.written:
             self._log.before_write(array, launch)
         if self._ending:
@@ -295,7 +295,7 @@ class Tape(Again):
     def _ended(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
         own = binding.program.gradients if self.recording else ()
         names = sorted(binding.program.overwritten().difference(own))
-        return replaced(binding, scalars, names, self._log.touched)
+        return replaced_elements(binding, scalars, names, self._log.touched)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
         """Record a launch."""
@@ -322,7 +322,7 @@ class Tape(Again):
         if self._counts and self._failed is None:
             self._failed = binding.program.label
 
-    def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> Record:
+    def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> LaunchRecord:
         """Return the record of a launch that has just run, with what identifies or saves the content it depends on."""
         backward = binding.prepare_taped()
         backward.verify(scalars, draws)
@@ -336,14 +336,14 @@ class Tape(Again):
         boxes = {array: own for array, own in found.items() if array not in shared}
         kept = {backward.arrays[name] for name in self._before}
         versions = {array: array.version for array, own in boxes.items() if own or array not in kept}
-        return Record(binding, scalars, draws, versions, boxes, foreign, self._before, site())
+        return LaunchRecord(binding, scalars, draws, versions, boxes, foreign, self._before, site())
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
         self._record_host_write(array)
         if self._guard is not None:
             self._guard.before_host_write(array, place)
-        self._log.before_write(array, Launch(None, {}))
+        self._log.before_write(array, PendingWrite(None, {}))
         if place is None:
             self._before_export(array)
         elif self._counts:

@@ -15,7 +15,7 @@ from ..data.fields import Array
 from ..runtime.session import stamp
 from ..runtime.usage import TapeError
 from .numeric import GradCheckError, Tolerance, checked_arrays, compare
-from .state import State
+from .state import FieldsSnapshot
 
 if TYPE_CHECKING:
     from .tape import Tape
@@ -33,7 +33,7 @@ class TapeCheck:
     def __init__(self, tape: Tape, params: Sequence[Any]) -> None:
         self.tape = tape
         self.wanted = checked_arrays(params)
-        self.before = State()
+        self.before = FieldsSnapshot()
         self._written: dict[Array, None] = {}
 
     def host_write(self, array: Array) -> None:
@@ -58,7 +58,7 @@ class TapeCheck:
     def compare(self) -> None:
         """Compare after the backward pass. Raise GradCheckError; all fields are left as the block left them."""
         calls = self.tape.launches() + self.before_call()
-        after = State()
+        after = FieldsSnapshot()
         gradients = {array: array.grad.memory.copy() for array in self.wanted}
 
         def run() -> None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiler.errors import InternalError
-from ..compiler.sizing.regions import Box, hull, meet
+from ..compiler.sizing.regions import Box, hull, intersect_boxes
 from ..data.fields import Array
-from ..launch.kept import Before, Kept, covers
+from ..launch.kept import BeforeContent, SavedBox, box_covers
 from ..runtime.session import RUNTIME, stamp
 from ..runtime.usage import TapeError
-from .overwrites import ConstantLaunch, HostWrite, UnseenWrite, common
-from .unseen import Contents, within
+from .overwrites import ConstantLaunch, HostWrite, UnannouncedWrite, intersect_box_lists
+from .unseen import ExpectedContents, common_indices
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, slots=True)
-class Record:
+class LaunchRecord:
     """A launch whose gradient the tape will run.
 
     Attributes:
@@ -52,8 +52,8 @@ class Record:
     draws: Draws
     versions: dict[Array, int]
     reads: Mapping[Array, list[Box]]
-    foreign: dict[str, Before]
-    before: dict[str, Before]
+    foreign: dict[str, BeforeContent]
+    before: dict[str, BeforeContent]
     site: tuple[str, int] | None = None
 
     def run(self) -> None:
@@ -78,7 +78,7 @@ class CustomRecord:
 
 
 @dataclass(eq=False, slots=True)
-class Launch:
+class PendingWrite:
     """A launch that is about to run, or a write by the host, with the boxes that it may write of each field.
 
     For a write by the host `binding` is None.
@@ -93,7 +93,7 @@ class Launch:
 
 
 @dataclass(eq=False, slots=True)
-class Saved:
+class SavedContent:
     """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced.
 
     `kept` holds the content of the field and, in forward mode, of its tangents.
@@ -101,7 +101,7 @@ class Saved:
 
     field: Array
     box: Box | None
-    kept: list[Kept]
+    kept: list[SavedBox]
     version: int
 
     def undo(self) -> None:
@@ -133,41 +133,41 @@ def whole(array: Array) -> Box:
     return tuple(slice(0, extent) for extent in array.shape)
 
 
-class Watched:
+class WatchedBoxes:
     """The boxes of one field that recorded gradients still read and that no saved content covers yet."""
 
     def __init__(self) -> None:
-        self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, Record]] = {}
+        self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, LaunchRecord]] = {}
         self.around: Box | None = None
 
-    def add(self, boxes: list[Box], record: Record) -> None:
+    def add(self, boxes: list[Box], record: LaunchRecord) -> None:
         """Note the boxes that the gradient of a newly recorded launch reads."""
         for box in boxes:
             self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
             self.around = hull([self.around, box]) if self.around is not None else box
 
-    def endangered(self, writes: list[Box]) -> tuple[list[Box], Record | None]:
+    def endangered(self, writes: list[Box]) -> tuple[list[Box], LaunchRecord | None]:
         """Return the parts of these boxes that writes may destroy, and a record whose gradient reads one of them.
 
         A box that is written as a whole is forgotten: what is saved now is what its readers need.
         """
-        if self.around is None or all(meet(self.around, w) is None for w in writes):
+        if self.around is None or all(intersect_boxes(self.around, w) is None for w in writes):
             return [], None
         lost: list[Box] = []
-        reader: Record | None = None
+        reader: LaunchRecord | None = None
         for key, (box, record) in list(self.boxes.items()):
-            common = [m for w in writes if (m := meet(box, w)) is not None]
+            common = [m for w in writes if (m := intersect_boxes(box, w)) is not None]
             lost += common
             reader = reader or (record if common else None)
-            if any(covers(w, box) for w in writes):
+            if any(box_covers(w, box) for w in writes):
                 del self.boxes[key]
         if lost:
             self.around = hull([box for box, _ in self.boxes.values()]) if self.boxes else None
         return lost, reader
 
 
-Event = Record | CustomRecord | Saved | HostWrite | UnseenWrite | ConstantLaunch
-Key = tuple[tuple[int, int], ...]
+TapeEvent = LaunchRecord | CustomRecord | SavedContent | HostWrite | UnannouncedWrite | ConstantLaunch
+BoxKey = tuple[tuple[int, int], ...]
 
 
 @dataclass
@@ -182,23 +182,23 @@ class StateLog:
     used: int = 0
     guard: Validation | None = None
     mode: ForwardMode | None = None
-    shared: Contents = field(default_factory=Contents)
-    events: list[Event] = field(default_factory=list)
-    _watched: dict[Array, Watched] = field(default_factory=dict)
+    shared: ExpectedContents = field(default_factory=ExpectedContents)
+    events: list[TapeEvent] = field(default_factory=list)
+    _watched: dict[Array, WatchedBoxes] = field(default_factory=dict)
     _loose: set[Array] = field(default_factory=set)
-    _disturbed: dict[Array, Saved] = field(default_factory=dict)
+    _disturbed: dict[Array, SavedContent] = field(default_factory=dict)
     _opaque: set[Array] = field(default_factory=set)
-    _touched: dict[Array, tuple[int, dict[Key, Box]]] = field(default_factory=dict)
+    _touched: dict[Array, tuple[int, dict[BoxKey, Box]]] = field(default_factory=dict)
 
     # -- forward --------------------------------------------------------------------------------------------
 
-    def add(self, event: Record | CustomRecord | ConstantLaunch) -> None:
+    def add(self, event: LaunchRecord | CustomRecord | ConstantLaunch) -> None:
         """Append a launch, or a call, that has run."""
         self.events.append(event)
         record = event.record if isinstance(event, ConstantLaunch) else event
-        if isinstance(record, Record):
+        if isinstance(record, LaunchRecord):
             for array, boxes in record.reads.items():
-                self._watched.setdefault(array, Watched()).add(boxes, record)
+                self._watched.setdefault(array, WatchedBoxes()).add(boxes, record)
             if self.guard is not None:
                 self.guard.seal(record)
 
@@ -213,7 +213,7 @@ class StateLog:
     def host_write(self, array: Array, box: Box) -> None:
         """Record that the host is about to replace a box of an array."""
         if array.needs_grad:
-            boxes = common([box], self.touched(array))
+            boxes = intersect_box_lists([box], self.touched(array))
             if boxes:
                 self.events.append(HostWrite(array, boxes))
 
@@ -225,9 +225,9 @@ class StateLog:
 
     def unseen_write(self, array: Array, changed: np.ndarray) -> None:
         """Record that elements of an exported array were written unseen; `changed` is a mask of them."""
-        places = within(changed, self.touched(array))
+        places = common_indices(changed, self.touched(array))
         if places is not None:
-            self.events.append(UnseenWrite(array, places))
+            self.events.append(UnannouncedWrite(array, places))
 
     def touched(self, array: Array) -> list[Box]:
         """Return the boxes of the adjoint of an array that recorded gradients read or write."""
@@ -235,29 +235,29 @@ class StateLog:
         if array in self._opaque:
             return [whole(array)]
         for event in self.events[done:]:
-            if isinstance(event, Record):
+            if isinstance(event, LaunchRecord):
                 for box in event.binding.prepare_taped().adjoint_boxes(array, event.scalars):
                     boxes.setdefault(tuple((s.start, s.stop) for s in box), box)
         self._touched[array] = len(self.events), boxes
         return list(boxes.values())
 
-    def before_write(self, array: Array, launch: Launch) -> None:
+    def before_write(self, array: Array, launch: PendingWrite) -> None:
         """Save what a launch will destroy and the gradient of a recorded launch still reads."""
         watched = self._watched.get(array)
         if watched is None:
             return
         lost, reader = watched.endangered(launch.boxes(array))
-        if reader is not None and covers(hull(lost), whole(array)):
+        if reader is not None and box_covers(hull(lost), whole(array)):
             self._save(array, None, reader, launch)
         else:  # A part of the array is written without being saved, so its version no longer tells its content.
             self._loose.add(array)
             if reader is not None:
                 self._save(array, hull(lost), reader, launch)
 
-    def keep(self, launch: Launch, arrays: Iterable[str]) -> dict[str, Before]:
+    def keep(self, launch: PendingWrite, arrays: Iterable[str]) -> dict[str, BeforeContent]:
         """Save what arrays of the kernel contain, as far as the launch may overwrite it, within the budget."""
         assert launch.binding is not None
-        kept: dict[str, Before] = {}
+        kept: dict[str, BeforeContent] = {}
         for name in dict.fromkeys(arrays):
             found = launch.binding.arrays[name]
             seen = isinstance(found, Array) and not found.exported
@@ -273,20 +273,20 @@ class StateLog:
             why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
             self.reserve(size, "what they returned or left", why, "launch it with fewer iterations")
 
-    def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> Before:
+    def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> BeforeContent:
         """Save the content of a box of an array of a launch, with its tangents; it counts against the budget."""
         array = arrays[name]
         if isinstance(array, Array):
-            return Before(*self._copies(array.memory, self._tangents(array), box, name, why))
+            return BeforeContent(*self._copies(array.memory, self._tangents(array), box, name, why))
         tangents = self._mode.tangents_beside(array) if self._mode is not None and f"{name}.grad" in arrays else []
-        return Before(*self._copies(array, tangents, box, f"array {name!r}", why))
+        return BeforeContent(*self._copies(array, tangents, box, f"array {name!r}", why))
 
     def _copies(
         self, memory: np.ndarray, tangents: list[np.ndarray], box: Box | None, label: str, why: str
-    ) -> tuple[Kept, list[Kept]]:
+    ) -> tuple[SavedBox, list[SavedBox]]:
         size = (memory if box is None else memory[box]).nbytes
         self.reserve(size * (1 + len(tangents)), label, why)
-        return Kept.of(memory, box), [Kept.of(one, box) for one in tangents]
+        return SavedBox.of(memory, box), [SavedBox.of(one, box) for one in tangents]
 
     @property
     def _mode(self) -> ForwardMode | None:
@@ -306,15 +306,15 @@ class StateLog:
             )
         self.used += size
 
-    def _save(self, array: Array, box: Box | None, record: Record, launch: Launch) -> None:
+    def _save(self, array: Array, box: Box | None, record: LaunchRecord, launch: PendingWrite) -> None:
         writer = "the host" if launch.binding is None else f"kernel {launch.binding.program.label}"
         reader = record.binding.program.label
         why = f"{writer} overwrites what the gradient of kernel {reader} reads"
         label = self._label(array, [record])
         primal, tangents = self._copies(array.memory, self._tangents(array), box, label, why)
-        self.events.append(Saved(array, box, [primal, *tangents], array.version))
+        self.events.append(SavedContent(array, box, [primal, *tangents], array.version))
 
-    def _label(self, array: Array, records: Iterable[Record]) -> str:
+    def _label(self, array: Array, records: Iterable[LaunchRecord]) -> str:
         """Return the name of an array for messages: its own, or the one that the first of these kernels uses."""
         if array.name:
             return array.label
@@ -325,9 +325,9 @@ class StateLog:
         """Return the fields whose content decides what `run_backward` computes."""
         found: set[Array] = set()
         for event in self.events:
-            if isinstance(event, Saved):
+            if isinstance(event, SavedContent):
                 found.add(event.field)
-            elif isinstance(event, Record):
+            elif isinstance(event, LaunchRecord):
                 found.update(event.versions)
             elif isinstance(event, ConstantLaunch):
                 found.update(event.record.versions)
@@ -337,15 +337,15 @@ class StateLog:
 
     def run_backward(self) -> None:
         """Run the gradient of every record, last first, at the state right after its launch; then restore the state."""
-        undone: list[Saved] = []
+        undone: list[SavedContent] = []
         try:
             for event in reversed(self.events):
-                if isinstance(event, Saved):
+                if isinstance(event, SavedContent):
                     self._settle(event.field)
                     event.undo()
                     undone.append(event)
                     self._swapped(event)
-                elif isinstance(event, Record):
+                elif isinstance(event, LaunchRecord):
                     self._prepare(event)
                     event.run()
                 else:
@@ -359,11 +359,11 @@ class StateLog:
                 saved.redo()
                 self._swapped(saved)
 
-    def _swapped(self, saved: Saved) -> None:
+    def _swapped(self, saved: SavedContent) -> None:
         if self.guard is not None:
             self.guard.swapped(saved)
 
-    def _prepare(self, record: Record) -> None:
+    def _prepare(self, record: LaunchRecord) -> None:
         """Raise InternalError unless the fields are what they were right after the launch."""
         for array, version in record.versions.items():
             self._settle(array)
@@ -378,9 +378,9 @@ class StateLog:
         if array.is_grad or array in self._disturbed:
             return
         why = "a gradient function overwrites it"
-        records = [event for event in reversed(self.events) if isinstance(event, Record)]
+        records = [event for event in reversed(self.events) if isinstance(event, LaunchRecord)]
         primal, tangents = self._copies(array.memory, self._tangents(array), None, self._label(array, records), why)
-        self._disturbed[array] = Saved(array, None, [primal, *tangents], array.version)
+        self._disturbed[array] = SavedContent(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
         """Put back what a user's gradient function overwrote."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, slots=True)
-class _Content:
+class _ArrayContent:
     """The content that an array should have.
 
     Attributes:
@@ -53,11 +53,11 @@ class _Content:
         self.pending.clear()
 
 
-class Contents:
+class ExpectedContents:
     """The copies of exported arrays that one tape, or one forward mode, keeps."""
 
     def __init__(self) -> None:
-        self._known: dict[Array, _Content] = {}
+        self._known: dict[Array, _ArrayContent] = {}
 
     def __iter__(self) -> Iterator[Array]:
         return iter(list(self._known))
@@ -74,7 +74,7 @@ class Contents:
         """
         found = self._known.get(array)
         if found is None:
-            self._known[array] = _Content(array.memory, array.memory.copy())
+            self._known[array] = _ArrayContent(array.memory, array.memory.copy())
             return
         found.settle()
         found.refresh([_whole(array)] if boxes is None else boxes)
@@ -136,7 +136,7 @@ def shared_boxes(
     return {array: boxes for array, boxes in binding.touched_boxes(scalars).items() if array in shared and boxes}
 
 
-def within(mask: np.ndarray, boxes: Iterable[Box]) -> tuple[np.ndarray, ...] | None:
+def common_indices(mask: np.ndarray, boxes: Iterable[Box]) -> tuple[np.ndarray, ...] | None:
     """Return the indices of the elements that a mask and some boxes have in common, or None if there are none."""
     kept = np.zeros_like(mask)
     for box in boxes:

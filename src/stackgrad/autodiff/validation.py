@@ -9,7 +9,8 @@ arrays the tape looks for such writes itself, and ends adjoints (see `unseen.py`
   block, with a copy of the content that it was left with: the *expected* content;
 * what the gradient of a launch reads is hashed right after the launch, and again before that gradient runs.
 
-Invariant: `Expected.content` is what memory holds if nothing was written unseen, also while the tape swaps states.
+Invariant: `ExpectedContent.content` is what memory holds if nothing was written unseen, also while the tape swaps
+states.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiler.errors import InternalError, warn
-from ..compiler.frontend.refused import caller
+from ..compiler.frontend.refused import caller_span
 from ..compiler.sizing.regions import Box
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
@@ -32,7 +33,7 @@ from .overwrites import box_of
 if TYPE_CHECKING:
     from ..backends.base import Scalars
     from ..launch.program import Binding
-    from .tape_state import Record, Saved
+    from .tape_state import LaunchRecord, SavedContent
 
 CURE = (
     "write it by a kernel, or as x[i] = v, x.fill(v) or x.from_numpy(a), which a tape sees; or before the block;"
@@ -61,7 +62,7 @@ class ValidationWarning(UserWarning):
 
 
 @dataclass(eq=False, slots=True)
-class Expected:
+class ExpectedContent:
     """The content that some memory should hold.
 
     Attributes:
@@ -111,9 +112,9 @@ class Validation:
 
     def __init__(self) -> None:
         self.launches = 0
-        self._expected: dict[object, Expected] = {}
-        self._seals: dict[Record, bytes] = {}
-        self._numbers: dict[Record, int] = {}
+        self._expected: dict[object, ExpectedContent] = {}
+        self._seals: dict[LaunchRecord, bytes] = {}
+        self._numbers: dict[LaunchRecord, int] = {}
 
     # -- forward --------------------------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class Validation:
         """Note what a kernel has written, also if it failed after it wrote."""
         RUNTIME.settle()
         written = binding.write_boxes(scalars)
-        place = caller()
+        place = caller_span()
         line = f", called at {place.file}:{place.line}" if place else ""
         by = f"launch {self.launches} (kernel {binding.program.label}{line})"
         for key, (name, boxes) in _touched(binding, scalars).items():
@@ -141,7 +142,7 @@ class Validation:
         writes = binding.program.forward_side().writes
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
-    def _meet(self, key: object, binding: Binding, name: str, by: str) -> Expected:
+    def _meet(self, key: object, binding: Binding, name: str, by: str) -> ExpectedContent:
         """Copy memory that a launch has touched for the first time."""
         array = binding.arrays[name]
         if isinstance(array, Array):
@@ -149,7 +150,7 @@ class Validation:
         else:
             label = f"argument {name!r} of kernel {binding.program.label}"
             known, memory = (label, f"{name}.grad" in binding.arrays), array
-        found = Expected(*known, memory, memory.copy(), np.zeros(memory.shape, bool), by, self.launches)
+        found = ExpectedContent(*known, memory, memory.copy(), np.zeros(memory.shape, bool), by, self.launches)
         self._expected[key] = found
         return found
 
@@ -202,12 +203,12 @@ class Validation:
 
     # -- backward -------------------------------------------------------------------------------------------
 
-    def seal(self, record: Record) -> None:
+    def seal(self, record: LaunchRecord) -> None:
         """Keep a hash of the memory that the gradient of a recorded launch will read, to find later changes."""
         self._seals[record] = _hash(record)
         self._numbers[record] = self.launches
 
-    def swapped(self, saved: Saved) -> None:
+    def swapped(self, saved: SavedContent) -> None:
         """Accept the content that the tape has exchanged."""
         found = self._expected.get(saved.field)
         if found is not None:
@@ -215,7 +216,7 @@ class Validation:
             place = ... if saved.box is None else saved.box
             found.content[place] = found.memory[place]
 
-    def check(self, record: Record) -> None:
+    def check(self, record: LaunchRecord) -> None:
         """Check what the gradient of this launch is about to read.
 
         Raises:
@@ -256,7 +257,7 @@ def _is_copied(key: object) -> bool:
     return not isinstance(key, Array) or key.exported
 
 
-def _is_followed(key: object, found: Expected) -> bool:
+def _is_followed(key: object, found: ExpectedContent) -> bool:
     """Return True if the tape handles an unseen write: gradients read a copy, and adjoints, if any, end."""
     return key.exported if isinstance(key, Array) else not found.carries
 
@@ -274,7 +275,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")
 
 
-def _hash(record: Record) -> bytes:
+def _hash(record: LaunchRecord) -> bytes:
     """Return a hash of the bits that the gradient of a launch reads: boxes of fields, and copies that the tape made."""
     made = hashlib.blake2b(digest_size=16)
     for array, boxes in record.reads.items():

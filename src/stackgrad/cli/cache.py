@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from ..backends import disk_cache
-from ..backends.disk_cache import DiskCache, Entry
+from ..backends.disk_cache import CacheFile, DiskCache
 from . import CommandError
 
 _UNITS = ("B", "KiB", "MiB", "GiB")
@@ -17,7 +17,7 @@ _SPANS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "second
 
 def run(given: argparse.Namespace) -> int:
     """Run the command. Return the exit status."""
-    cache = disk_cache.chosen()
+    cache = disk_cache.chosen_cache()
     if cache is None:
         raise CommandError("there is no place for a cache: no home folder; set STACKGRAD_CACHE_DIR", 1)
     if given.clear:
@@ -51,14 +51,14 @@ def _described(cache: DiskCache) -> Iterator[str]:
     strange = cache.strange()
     if strange:
         yield f"{'strange':10}{len(strange)} in places of entries, not used, removed by --clear: {_kinds(strange)}"
-    reason = "STACKGRAD_CACHE turns it off" if disk_cache.active() is None else cache.distrust()
+    reason = "STACKGRAD_CACHE turns it off" if disk_cache.active_cache() is None else cache.distrust()
     yield f"{'state':10}{'not used: ' + reason if reason else 'in use'}"
     variables = [name for name in ("STACKGRAD_CACHE_DIR", "STACKGRAD_CACHE_LIMIT") if os.environ.get(name)]
     if variables:
         yield f"{'set by':10}{', '.join(variables)}"
 
 
-def _kinds(strange: list[Entry]) -> str:
+def _kinds(strange: list[CacheFile]) -> str:
     return ", ".join(dict.fromkeys(entry.strange for entry in strange))
 
 
@@ -70,7 +70,7 @@ def size(count: int) -> str:
     return f"{number:.1f} {_UNITS[unit]}" if unit else f"{count} B"
 
 
-def _age(entry: Entry) -> str:
+def _age(entry: CacheFile) -> str:
     """Return the time since an entry was used as a text with a unit."""
     seconds = max(time.time() - entry.used, 0.0)
     length, name = next((s for s in _SPANS if seconds >= 2 * s[0]), _SPANS[-1])

@@ -14,13 +14,13 @@ from ..harness.tools.campaign.page import environment, page
 from ..harness.tools.campaign.plain import total
 from ..harness.tools.campaign.report import report
 from ..harness.tools.campaign.reproducers import reproducers
-from ..harness.tools.campaign.run import Cluster, Pool, Processes, run
-from ..harness.tools.campaign.spec import Spec
-from ..harness.tools.campaign.store import SPEC, Store
+from ..harness.tools.campaign.run import ClusterPool, ProcessPool, WorkerPool, run
+from ..harness.tools.campaign.spec import CampaignSpec
+from ..harness.tools.campaign.store import SPEC, CampaignStore
 from ..harness.tools.campaign.unit import UnitError
 from ..harness.tools.mutants import MUTANTS
 from . import CommandError, check_folder
-from .fuzz import explained, kept, panel_of, table, wanted_backends
+from .fuzz import command_errors, distinct_findings, panel_of, table, wanted_backends
 from .live import Status
 from .peers import wanted_peers
 
@@ -42,17 +42,19 @@ def run_campaign(given: argparse.Namespace) -> int:
     return 1 if found.findings else 0
 
 
-def _opened(given: argparse.Namespace) -> Store:
+def _opened(given: argparse.Namespace) -> CampaignStore:
     """Return the campaign in a folder; start a new one if there is none."""
     folder = Path(given.folder)
     check_folder(folder, "DIR")
     try:
         if (folder / SPEC).exists():
-            return Store(folder)
+            return CampaignStore(folder)
         seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
         backends, peers = wanted_backends(given.backends), wanted_peers(given.peers)
         kind = given.profile or ""
-        return Store(folder, Spec(seed, given.unit, backends, peers, kind, _mutant(given.mutant), given.thorough))
+        return CampaignStore(
+            folder, CampaignSpec(seed, given.unit, backends, peers, kind, _mutant(given.mutant), given.thorough)
+        )
     except ValueError as error:
         raise CommandError(str(error)) from None
 
@@ -64,12 +66,12 @@ def _mutant(name: str | None) -> str:
     return name or ""
 
 
-def _pool(given: argparse.Namespace) -> Pool:
+def _pool(given: argparse.Namespace) -> WorkerPool:
     """Return what runs units: processes of this machine, or a cluster."""
     if given.dask is None:
-        return Processes(given.processes)
+        return ProcessPool(given.processes)
     try:
-        return Cluster(given.dask)
+        return ClusterPool(given.dask)
     except ImportError:
         raise CommandError("Dask is not installed; cure: pip install 'stackgrad[cluster]'") from None
     except OSError as error:
@@ -81,15 +83,17 @@ def run_report(given: argparse.Namespace) -> int:
     folder = Path(given.folder)
     environment()  # to reduce findings takes long, so the templates must be there
     try:
-        store = Store(folder)
+        store = CampaignStore(folder)
         findings = total(part for _, part in store.results()).findings
         here = tuple(e.name for e in present_backends(store.spec.backends)[0])
     except (ValueError, UnknownBackend) as error:
         raise CommandError(str(error)) from None
     small, panel = findings, panel_of(here)
-    with explained(f"findings of {folder} cannot be run again"):
+    with command_errors(f"findings of {folder} cannot be run again"):
         if given.reduce:
-            small = kept(findings, wanted_backends(",".join(store.spec.backends)), store.spec.mutant, given.reduce)
+            small = distinct_findings(
+                findings, wanted_backends(",".join(store.spec.backends)), store.spec.mutant, given.reduce
+            )
         plain = report(store, small, reproducers(small, panel.backends, store.spec.mutant))
     html = _written(given.html, folder / "report.html", page(plain, given.title))
     twin = _written(given.json, folder / "report.json", json.dumps(plain, indent=1) + "\n")

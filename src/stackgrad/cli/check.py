@@ -11,8 +11,8 @@ from typing import Any
 from ..backends.registry import UnknownBackend
 from ..harness.testing.check import check_launches
 from ..harness.testing.executors import present_backends
-from ..harness.testing.replay import Panel
-from ..harness.testing.report import Report
+from ..harness.testing.replay import ExecutorPanel
+from ..harness.testing.report import CheckReport
 from . import CommandError, version
 from .programs import run_program
 from .tables import Display
@@ -35,7 +35,7 @@ def run(given: argparse.Namespace) -> int:
 
 def check_program(
     path: Path, limit: int = 2, backends: list[str] | None = None, display: Display | None = None
-) -> Report:
+) -> CheckReport:
     """Run a program, and judge its launches.
 
     Args:
@@ -58,11 +58,11 @@ def check_program(
     ran = run_program(path, limit, display.stream)
     with display.progress(str(path)) as progress:
         return check_launches(
-            str(path), ran.launches, Panel(executors), ran.totals, ran.findings, ran.error, absent, progress
+            str(path), ran.launches, ExecutorPanel(executors), ran.totals, ran.findings, ran.error, absent, progress
         )
 
 
-def _write_json(where: str, reports: list[Report]) -> None:
+def _write_json(where: str, reports: list[CheckReport]) -> None:
     """Write the reports as JSON to a file, or to standard output for "-"."""
     content: dict[str, Any] = {
         "stackgrad": version(),

@@ -18,10 +18,10 @@ from ..backends.launching.launcher import Launcher
 from ..backends.launching.usage import SlabUse, StackUse
 from ..capture import CapturedLaunch
 from ..compiler.ad.explain import History, TaskHistory, explain
-from ..compiler.driver import Lowered, prepare_for_ad, prepare_reverse
+from ..compiler.driver import Lowering, prepare_for_ad, prepare_reverse
 from ..compiler.errors import NotDifferentiable
 from ..compiler.ir.nodes import Kernel
-from ..compiler.sizing.sizes import Estimate, estimate
+from ..compiler.sizing.sizes import DepthEstimate, estimate
 from ..compiler.sizing.text import print_size
 from . import CommandError
 from .ir import find_kernels, split_name
@@ -29,7 +29,7 @@ from .programs import run_program
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExplainedKernel:
     """A kernel to explain.
 
     Attributes:
@@ -44,7 +44,9 @@ class Subject:
 def run(given: argparse.Namespace) -> int:
     """Run the command. Return 1 if a kernel has no gradient."""
     path, name = split_name(given.file)
-    subjects = [Subject(k) for k in find_kernels(path, name)] if path.suffix == ".kir" else _launched(path, name)
+    subjects = (
+        [ExplainedKernel(k) for k in find_kernels(path, name)] if path.suffix == ".kir" else _launched(path, name)
+    )
     good = True
     for subject in subjects:
         try:
@@ -55,22 +57,22 @@ def run(given: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _launched(path: Path, name: str | None) -> list[Subject]:
+def _launched(path: Path, name: str | None) -> list[ExplainedKernel]:
     """Return the kernels of a program whose gradient ran, each with its last recorded launch.
 
     If no gradient ran, return the kernels that the program defines.
     """
     ran = run_program(path, limit=2, stdout=sys.stderr)
     found = {launch.kernel: launch for launch in ran.launches if launch.kind == "reverse"}
-    wanted = [Subject(k, launch) for k, launch in found.items() if name in (None, k.name)]
+    wanted = [ExplainedKernel(k, launch) for k, launch in found.items() if name in (None, k.name)]
     if wanted:
         return wanted
     if ran.error:
         raise CommandError(f"the program failed: {ran.error}", 1)
-    return [Subject(k) for k in find_kernels(path, name)]
+    return [ExplainedKernel(k) for k in find_kernels(path, name)]
 
 
-def describe(subject: Subject, lowering: str = "lean") -> Iterator[str]:
+def describe(subject: ExplainedKernel, lowering: str = "lean") -> Iterator[str]:
     """Yield the lines on one kernel.
 
     Args:
@@ -96,7 +98,7 @@ def describe(subject: Subject, lowering: str = "lean") -> Iterator[str]:
         yield "    depths and bytes: unknown, as no gradient of it was launched"
 
 
-def _lowered(subject: Subject, lowering: str) -> tuple[Lowered, bool]:
+def _lowered(subject: ExplainedKernel, lowering: str) -> tuple[Lowering, bool]:
     """Return the hand-called gradient, or the one for tapes if there is none; and True for that of tapes."""
     taken = subject.launch is not None and any(name.endswith(".before") for name in subject.launch.before)
     if not taken:
@@ -107,7 +109,7 @@ def _lowered(subject: Subject, lowering: str) -> tuple[Lowered, bool]:
     return prepare_reverse(subject.kernel, lowering, taped=True), True
 
 
-def _measured(subject: Subject, lowered: Lowered) -> list[SlabUse]:
+def _measured(subject: ExplainedKernel, lowered: Lowering) -> list[SlabUse]:
     """Return the adstack memory of the gradient, with depths measured on the recorded launch if there is one."""
     launch = subject.launch
     launcher = Launcher(lowered, registry.get("reference"), Options())
@@ -125,7 +127,7 @@ def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping
     return f"{count} adstack{'s' if count > 1 else ''}" + (f", {row} bytes a row" if row else "")
 
 
-def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[str, Estimate]) -> Iterator[str]:
+def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[str, DepthEstimate]) -> Iterator[str]:
     """Yield the lines on one task and its adstacks."""
     line = f", line {history.span.line}" if history.span else ""
     yield (
@@ -146,7 +148,7 @@ def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
     yield f"        saved because {entry.reason}"
 
 
-def _depth(found: Estimate | None) -> str:
+def _depth(found: DepthEstimate | None) -> str:
     """Return the size expression of an adstack, or that its depth is counted."""
     if found is not None and found.exact and found.depth is not None:
         return f"as deep as {print_size(found.depth)}"

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from ..backends.registry import UnknownBackend
 from ..compiler.errors import StackgradError
-from ..harness.testing.executors import JUDGED, backend_named, present_backends
+from ..harness.testing.executors import JUDGED, backend_by_name, present_backends
 from ..harness.tools.fuzz import corpus
 from ..harness.tools.fuzz.bisect import Bisector, name_of
-from ..harness.tools.fuzz.case import Panel
+from ..harness.tools.fuzz.case import FuzzPanel
 from ..harness.tools.fuzz.guide import CANDIDATES
 from ..harness.tools.fuzz.loop import HANG, fuzz
 from ..harness.tools.fuzz.plan import BACKENDS
 from ..harness.tools.fuzz.reduce import distinct, reduce
 from ..harness.tools.fuzz.replay import replay
 from ..harness.tools.fuzz.statistics import Finding, Statistics
-from ..harness.tools.fuzz.worker import Setup, Worker
+from ..harness.tools.fuzz.worker import CaseProcess, WorkerSetup
 from ..harness.tools.model.source import definitions
 from ..harness.tools.mutants import MUTANTS
 from ..harness.tools.plain_data import without_controls
@@ -56,7 +56,7 @@ def run(given: argparse.Namespace) -> int:
         return _hunt_mutants(given)
     backends = wanted_backends(given.backends)
     if given.spirv_val:
-        backends = judged(backends)
+        backends = judged_backends(backends)
     choose_python(given.peer_python)
     peers = wanted_peers(given.peers)
     root = Path(given.corpus)
@@ -81,7 +81,7 @@ def _fuzz_peers(given: argparse.Namespace, peers: tuple[str, ...], backends: tup
     """Compare with other libraries. Return the exit status of the command."""
     hunted = run_hunt(given, peers, backends, given.seconds or DEFAULT_SECONDS)
     findings = hunted.statistics.findings
-    for finding in kept(findings, backends):
+    for finding in distinct_findings(findings, backends):
         report(finding, keep(root, finding))
     return 1 if findings or hunted.families.known else 0
 
@@ -107,7 +107,7 @@ def _fuzz(given: argparse.Namespace, backends: tuple[str, ...], root: Path) -> i
     print(table(found))
     if found.interrupted:
         print("interrupted; Ctrl-C again leaves what was found as it is, without a smaller program", file=sys.stderr)
-    for finding in kept(found.findings, backends):
+    for finding in distinct_findings(found.findings, backends):
         report(finding, keep(root, finding), _again(finding, given, backends))
     if found.findings:
         return 1
@@ -144,7 +144,7 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
     return tuple(e.name for e in executors)
 
 
-def judged(backends: tuple[str, ...]) -> tuple[str, ...]:
+def judged_backends(backends: tuple[str, ...]) -> tuple[str, ...]:
     """Return the backends with Vulkan replaced by one that has every module judged. Raise CommandError if it cannot."""
     from ..harness.testing.judged_vulkan import CURE, VALIDATOR
 
@@ -155,7 +155,7 @@ def judged(backends: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(JUDGED if name == "vulkan" else name for name in backends))
 
 
-def kept(
+def distinct_findings(
     findings: Sequence[Finding], backends: tuple[str, ...], mutant: str = "", seconds: float = REDUCE_SECONDS
 ) -> list[Finding]:
     """Return findings made small, one for each mistake as far as mistakes can be told apart.
@@ -171,7 +171,7 @@ def kept(
     for finding in findings:  # All titles are printed, even where only one finding of a mistake is kept.
         print(f"{finding.case}: {finding.title}")
     print(f"reducing {min(len(findings), MOST_REDUCED)} of {len(findings)} findings", flush=True)
-    with Worker(Setup(backends, mutant=mutant), HANG) as worker:
+    with CaseProcess(WorkerSetup(backends, mutant=mutant), HANG) as worker:
         small = [reduce(f, worker.run, seconds) for f in findings[:MOST_REDUCED]]
     with MUTANTS[mutant].planted() if mutant else nullcontext():
         panel = panel_of(backends)
@@ -179,7 +179,7 @@ def kept(
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def command_errors(what: str) -> Iterator[None]:
     """Turn exceptions inside the `with` block into a CommandError, such as those of a program that is no kernel.
 
     Args:
@@ -202,9 +202,9 @@ def keep(root: Path, finding: Finding) -> Path:
         raise CommandError(f"a finding cannot be kept in {root}: {error.strerror}") from None
 
 
-def panel_of(backends: tuple[str, ...]) -> Panel:
+def panel_of(backends: tuple[str, ...]) -> FuzzPanel:
     """Return the named executors, made in this process."""
-    return Panel({name: backend_named(name) for name in backends})
+    return FuzzPanel({name: backend_by_name(name) for name in backends})
 
 
 def report(finding: Finding, folder: Path, again: str = "") -> None:
@@ -245,7 +245,7 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
     """
     failed = count = 0
     try:
-        with Worker(Setup(backends), HANG) as worker:
+        with CaseProcess(WorkerSetup(backends), HANG) as worker:
             for entry, finding in replay(roots, backends, worker.run):
                 count += 1
                 failed += finding is not None
@@ -266,8 +266,8 @@ def run_reduce(given: argparse.Namespace) -> int:
     finding = _failing(given)
     if finding is None:
         return 0
-    with explained(f"{given.folder} cannot be made smaller"):
-        small = kept([finding], finding.plan.backends)[0]
+    with command_errors(f"{given.folder} cannot be made smaller"):
+        small = distinct_findings([finding], finding.plan.backends)[0]
     report(small, keep(Path(given.folder).parent, small))
     return 1
 
@@ -281,7 +281,7 @@ def run_bisect(given: argparse.Namespace) -> int:
     if key is None:
         raise CommandError(f"the process died ({finding.crash}): there are no values to compare", 1)
     print(finding.title)
-    with explained(f"{given.folder} cannot be bisected"):
+    with command_errors(f"{given.folder} cannot be bisected"):
         bisector = Bisector(finding.program, finding.plan, key, panel_of(finding.plan.backends))
         found = [bisector.statement()] + ([bisector.first_pass()] if given.passes else [])
     for suspect in found:
@@ -293,7 +293,7 @@ def _failing(given: argparse.Namespace) -> Finding | None:
     """Return the finding that an entry fails with now; print a line and return None if the entry passes."""
     folder, backends = Path(given.folder), wanted_backends(given.backends)
     try:
-        with Worker(Setup(backends), HANG) as worker:
+        with CaseProcess(WorkerSetup(backends), HANG) as worker:
             found = [finding for _, finding in replay([folder], backends, worker.run)]
     except ValueError as error:
         raise CommandError(str(error)) from None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..backends.base import Options
-from ..compiler.driver import Lowered, prepare_forward, prepare_reverse
+from ..compiler.driver import Lowering, prepare_forward, prepare_reverse
 from ..compiler.errors import StackgradError
 from ..compiler.ir.nodes import Kernel
 from ..compiler.ir.parser import parse_kernels
@@ -146,7 +146,7 @@ def shown(kernel: Kernel, given: argparse.Namespace) -> Iterator[tuple[str, str]
         yield from _result(lowered, (given.stage,))
 
 
-def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, Kernel], None]) -> Lowered:
+def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, Kernel], None]) -> Lowering:
     """Lower a source kernel for one direction, forward or reverse.
 
     Args:
@@ -165,7 +165,7 @@ def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, K
     return prepare_reverse(kernel, lowering, trace)
 
 
-def _result(lowered: Lowered, stages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _result(lowered: Lowering, stages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield title and text of the kernels of a lowering that these stages show."""
     if "final" in stages:
         yield "final", print_kernel(lowered.kernel)

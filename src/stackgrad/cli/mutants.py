@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..harness.testing.executors import JUDGED, present_backends
 from ..harness.tools.fuzz.loop import fuzz
 from ..harness.tools.fuzz.statistics import Statistics
-from ..harness.tools.fuzz.worker import Job, Runner, Setup
+from ..harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from ..harness.tools.model import Program
 from ..harness.tools.mutants import MUTANTS, Mutant
 from . import CommandError
@@ -94,7 +94,7 @@ def _hunt_one(
         at = finding.seed or 0
         if finding.program not in clean:
             job = Job(program=finding.program, plan=finding.plan)
-            clean[finding.program] = not Runner(Setup(backends)).run(job).disagreements
+            clean[finding.program] = not CaseRunner(WorkerSetup(backends)).run(job).disagreements
         if clean[finding.program] or ran == cases or time.monotonic() > deadline:
             return (found if clean[finding.program] else Statistics(seed)), ran
         first = at + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..harness.tools.findings.families import Family, lines_of
 from ..harness.tools.findings.hunt import Hunt, hunt
-from ..harness.tools.findings.store import Written, write
+from ..harness.tools.findings.store import WrittenFamily, write
 from ..harness.tools.fuzz.statistics import Finding
 from ..harness.tools.model.source import definitions
 from ..harness.tools.peers import PEERS, PYTHON, Peer
@@ -90,6 +90,6 @@ def _kernel(finding: Finding, peer: str) -> str:
     return definitions(finding.program, peer).strip().replace("\n", "\n    ")
 
 
-def _kept(written: Written) -> str:
+def _kept(written: WrittenFamily) -> str:
     """Return the line on a script that was written."""
     return f"{written.path}: confirmed, {written.said.splitlines()[-1]}"

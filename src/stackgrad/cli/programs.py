@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from ..capture import CapturedLaunch
 from ..compiler.errors import StackgradError
-from ..harness.testing.report import Finding
+from ..harness.testing.report import ReportedFault
 from ..runtime.session import reset
 from . import CommandError
 from .watch import watching
@@ -29,7 +29,7 @@ _NAME = "stackgrad_program"
 
 
 @dataclass(frozen=True)
-class Run:
+class ProgramRun:
     """Represent one run of a program.
 
     Attributes:
@@ -41,11 +41,11 @@ class Run:
 
     launches: tuple[CapturedLaunch, ...]
     totals: Mapping[tuple[str, str], int]
-    findings: tuple[Finding, ...]
+    findings: tuple[ReportedFault, ...]
     error: str | None
 
 
-def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> Run:
+def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> ProgramRun:
     """Run a program under watch; the runtime is reset before and after.
 
     Args:
@@ -66,7 +66,7 @@ def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> Run:
             error = _ending(path, text)
     finally:
         reset()
-    return Run(tuple(watch.recordings()), dict(watch.totals), tuple(watch.findings), error)
+    return ProgramRun(tuple(watch.recordings()), dict(watch.totals), tuple(watch.findings), error)
 
 
 def read(path: Path) -> str:

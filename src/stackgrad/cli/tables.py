@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
 from ..harness.testing.compare import SEVERITY, Verdict
-from ..harness.testing.report import Cell, Report, Row
+from ..harness.testing.report import CheckReport, ReportCell, ReportRow
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,7 @@ STYLES: dict[Verdict, str] = {
 """The style of each verdict."""
 NO_RICH = "rich is not installed, so tables are plain text; cure: pip install 'stackgrad[harness]'"
 
-Table = tuple[list[str], list[list[str]]]
+TableText = tuple[list[str], list[list[str]]]
 
 
 class Display:
@@ -67,7 +67,7 @@ class Display:
             task = bar.add_task(title, total=None)
             yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text or title)
 
-    def report(self, report: Report) -> None:
+    def report(self, report: CheckReport) -> None:
         """Write the whole report of one program."""
         if report.rows:
             self._table(table_of(report), report)
@@ -79,7 +79,7 @@ class Display:
         verdict = "passed" if report.passed else "FAILED"
         self.line(f"{verdict}: {report.program}", "bold green" if report.passed else "bold red")
 
-    def _table(self, table: Table, report: Report) -> None:
+    def _table(self, table: TableText, report: CheckReport) -> None:
         if self._console is None:
             self.line(plain_table(table))
             return
@@ -99,20 +99,20 @@ def style_of(text: str) -> str:
     return next((STYLES[verdict] for verdict in SEVERITY if text.split(" ")[0] == verdict), "")
 
 
-def table_of(report: Report) -> Table:
+def table_of(report: CheckReport) -> TableText:
     """Return the heads, and one line for each row of the report."""
     heads = ["kernel", "direction", "verdict", *report.executors, "error/bound", "precisions", "adstacks", "launches"]
     return heads, [_line(row, report.executors) for row in report.rows]
 
 
-def _line(row: Row, executors: Sequence[str]) -> list[str]:
+def _line(row: ReportRow, executors: Sequence[str]) -> list[str]:
     cells = [cell_text(row.cells.get(name)) for name in executors]
     bytes_text = f"{row.adstack_bytes} B" if row.adstack_bytes else "-"
     end = [f"{row.error:.2g}", " ".join(row.precisions), bytes_text, str(row.launches)]
     return [row.kernel, row.direction, row.verdict, *cells, *end]
 
 
-def cell_text(cell: Cell | None) -> str:
+def cell_text(cell: ReportCell | None) -> str:
     """Return verdict and time of one executor; a dash where it had nothing to do."""
     if cell is None:
         return "-"
@@ -127,14 +127,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def plain_table(table: Table) -> str:
+def plain_table(table: TableText) -> str:
     """Return a table as text, with columns padded to one width each."""
     heads, lines = table
     widths = [max(len(line[k]) for line in (heads, *lines)) for k in range(len(heads))]
     return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths)).rstrip() for line in (heads, *lines))
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: CheckReport) -> list[str]:
     """Return the lines on cells that say anything but ok, on adstacks, and on absent backends."""
     found = [] if report.rows else ["it launched no kernel: nothing was judged"]
     for row in report.rows:
@@ -145,7 +145,7 @@ def notes(report: Report) -> list[str]:
     return found + [f"backend {name} is absent: {why}" for name, why in report.absent.items()]
 
 
-def summary(report: Report) -> str:
+def summary(report: CheckReport) -> str:
     """Return the line on how many comparisons had which verdict."""
     counted = [f"{report.counts[verdict]} {verdict}" for verdict in SEVERITY if report.counts[verdict]]
     total = sum(report.counts.values())

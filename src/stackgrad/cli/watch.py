@@ -16,8 +16,8 @@ import numpy as np
 
 from ..capture import Capture, CapturedLaunch, Kind
 from ..data.fields import Array
-from ..harness.testing.finite import is_finite, nonfinite
-from ..harness.testing.report import Finding
+from ..harness.testing.finite import is_finite, nonfinite_fault
+from ..harness.testing.report import ReportedFault
 from ..launch.bound import GRAD
 from ..launch.program import NOTHING, Binding, Program
 from ..runtime.session import RUNTIME
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Watch(Capture):
+class CountingCapture(Capture):
     """A capture of at most `limit` launches for each kernel and direction that also counts all launches.
 
     Attributes:
@@ -36,7 +36,7 @@ class Watch(Capture):
     """
 
     totals: Counter[tuple[str, str]] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ReportedFault] = field(default_factory=list)
     _counts: Counter[tuple[Program, Kind]] = field(default_factory=Counter)
     _kept: dict[tuple[Program, Kind], list[CapturedLaunch]] = field(default_factory=dict)
     _told: set[tuple[str, str, str]] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Watch(Capture):
         """Note an array that is not finite, once for each array, kernel and direction."""
         if (kernel, kind, name) not in self._told:
             self._told.add((kernel, kind, name))
-            self.findings.append(nonfinite(kernel, kind, name, array, launch, before))
+            self.findings.append(nonfinite_fault(kernel, kind, name, array, launch, before))
 
 
 def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -98,9 +98,9 @@ def _results(binding: Binding, kind: Kind, replaced: Mapping[str, np.ndarray]) -
 
 
 @contextmanager
-def watching(limit: int) -> Iterator[Watch]:
+def watching(limit: int) -> Iterator[CountingCapture]:
     """Watch every launch inside the `with` block, across `init` and `reset`. Do not nest it."""
-    watch = Watch(limit)
+    watch = CountingCapture(limit)
     RUNTIME.capture = watch
     try:
         yield watch

@@ -11,7 +11,7 @@ from ..compiler.ir.types import Scalar
 from ..runtime.usage import MatrixError, StructError
 from .dtypes import scalar_type
 from .fields import MatrixField, MatrixNdarray, StructField, matrix_field, struct_field
-from .fields.kinds import CompoundOptions, FieldOptions, Shape
+from .fields.kinds import CompoundOptions, FieldOptions, ShapeLike
 from .ndarrays import matrix_ndarray
 from .values import Matrix, Struct, Vector
 from .values.struct import as_struct
@@ -83,11 +83,11 @@ class MatrixSpec:
             return Vector(flat, self.dtype)
         return Matrix([flat[row * self.m : (row + 1) * self.m] for row in range(self.n)], self.dtype)
 
-    def field(self, shape: Shape | None = None, **options: Unpack[FieldOptions]) -> MatrixField:
+    def field(self, shape: ShapeLike | None = None, **options: Unpack[FieldOptions]) -> MatrixField:
         """Return a new field of such elements; the options are those of `sg.Vector.field`."""
         return matrix_field(self.shape, self.dtype, shape, **options)
 
-    def ndarray(self, shape: Shape, needs_grad: bool = False) -> MatrixNdarray:
+    def ndarray(self, shape: ShapeLike, needs_grad: bool = False) -> MatrixNdarray:
         """Return a new ndarray of such elements, filled with zeros."""
         return matrix_ndarray(self.shape, self.dtype, shape, needs_grad)
 
@@ -142,7 +142,10 @@ class StructSpec:
         return as_struct(self.stackgrad_type, {**dict(zip(names, parts)), **named})
 
     def field(
-        self, shape: Shape | None = None, methods: Mapping[str, Any] | None = None, **options: Unpack[CompoundOptions]
+        self,
+        shape: ShapeLike | None = None,
+        methods: Mapping[str, Any] | None = None,
+        **options: Unpack[CompoundOptions],
     ) -> StructField:
         """Return a new field of such structs.
 

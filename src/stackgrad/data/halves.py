@@ -68,7 +68,7 @@ class Accumulator(np.ndarray):
             return np.asarray(self).astype(np.float16)
 
 
-def accumulating(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
+def accumulator_of(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
     """Return the array that kernels add to in place of a gradient.
 
     Args:
@@ -95,12 +95,12 @@ def accumulating(narrow: np.ndarray, owner: Any = None, on_device: bool = False)
     return made
 
 
-def accumulators(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
+def accumulators_of(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
     """Return the accumulators among the arrays of a launch."""
     return tuple(array for array in arrays if isinstance(array, Accumulator))
 
 
-def rounded(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
+def rounding_launch(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
     """Return a context manager around a launch that may use these accumulators.
 
     It refreshes the accumulators before the launch, and rounds them into the gradients after the launch.

@@ -17,10 +17,10 @@ import numpy as np
 from ..compiler.ir.types import Scalar, from_dtype
 from ..runtime.session import RUNTIME
 from .fields.array import Array
-from .halves import accumulating
+from .halves import accumulator_of
 
 
-class Misfit(Exception):
+class ArgumentMismatch(Exception):
     """A value does not fit a parameter; the exception has a reason and a cure, without the name of the parameter."""
 
     def __init__(self, reason: str, cure: str) -> None:
@@ -30,7 +30,7 @@ class Misfit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignArray:
     """Represent memory of another library that is given to a kernel.
 
     Attributes:
@@ -46,11 +46,11 @@ class Foreign:
     owner: object = None
 
 
-Leaf = Array | Foreign
+Leaf = Array | ForeignArray
 """An array that a caller gives to a kernel."""
 
 
-def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
+def foreign(value: Any, needs_grad: bool | None) -> ForeignArray | None:
     """Return an array of another library as a leaf, or None if the value is no array.
 
     Args:
@@ -58,10 +58,10 @@ def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
         needs_grad: True demands an adjoint, False ignores it, and None takes it if it is there.
 
     Raises:
-        Misfit: A kernel cannot use the array.
+        ArgumentMismatch: A kernel cannot use the array.
     """
-    if isinstance(value, Foreign):
-        return Foreign(value.memory, owner=value.owner) if needs_grad is False else value
+    if isinstance(value, ForeignArray):
+        return ForeignArray(value.memory, owner=value.owner) if needs_grad is False else value
     if isinstance(value, np.ndarray):
         return _numpy(value, needs_grad)
     library = type(value).__module__.partition(".")[0]
@@ -73,33 +73,35 @@ def foreign(value: Any, needs_grad: bool | None) -> Foreign | None:
     return None
 
 
-def _numpy(value: np.ndarray, needs_grad: bool | None) -> Foreign:
+def _numpy(value: np.ndarray, needs_grad: bool | None) -> ForeignArray:
     if needs_grad:
-        raise Misfit("a NumPy array has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
+        raise ArgumentMismatch("a NumPy array has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
     if not value.flags.c_contiguous or not value.flags.writeable:
-        raise Misfit("the NumPy array is not C-contiguous and writable", "give numpy.array(x, order='C')")
-    return Foreign(value, owner=value)
+        raise ArgumentMismatch("the NumPy array is not C-contiguous and writable", "give numpy.array(x, order='C')")
+    return ForeignArray(value, owner=value)
 
 
-def _torch(value: Any, needs_grad: bool | None) -> Foreign:
+def _torch(value: Any, needs_grad: bool | None) -> ForeignArray:
     if value.device.type != "cpu" and (RUNTIME.remote is None or value.device.type != "cuda"):
-        raise Misfit(f"the torch tensor is on {value.device}", "give x.cpu()")
+        raise ArgumentMismatch(f"the torch tensor is on {value.device}", "give x.cpu()")
     if not value.is_contiguous():
-        raise Misfit("the torch tensor is not contiguous", "give x.contiguous()")
+        raise ArgumentMismatch("the torch tensor is not contiguous", "give x.contiguous()")
     if needs_grad and not value.requires_grad:
-        raise Misfit("the torch tensor does not require a gradient", "call x.requires_grad_() before")
+        raise ArgumentMismatch("the torch tensor does not require a gradient", "call x.requires_grad_() before")
     memory = memory_of_tensor(value)
     if needs_grad and not _keeps_gradient(value):
-        raise Misfit("the torch tensor is computed from others and keeps no gradient", "call x.retain_grad() before")
+        raise ArgumentMismatch(
+            "the torch tensor is computed from others and keeps no gradient", "call x.retain_grad() before"
+        )
     if not value.requires_grad or needs_grad is False or not _keeps_gradient(value):
-        return Foreign(memory, owner=value)
+        return ForeignArray(memory, owner=value)
     # Kernels add to adjoints, so the tensor must have memory for its gradient before the launch.
     if value.grad is None:
         value.grad = value.detach().new_zeros(value.shape)
     if not value.grad.is_contiguous():
-        raise Misfit("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
-    grad = accumulating(memory_of_tensor(value.grad), value, on_device=value.device.type != "cpu")
-    return Foreign(memory, grad, owner=value)
+        raise ArgumentMismatch("the gradient of the torch tensor is not contiguous", "set x.grad = x.grad.contiguous()")
+    grad = accumulator_of(memory_of_tensor(value.grad), value, on_device=value.device.type != "cpu")
+    return ForeignArray(memory, grad, owner=value)
 
 
 def memory_of_tensor(tensor: Any) -> np.ndarray:
@@ -112,7 +114,9 @@ def memory_of_tensor(tensor: Any) -> np.ndarray:
         stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
         return _borrowed(plain.__cuda_array_interface__, plain, stream)
     except (TypeError, AttributeError) as problem:
-        raise Misfit(f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64") from None
+        raise ArgumentMismatch(
+            f"the torch tensor cannot be read: {problem}", "convert it to float32 or float64"
+        ) from None
 
 
 def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
@@ -121,19 +125,21 @@ def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
     try:
         return RUNTIME.remote.borrow(interface, lender, stream)
     except ValueError as problem:
-        raise Misfit(f"kernels cannot use the array on the GPU: {problem}", "copy it first") from None
+        raise ArgumentMismatch(f"kernels cannot use the array on the GPU: {problem}", "copy it first") from None
 
 
-def _other(value: Any, needs_grad: bool | None) -> Foreign:
+def _other(value: Any, needs_grad: bool | None) -> ForeignArray:
     """Return an array of CuPy, Numba or another library of GPUs as a leaf.
 
     Its interface names the stream that the launch must be ordered with, if any.
     """
     if needs_grad:
-        raise Misfit(f"the {type(value).__name__} has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)")
+        raise ArgumentMismatch(
+            f"the {type(value).__name__} has no gradient", "give a field, or sg.ndarray(..., needs_grad=True)"
+        )
     interface = value.__cuda_array_interface__
     memory = _borrowed(interface, value, interface.get("stream"))
-    return Foreign(memory, read_only=not memory.flags.writeable, owner=value)
+    return ForeignArray(memory, read_only=not memory.flags.writeable, owner=value)
 
 
 def _keeps_gradient(value: Any) -> bool:
@@ -141,9 +147,11 @@ def _keeps_gradient(value: Any) -> bool:
     return bool(value.is_leaf or value.retains_grad)
 
 
-def _jax(value: Any, needs_grad: bool | None) -> Foreign:
+def _jax(value: Any, needs_grad: bool | None) -> ForeignArray:
     if needs_grad:
-        raise Misfit("a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray")
+        raise ArgumentMismatch(
+            "a JAX array has no gradient buffer", "wrap the kernel with sg.jax.wrap, or give an ndarray"
+        )
     # JAX arrays are immutable, so the leaf is read-only: borrowed on the GPU, copied on the host.
     if RUNTIME.remote is not None and all(device.platform == "gpu" for device in value.devices()):
         value.block_until_ready()
@@ -152,13 +160,13 @@ def _jax(value: Any, needs_grad: bool | None) -> Foreign:
             "typestr": np.dtype(value.dtype).str,
             "data": (value.unsafe_buffer_pointer(), True),
         }
-        return Foreign(_borrowed(interface, value, None), read_only=True, owner=value)
+        return ForeignArray(_borrowed(interface, value, None), read_only=True, owner=value)
     memory = np.array(value, order="C")
     memory.flags.writeable = False
-    return Foreign(memory, read_only=True, owner=value)
+    return ForeignArray(memory, read_only=True, owner=value)
 
 
-_READERS: dict[str, tuple[str, Callable[[Any, bool | None], Foreign] | None]] = {
+_READERS: dict[str, tuple[str, Callable[[Any, bool | None], ForeignArray] | None]] = {
     "torch": ("requires_grad", _torch),
     "jax": ("__array__", _jax),
     "jaxlib": ("__array__", _jax),
@@ -173,5 +181,7 @@ def scalar_of(memory: np.ndarray) -> Scalar:
     except (KeyError, TypeError):
         found = None
     if found is None or found.dtype != memory.dtype:
-        raise Misfit(f"arrays of {memory.dtype} do not exist in kernels", "convert it, as in x.astype(numpy.float32)")
+        raise ArgumentMismatch(
+            f"arrays of {memory.dtype} do not exist in kernels", "convert it, as in x.astype(numpy.float32)"
+        )
     return found

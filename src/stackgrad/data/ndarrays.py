@@ -13,7 +13,7 @@ from .dtypes import scalar_type
 from .fields import Backend, MatrixNdarray, ScalarNdarray
 from .fields.conversions import extents_of
 from .fields.exchange import shared_memory
-from .fields.kinds import Shape, TensorOptions
+from .fields.kinds import ShapeLike, TensorOptions
 from .fields.make import check_nesting, field, matrix_field, new_array, place_now
 from .fields.matrix import MatrixField
 
@@ -25,14 +25,16 @@ DType = Scalar | type
 
 
 @overload
-def ndarray(dtype: DType, shape: Shape, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray: ...
+def ndarray(dtype: DType, shape: ShapeLike, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray: ...
 
 
 @overload
-def ndarray(dtype: MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> MatrixNdarray: ...
+def ndarray(
+    dtype: MatrixSpec, shape: ShapeLike, needs_grad: bool = False, name: str | None = None
+) -> MatrixNdarray: ...
 
 
-def ndarray(dtype: DType | MatrixSpec, shape: Shape, needs_grad: bool = False, name: str | None = None) -> Any:
+def ndarray(dtype: DType | MatrixSpec, shape: ShapeLike, needs_grad: bool = False, name: str | None = None) -> Any:
     """Return a new ndarray of zeros.
 
         x = sg.ndarray(sg.f32, shape=(64, 64), needs_grad=True)
@@ -57,7 +59,7 @@ def ndarray(dtype: DType | MatrixSpec, shape: Shape, needs_grad: bool = False, n
 
 
 def matrix_ndarray(
-    element: tuple[int, ...], dtype: Scalar | type, shape: Shape, needs_grad: bool = False, name: str | None = None
+    element: tuple[int, ...], dtype: Scalar | type, shape: ShapeLike, needs_grad: bool = False, name: str | None = None
 ) -> MatrixNdarray:
     """Return a new ndarray of vectors or matrices, filled with zeros.
 
@@ -78,16 +80,16 @@ def matrix_ndarray(
 
 
 @overload
-def tensor(dtype: DType, shape: Shape, **options: Unpack[TensorOptions]) -> ScalarField | ScalarNdarray: ...
+def tensor(dtype: DType, shape: ShapeLike, **options: Unpack[TensorOptions]) -> ScalarField | ScalarNdarray: ...
 
 
 @overload
-def tensor(dtype: MatrixSpec, shape: Shape, **options: Unpack[TensorOptions]) -> MatrixField | MatrixNdarray: ...
+def tensor(dtype: MatrixSpec, shape: ShapeLike, **options: Unpack[TensorOptions]) -> MatrixField | MatrixNdarray: ...
 
 
 def tensor(
     dtype: DType | MatrixSpec,
-    shape: Shape,
+    shape: ShapeLike,
     *,
     backend: Backend = Backend.NDARRAY,
     needs_grad: bool = False,
@@ -120,7 +122,7 @@ def tensor(
 def matrix_tensor(
     element: tuple[int, ...],
     dtype: Scalar | type,
-    shape: Shape,
+    shape: ShapeLike,
     *,
     backend: Backend = Backend.NDARRAY,
     needs_grad: bool = False,

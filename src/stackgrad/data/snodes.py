@@ -68,7 +68,7 @@ class SNode:
 
     __slots__ = ("extents", "_tree")
 
-    def __init__(self, extents: dict[int, int], tree: Tree) -> None:
+    def __init__(self, extents: dict[int, int], tree: FieldTree) -> None:
         self.extents = extents
         self._tree = tree
 
@@ -182,7 +182,7 @@ class SNode:
         raise refuse(name)
 
 
-class Tree:
+class FieldTree:
     """The fields that were placed through one root.
 
     Attributes:
@@ -218,7 +218,7 @@ class Tree:
         return self.arrays
 
 
-class Everything(Tree):
+class RootTree(FieldTree):
     """The tree of `sg.root`: the fields placed through it, and those made with a shape."""
 
     def members(self) -> Iterable[Array]:
@@ -238,8 +238,8 @@ class Root(SNode):
 
     __slots__ = ()
 
-    def __init__(self, tree: Tree | None = None) -> None:
-        super().__init__({}, tree or Everything())
+    def __init__(self, tree: FieldTree | None = None) -> None:
+        super().__init__({}, tree or RootTree())
 
     def __repr__(self) -> str:
         return "<sg.root>"
@@ -251,7 +251,7 @@ class FieldsBuilder(Root):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(Tree())
+        super().__init__(FieldTree())
 
     def __repr__(self) -> str:
         return "<sg.FieldsBuilder>"
@@ -268,7 +268,7 @@ class SNodeTree:
 
     __slots__ = ("_tree",)
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: FieldTree) -> None:
         self._tree = tree
 
     def destroy(self) -> None:

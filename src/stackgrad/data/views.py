@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from ..compiler.frontend.aggregates import VIEW, NdarrayType, ViewType
 from ..compiler.frontend.protocols import is_host_view
-from ..compiler.frontend.refused import caller
+from ..compiler.frontend.refused import caller_span
 from ..runtime.usage import ViewError
 from .annotations import annotated_element
 
@@ -122,13 +122,13 @@ class BufferView(Generic[T]):
                 raise _error(
                     "a view is indexed by slices outside of kernels", "read the array: view.arr[view.offset + i]"
                 )
-            return sliced(self, key)
+            return slice_view(self, key)
 
     def __repr__(self) -> str:
         return f"<sg.BufferView(offset={self._offset}, size={self._size}) of {self._arr!r}>"
 
 
-def sliced(whole: Any, key: slice) -> BufferView[Any]:
+def slice_view(whole: Any, key: slice) -> BufferView[Any]:
     """Return the view that a slice of an ndarray or of a view means.
 
     Args:
@@ -177,4 +177,4 @@ def check_inside(first: int, count: int, extent: int, what: str) -> None:
 
 def _error(reason: str, cure: str) -> ViewError:
     """Return the error for a mistake at the line of the caller."""
-    return ViewError(reason, cure, caller())
+    return ViewError(reason, cure, caller_span())

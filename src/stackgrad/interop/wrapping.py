@@ -16,8 +16,8 @@ import numpy as np
 
 from ..backends.launching.launcher import NO_DRAWS
 from ..compiler.ir.types import Scalar
-from ..data.halves import accumulating
-from ..data.leaves import Foreign
+from ..data.halves import accumulator_of
+from ..data.leaves import ForeignArray
 from ..runtime.usage import ArgumentError, close_names
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ a function of the other arguments of the call that returns a shape or (shape, dt
 
 
 @dataclass(frozen=True)
-class Launched:
+class WrappedLaunch:
     """A record of a launch: what its gradient needs to know besides the arrays.
 
     Attributes:
@@ -46,7 +46,7 @@ class Launched:
     versions: tuple[tuple[Any, int], ...] = ()
 
 
-class Wrapped:
+class WrappedKernel:
     """A kernel whose parameters are divided into inputs and results.
 
     Attributes:
@@ -110,7 +110,7 @@ class Wrapped:
 
     # -- launches -------------------------------------------------------------------------------------------
 
-    def forward(self, given: Mapping[str, Any], out: Mapping[str, np.ndarray]) -> Launched:
+    def forward(self, given: Mapping[str, Any], out: Mapping[str, np.ndarray]) -> WrappedLaunch:
         """Launch the kernel.
 
         Args:
@@ -121,14 +121,14 @@ class Wrapped:
         binding.launch(scalars)
         fields = [f for f in binding.arrays.values() if not isinstance(f, np.ndarray)]
         versions = tuple((f, f.version) for f in fields if not f.is_grad)
-        return Launched(binding.draws_reverse(scalars), versions)
+        return WrappedLaunch(binding.draws_reverse(scalars), versions)
 
     def backward(
         self,
         given: Mapping[str, Any],
         out: Mapping[str, np.ndarray],
         cotangents: Mapping[str, np.ndarray],
-        launched: Launched,
+        launched: WrappedLaunch,
         places: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, np.ndarray]:
         """Return the gradients of the real arrays among the arguments.
@@ -163,7 +163,7 @@ class Wrapped:
         leaves = {n: _leaf(v, grads.get(n)) if isinstance(v, np.ndarray) else v for n, v in values.items()}
         arguments = (*self.prefix, *(leaves[name] for name in self.params))
         binding, scalars, names = _bind(self.kernel, arguments)
-        taken = {id(leaf.memory): name for name, leaf in leaves.items() if isinstance(leaf, Foreign)}
+        taken = {id(leaf.memory): name for name, leaf in leaves.items() if isinstance(leaf, ForeignArray)}
         for name in names & binding.program.forward().lowered.writes:
             param = taken.get(id(binding.arrays[name]))
             if param is not None and param not in out:
@@ -184,11 +184,11 @@ def _bind(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Binding, Scalars,
     return binding, scalars, {name for name, _, is_grad in special.slots if not is_grad}
 
 
-def _leaf(value: np.ndarray, grad: np.ndarray | None) -> Foreign:
+def _leaf(value: np.ndarray, grad: np.ndarray | None) -> ForeignArray:
     """Return an array as a leaf; an array of reals gets an adjoint, new if `grad` is None."""
     if value.dtype.kind != "f":
-        return Foreign(value, owner=value)
-    return Foreign(value, accumulating(np.zeros_like(value) if grad is None else grad), owner=value)
+        return ForeignArray(value, owner=value)
+    return ForeignArray(value, accumulator_of(np.zeros_like(value) if grad is None else grad), owner=value)
 
 
 def is_array(value: Any) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.launching.launcher import NO_DRAWS
-from ..interop.wrapping import Launched, Out, Wrapped, is_array
-from ..runtime.usage import ArgumentError, imported
+from ..interop.wrapping import Out, WrappedKernel, WrappedLaunch, is_array
+from ..runtime.usage import ArgumentError, import_optional
 
 __all__ = ["wrap"]
 
-Arrays = tuple[Any, ...]
+JaxArrays = tuple[Any, ...]
 
 
 def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
         MissingPackage: JAX is not installed.
     """
     _jax()
-    wrapped = Wrapped(kernel, out)
+    wrapped = WrappedKernel(kernel, out)
 
     def call(*args: Any, **keywords: Any) -> Any:
         given = wrapped.arguments(args, keywords)
@@ -48,34 +48,34 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     return call
 
 
-def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -> Callable[..., Arrays]:
+def _function(wrapped: WrappedKernel, given: dict[str, Any], names: tuple[str, ...]) -> Callable[..., JaxArrays]:
     """Return a JAX function of the named arrays among the arguments `given` of a call; other arguments are fixed."""
     jax = _jax()
     kinds = {name: jax.ShapeDtypeStruct(*kind) for name, kind in wrapped.results(given).items()}
     real = tuple(name for name in names if np.issubdtype(np.dtype(given[name].dtype), np.floating))
 
-    def run(*arrays: Any) -> Arrays:
+    def run(*arrays: Any) -> JaxArrays:
         out = {name: np.zeros(kind.shape, kind.dtype) for name, kind in kinds.items()}
         if wrapped.forward(_own(given, names, arrays), out).draws != NO_DRAWS:
             reason = f"kernel {wrapped.kernel.__name__} draws random numbers, so it is no function of its arguments"
             raise ArgumentError(reason, "draw them with jax.random, and give them as an array")
         return tuple(out.values())
 
-    def run_grad(arrays: Arrays, results: Arrays, cotangents: Arrays) -> Arrays:
+    def run_grad(arrays: JaxArrays, results: JaxArrays, cotangents: JaxArrays) -> JaxArrays:
         out = _own({}, tuple(kinds), results)
         seeds = {name: _copy(g, out[name]) for name, g in zip(kinds, cotangents) if out[name].dtype.kind == "f"}
-        grads = wrapped.backward(_own(given, names, arrays), out, seeds, Launched())
+        grads = wrapped.backward(_own(given, names, arrays), out, seeds, WrappedLaunch())
         return tuple(grads[name] for name in real)
 
     @jax.custom_vjp
-    def function(*arrays: Any) -> Arrays:
+    def function(*arrays: Any) -> JaxArrays:
         return jax.pure_callback(run, tuple(kinds.values()), *arrays, vmap_method="sequential")
 
-    def forward(*arrays: Any) -> tuple[Arrays, tuple[Arrays, Arrays]]:
+    def forward(*arrays: Any) -> tuple[JaxArrays, tuple[JaxArrays, JaxArrays]]:
         results = function(*arrays)
         return results, (arrays, results)
 
-    def backward(kept: tuple[Arrays, Arrays], cotangents: Arrays) -> Arrays:
+    def backward(kept: tuple[JaxArrays, JaxArrays], cotangents: JaxArrays) -> JaxArrays:
         arrays, results = kept
         by_name = dict(zip(names, arrays))
         shapes = tuple(jax.ShapeDtypeStruct(by_name[n].shape, by_name[n].dtype) for n in real)
@@ -91,7 +91,7 @@ def _function(wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...]) -
 
 def _jax() -> Any:
     """Return the module jax. Raise MissingPackage if it is not installed."""
-    return imported("jax", "JAX", "jax")
+    return import_optional("jax", "JAX", "jax")
 
 
 def _own(given: dict[str, Any], names: tuple[str, ...], arrays: Any) -> dict[str, Any]:

@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.errors import KernelTypeError, Span, shown
+from ..compiler.errors import KernelTypeError, Span, short_repr
 from ..compiler.frontend.aggregates import ElementType, MatrixType, StructType
 from ..compiler.frontend.protocols import is_host_matrix, is_host_struct
 from ..compiler.ir.nodes import Param
 from ..compiler.ir.types import ArrayType, Scalar
 from ..data.fields.array import Array
-from ..data.leaves import Misfit
+from ..data.leaves import ArgumentMismatch
 
 NO_SCALARS: dict[str, Any] = {}
 REQUIRED: Any = inspect.Parameter.empty
 """The default of a parameter that has no default."""
 
 
-class Signature:
+class CallSignature:
     """The parameters that a call fills, in order.
 
     Attributes:
@@ -58,7 +58,7 @@ class Signature:
 
     def positional(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments in the order of the parameters, with defaults filled in."""
-        return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
+        return arrange_arguments(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def scalars(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """Return the scalar arguments of a call by name.
@@ -79,7 +79,7 @@ class Signature:
                 given = dict(zip(self.names, args))
                 for name, check in self._checks:
                     found[name] = check(given[name])
-        except Misfit as misfit:
+        except ArgumentMismatch as misfit:
             raise self._misfit(name, misfit) from None
         return found
 
@@ -96,7 +96,7 @@ class Signature:
         wanted = ", ".join(f"{p.name}: {p.type}" for p in self.params) or "none"
         return self.error(f"takes {len(self.params)} arguments, got {given}", f"its parameters: {wanted}")
 
-    def _misfit(self, name: str, misfit: Misfit) -> KernelTypeError:
+    def _misfit(self, name: str, misfit: ArgumentMismatch) -> KernelTypeError:
         """Return the error for an argument that does not fit its parameter."""
         dtype = next(p.type for p in self.params if p.name == name)
         return self.error(f"the parameter {name}: {dtype} {misfit.reason}", misfit.cure)
@@ -132,7 +132,7 @@ class Signature:
         return found
 
 
-def arranged(
+def arrange_arguments(
     names: Sequence[str],
     defaults: Mapping[str, Any],
     args: tuple[Any, ...],
@@ -167,9 +167,9 @@ def arranged(
 CURE = "annotate the parameter with another type, or convert the argument"
 
 
-def cannot_take(value: Any) -> Misfit:
+def cannot_take(value: Any) -> ArgumentMismatch:
     """Return the Misfit for a value of the wrong kind."""
-    return Misfit(f"cannot take {type(value).__name__} {shown(value)}"[:100], CURE)
+    return ArgumentMismatch(f"cannot take {type(value).__name__} {short_repr(value)}"[:100], CURE)
 
 
 def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
@@ -185,7 +185,7 @@ def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
             value = _integer(value)
         if low <= value < high:
             return value  # type: ignore[no-any-return]
-        raise Misfit(f"cannot take {shown(value)}: it does not fit", "annotate it with a wider type")
+        raise ArgumentMismatch(f"cannot take {short_repr(value)}: it does not fit", "annotate it with a wider type")
 
     return integer
 
@@ -198,7 +198,9 @@ def _real(value: Any) -> float:
         try:
             return float(value)
         except OverflowError:
-            raise Misfit(f"cannot take {shown(value, 40)}...: it does not fit", "give a real number") from None
+            raise ArgumentMismatch(
+                f"cannot take {short_repr(value, 40)}...: it does not fit", "give a real number"
+            ) from None
         except TypeError:  # NumPy's timedelta64 is a number that has no float.
             pass
     raise cannot_take(value)
@@ -249,8 +251,14 @@ def _matrix_flattener(kind: MatrixType) -> Flattener:
         except ValueError:
             entries = np.empty(0)
         if entries.shape != kind.shape:
-            shape = f"shape {entries.shape}" if is_host_matrix(value) else f"{type(value).__name__} {shown(value)}"[:80]
-            raise Misfit(f"cannot take {shape}: it is {kind}", f"give sg.Vector or a sequence of shape {kind.shape}")
+            shape = (
+                f"shape {entries.shape}"
+                if is_host_matrix(value)
+                else f"{type(value).__name__} {short_repr(value)}"[:80]
+            )
+            raise ArgumentMismatch(
+                f"cannot take {shape}: it is {kind}", f"give sg.Vector or a sequence of shape {kind.shape}"
+            )
         found.extend([check(entry) for entry in entries.ravel().tolist()])
 
     return flatten
@@ -263,11 +271,11 @@ def _struct_flattener(kind: StructType) -> Flattener:
     def flatten(value: Any, found: list[Any]) -> None:
         members = value.members if is_host_struct(value) else value
         if not isinstance(members, Mapping) or set(members) != set(kind.names):
-            raise Misfit(cannot_take(value).reason, f"give {kind}, as its type makes it")
+            raise ArgumentMismatch(cannot_take(value).reason, f"give {kind}, as its type makes it")
         for name, part in parts:
             try:
                 part(members[name], found)
-            except Misfit as misfit:
-                raise Misfit(f"{misfit.reason}, in its member {name}", misfit.cure) from None
+            except ArgumentMismatch as misfit:
+                raise ArgumentMismatch(f"{misfit.reason}, in its member {name}", misfit.cure) from None
 
     return flatten

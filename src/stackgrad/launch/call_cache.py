@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.errors import KernelTypeError, Span, warn
-from ..data.leaves import Misfit
+from ..data.leaves import ArgumentMismatch
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME
 from ..runtime.usage import KernelWarning
 from .aliasing import is_among
-from .arguments import REQUIRED, arranged
+from .arguments import REQUIRED, arrange_arguments
 from .calls import Call, take_apart
 from .matching import Matcher, ScalarMatcher, ValueMatcher, ViewMatcher, matcher_of
 from .prepared import Known
-from .specialise import TRACING, Specialisation, Tracing, specialised
+from .specialise import TRACING, Specialization, Tracing, specialised
 
 if TYPE_CHECKING:
     from ..compiler.frontend.infer import FrontendOptions
@@ -51,7 +51,7 @@ class Entry:
 
     __slots__ = ("key", "special", "handles", "is_dropped", "_cache")
 
-    def __init__(self, key: tuple[Any, ...], special: Specialisation, cache: CallCache) -> None:
+    def __init__(self, key: tuple[Any, ...], special: Specialization, cache: CallCache) -> None:
         self.key = key
         self.special = special
         self.handles: dict[tuple[Any, ...], Handle] = {}
@@ -100,7 +100,7 @@ class CallCache:
         self.trace = trace
         self.takes_numbers = takes_numbers
         self.entries: dict[tuple[Any, ...], Entry] = {}
-        self.last: Specialisation | None = None
+        self.last: Specialization | None = None
         self._known: dict[tuple[int, ...], Known] = {}
         self._owners: dict[int, tuple[Any, set[Entry]]] = {}
         values = [isinstance(matcher, (ScalarMatcher, ValueMatcher)) for matcher in self.matchers]
@@ -117,7 +117,7 @@ class CallCache:
 
     def arranged(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments in the order of the parameters, with defaults filled in."""
-        return arranged(self.names, self.defaults, args, keywords, self.error, self._count)
+        return arrange_arguments(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def objects(self, args: tuple[Any, ...]) -> list[Any]:
         """Return the arguments by which a call is known: all but numbers; a view counts as its array."""
@@ -140,7 +140,7 @@ class CallCache:
             call = Call()
             for at, take in self._numbers:
                 take(args[at], call)
-        except Misfit as misfit:
+        except ArgumentMismatch as misfit:
             raise self.misfit(at, misfit) from None
         return dict(zip(names, call.scalars))
 
@@ -191,7 +191,7 @@ class CallCache:
         """Return the program of an entry on the arrays of a call. Raise KernelTypeError for arrays that do not fit."""
         try:
             return entry.special.binding(call.leaves)
-        except Misfit as misfit:
+        except ArgumentMismatch as misfit:
             raise self.error(misfit.reason, misfit.cure) from None
 
     # -- making ---------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class CallCache:
         matcher = self.matchers[at]
         return f": {matcher.dtype}" if isinstance(matcher, ScalarMatcher) else ""
 
-    def misfit(self, at: int, misfit: Misfit) -> KernelTypeError:
+    def misfit(self, at: int, misfit: ArgumentMismatch) -> KernelTypeError:
         """Return the error for the argument number `at`, which does not fit its parameter."""
         kind = self._type(at) if self.takes_numbers else ":"
         return self.error(f"the parameter {self.names[at]}{kind} {misfit.reason}", misfit.cure)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..data.leaves import Leaf, Misfit
+from ..data.leaves import ArgumentMismatch, Leaf
 from .aliasing import aliases
 
 
@@ -44,7 +44,9 @@ class Taker(Protocol):
         """Append the parts of an argument to a call. Raise Misfit if the argument does not fit."""
 
 
-def take_apart(matchers: Sequence[Taker], args: tuple[Any, ...], error: Callable[[int, Misfit], Exception]) -> Call:
+def take_apart(
+    matchers: Sequence[Taker], args: tuple[Any, ...], error: Callable[[int, ArgumentMismatch], Exception]
+) -> Call:
     """Return the parts of a call.
 
     Args:
@@ -57,7 +59,7 @@ def take_apart(matchers: Sequence[Taker], args: tuple[Any, ...], error: Callable
         for at, matcher in enumerate(matchers):
             matcher.take(args[at], call)
             call.ends.append((len(call.leaves), len(call.scalars)))
-    except Misfit as misfit:
+    except ArgumentMismatch as misfit:
         raise error(at, misfit) from None
     if len(call.leaves) > 1:
         call.shared = aliases(call.leaves)

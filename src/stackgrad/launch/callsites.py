@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..backends.words import WATCHED
 from ..compiler.errors import StackgradError
-from ..data.leaves import Misfit
+from ..data.leaves import ArgumentMismatch
 from ..runtime.session import RUNTIME
 from ..runtime.streams import KEYWORD, on, without_stream
-from .native import Native, Situation
+from .native import NativeCall, NativeLaunches
 from .prepared import Prepared
 from .watched import result_of
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ..backends.base import Arrays, Scalars
     from .call_cache import CallCache, Entry
     from .calls import Call
-    from .directions import Side
+    from .directions import ProgramSide
     from .program import Binding, Program
-    from .specialise import Specialisation
+    from .specialise import Specialization
 
 PATIENT = 3
 """Number of launches from Python before the first launch stands ready."""
@@ -61,8 +61,8 @@ class CallSite:
     def __init__(self, kernel: Callee, is_grad: bool) -> None:
         self._kernel = kernel
         self.is_grad = is_grad
-        self.free = Native()
-        self.guarded: Native | None = None
+        self.free = NativeLaunches()
+        self.guarded: NativeLaunches | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -131,11 +131,11 @@ class CallSite:
             cache.remember(args, call, entry).launches[self.is_grad] = prepared.launch
         return result
 
-    def _side(self, program: Program) -> Side:
+    def _side(self, program: Program) -> ProgramSide:
         """Return what the call site launches of a program. Raise NotDifferentiable, located, for no gradient."""
         return program.reverse_side() if self.is_grad else program.forward_side()
 
-    def _launch_bound(self, special: Specialisation, binding: Binding, scalars: Scalars) -> Any:
+    def _launch_bound(self, special: Specialization, binding: Binding, scalars: Scalars) -> Any:
         """Launch what was traced on memory, seen by tapes and other watchers. Return the result."""
         if self.is_grad:
             binding.launch_grad(scalars)
@@ -168,7 +168,7 @@ class CallSite:
                 self._wait = _LONGEST_WAIT
                 return
             self._kernel.direct(self.is_grad, function)
-        with suppress(StackgradError, Misfit):  # The call itself has succeeded, so no error may appear now.
+        with suppress(StackgradError, ArgumentMismatch):  # The call itself has succeeded, so no error may appear now.
             found = self._situation(args)
             if found is None:
                 self._wait = _LONGEST_WAIT
@@ -180,17 +180,17 @@ class CallSite:
         if was_worth is not None:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
-    def _chain(self, situation: Situation) -> Native:
+    def _chain(self, situation: NativeCall) -> NativeLaunches:
         """Return the handles beside which a new one belongs."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
-            made = Native()
+            made = NativeLaunches()
             made.builtin(self.unfit, partial(self._fail, made))
             self.guarded = made
         return self.guarded
 
-    def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, Situation] | None:
+    def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, NativeCall] | None:
         """Return the entry and the situation of a call that was launched, or None if machine code cannot launch it."""
         from .situations import situation_of
 
@@ -208,7 +208,7 @@ class CallSite:
         entry = cache.entry(args, call)
         return entry, call, cache.bound(entry, call)
 
-    def _fail(self, native: Native, *args: Any) -> None:
+    def _fail(self, native: NativeLaunches, *args: Any) -> None:
         """Raise the error of the standing launch that has just failed."""
         native.fail(lambda: self._memory(args))
 

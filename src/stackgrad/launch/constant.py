@@ -16,7 +16,7 @@ CONSTANT = "stackgrad_constant"
 
 
 @contextmanager
-def unrecorded(constant: bool) -> Iterator[list[Watcher]]:
+def without_recording(constant: bool) -> Iterator[list[Watcher]]:
     """Let tapes watch the launches of the `with` block without recording them. Yield the tapes that would record.
 
     Args:

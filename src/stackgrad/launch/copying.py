@@ -20,19 +20,19 @@ from .program import Binding, Program
 if TYPE_CHECKING:
     from ..compiler.ir.nodes import Value
     from ..data.fields import Array
-    from ..data.fields.copies import Axes
+    from ..data.fields.copies import AxisMap
 
 SOURCE, TARGET = "source", "target"
 
 
-class Copy:
+class CopyKernel:
     """The kernel of one kind of copy, with its bindings as long as someone holds them.
 
     Attributes:
         program: The program of the kernel.
     """
 
-    def __init__(self, source: ArrayType, target: ArrayType, axes: Axes) -> None:
+    def __init__(self, source: ArrayType, target: ArrayType, axes: AxisMap) -> None:
         self.program = Program(copy_kernel(source, target, axes))
         self._bindings: weakref.WeakValueDictionary[tuple[int, int], Binding] = weakref.WeakValueDictionary()
 
@@ -45,7 +45,7 @@ class Copy:
         return found
 
 
-def launch_copy(target: Array, source: Array, axes: Axes) -> None:
+def launch_copy(target: Array, source: Array, axes: AxisMap) -> None:
     """Launch a copy between two different arrays.
 
     Args:
@@ -57,11 +57,11 @@ def launch_copy(target: Array, source: Array, axes: Axes) -> None:
     key = (*kinds, axes)
     found = RUNTIME.copies.get(key)
     if found is None:
-        found = RUNTIME.copies[key] = Copy(kinds[0], kinds[1], axes)
+        found = RUNTIME.copies[key] = CopyKernel(kinds[0], kinds[1], axes)
     found.binding(target, source).launch({})
 
 
-def copy_kernel(source: ArrayType, target: ArrayType, axes: Axes) -> Kernel:
+def copy_kernel(source: ArrayType, target: ArrayType, axes: AxisMap) -> Kernel:
     """Return the kernel that sets every element of the target to the element of the source at the same place.
 
     Args:

@@ -11,7 +11,7 @@ from ..compiler.ir.nodes import Kernel
 from ..compiler.ir.roles import ACCESSES
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
-from ..compiler.sizing.regions import Box, Regions
+from ..compiler.sizing.regions import AccessRegions, Box
 from ..data.fields import Array
 from ..runtime.session import RUNTIME, stamp
 from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
@@ -19,13 +19,13 @@ from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
     from ..backends.launching.launcher import Launcher
-    from .kept import Before
+    from .kept import BeforeContent
     from .program import Binding
 
-NOTHING: Mapping[str, Before] = {}
+NOTHING: Mapping[str, BeforeContent] = {}
 
 
-class Side:
+class ProgramSide:
     """Represent one direction of a program: its launcher, and the names of the arrays that it uses.
 
     Attributes:
@@ -47,7 +47,7 @@ class Side:
         self.reads = tuple(sorted(set(lowered.reads) | set(launcher.bound_arrays)))
 
 
-class Direction(NamedTuple):
+class TouchedArrays(NamedTuple):
     """A gradient of a program: the arrays and the elements that its launch touches.
 
     Attributes:
@@ -55,11 +55,11 @@ class Direction(NamedTuple):
         regions: The elements of these arrays that the launch touches.
     """
 
-    side: Side
-    regions: Regions
+    side: ProgramSide
+    regions: AccessRegions
 
 
-class Backward:
+class BoundGradient:
     """The gradient of a binding: its memory, the arrays that it writes, and the primals that it reads.
 
     Attributes:
@@ -89,7 +89,7 @@ class Backward:
         "_versions",
     )
 
-    def __init__(self, binding: Binding, direction: Direction) -> None:
+    def __init__(self, binding: Binding, direction: TouchedArrays) -> None:
         program, arrays = binding.program, binding.arrays
         side = direction.side
         self.program = program
@@ -106,7 +106,7 @@ class Backward:
         self.foreign = tuple(name for name in others if name not in binding.own)
         self._versions = version_source(program, arrays, side.launcher)
 
-    def read_boxes(self, scalars: Scalars, kept: Mapping[str, Before] = NOTHING) -> dict[Array, list[Box]]:
+    def read_boxes(self, scalars: Scalars, kept: Mapping[str, BeforeContent] = NOTHING) -> dict[Array, list[Box]]:
         """Return the elements of each primal that the gradient with these arguments may read.
 
         Args:
@@ -118,7 +118,7 @@ class Backward:
         boxes = {name: own for name, own in found.items() if not self._is_kept(name, own, kept)}
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
-    def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, Before]) -> bool:
+    def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, BeforeContent]) -> bool:
         """Return True if all boxes of a parameter that is a copy lie in the saved earlier content."""
         before = kept.get(self.before.get(name, ""))
         return before is not None and all(before.primal.holds(box) for box in boxes)

@@ -32,7 +32,7 @@ class _Candidate:
 
 
 @dataclass
-class _Trial:
+class _TimingTrial:
     """The measurements for one geometry.
 
     Attributes:
@@ -50,7 +50,7 @@ class _Trial:
     after: int = 0
 
 
-class Dispatch:
+class Dispatcher:
     """A dispatcher runs the fastest of the implementations that `register` added to a prototype."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Dispatch:
         self._warmup, self._active = warmup, max(active, 1)
         self._repeat_count, self._repeat_seconds = repeat_after_count, repeat_after_seconds
         self._candidates: list[_Candidate] = []
-        self._trials: dict[Hashable, _Trial] = {}
+        self._trials: dict[Hashable, _TimingTrial] = {}
 
     def register(
         self, function: Implementation | None = None, *, is_compatible: Callable[..., bool] | None = None
@@ -115,7 +115,7 @@ class Dispatch:
             return self._candidates[trial.best].run(*args, **keywords)  # type: ignore[index]
         return self._timed(trial, fitting, args, keywords)
 
-    def _trial(self, key: Hashable) -> _Trial:
+    def _trial(self, key: Hashable) -> _TimingTrial:
         """Return the trial of a geometry; start a new one if there is none or the old one must be repeated."""
         now, found = time.monotonic(), self._trials.get(key)
         if found is not None and found.best is not None:
@@ -123,10 +123,10 @@ class Dispatch:
             if counted or 0 < self._repeat_seconds <= now - found.started:
                 found = None
         if found is None:
-            found = self._trials[key] = _Trial(now)
+            found = self._trials[key] = _TimingTrial(now)
         return found
 
-    def _timed(self, trial: _Trial, fitting: list[int], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _timed(self, trial: _TimingTrial, fitting: list[int], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Run the implementation that has run least often; decide the trial after its last run."""
         number = min(fitting, key=lambda n: (trial.calls.get(n, 0), n))
         count = trial.calls[number] = trial.calls.get(number, 0) + 1
@@ -149,7 +149,7 @@ def perf_dispatch(
     active: int = 1,
     repeat_after_count: int = 0,
     repeat_after_seconds: float = 1.0,
-) -> Callable[[Implementation], Dispatch]:
+) -> Callable[[Implementation], Dispatcher]:
     """Return a decorator that turns a prototype with an empty body into a dispatcher.
 
         @sg.perf_dispatch(get_geometry_hash=lambda x: x.shape)
@@ -163,7 +163,7 @@ def perf_dispatch(
         repeat_after_seconds: Seconds after which the trial is repeated; 0 for never.
     """
 
-    def decorate(prototype: Implementation) -> Dispatch:
-        return Dispatch(prototype, get_geometry_hash, warmup, active, repeat_after_count, repeat_after_seconds)
+    def decorate(prototype: Implementation) -> Dispatcher:
+        return Dispatcher(prototype, get_geometry_hash, warmup, active, repeat_after_count, repeat_after_seconds)
 
     return decorate

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.words import LAUNCHES, VERSION, WATCHED
 from ..compiler.errors import Unsupported
-from ..compiler.frontend.functions import Graph
+from ..compiler.frontend.functions import DialectGraph
 from ..compiler.ir.documented import documented
 from ..data.fields import Array
 from ..runtime.gpu import device_of_runtime
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .program import Binding
 
 
-class Recording:
+class LaunchRecorder:
     """A recording watches launches while a graph is recorded.
 
     Attributes:
@@ -126,7 +126,7 @@ class RecordedGraph:
         self._device: Any = None
         self._stream = self._graph = 0
         self._generation = -1
-        self._recording: Recording | None = None
+        self._recording: LaunchRecorder | None = None
         self._run()
 
     def __call__(self) -> None:
@@ -178,7 +178,7 @@ class RecordedGraph:
 
     def _record(self, device: Any) -> None:
         """Record the launches of the function as a graph of the device."""
-        recording = Recording()
+        recording = LaunchRecorder()
         RUNTIME.capture = recording  # type: ignore[assignment]
         try:
             with device.capturing(self._stream) as made:
@@ -204,7 +204,7 @@ In kernels, `sg.graph.do_while`, `sg.graph.parallel` and `sg.graph.parallel_cont
 
 
 @documented(_GRAPH)
-class GraphMaker(Graph):
+class GraphMaker(DialectGraph):
     """The type of `sg.graph`."""
 
     def __call__(self, function: Callable[[], Any]) -> RecordedGraph:

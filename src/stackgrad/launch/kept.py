@@ -14,7 +14,7 @@ from ..runtime.session import RUNTIME
 
 
 @dataclass(eq=False, slots=True)
-class Kept:
+class SavedBox:
     """The saved content of a box of an array.
 
     Attributes:
@@ -28,14 +28,14 @@ class Kept:
     content: np.ndarray
 
     @classmethod
-    def of(cls, array: np.ndarray, box: Box | None) -> Kept:
+    def of(cls, array: np.ndarray, box: Box | None) -> SavedBox:
         """Save the present content of a box of an array; None for the whole array."""
         RUNTIME.settle()
         return cls(array, box, (array if box is None else array[box]).copy())
 
     def holds(self, box: Box) -> bool:
         """Return True if all elements of a box are among the saved elements."""
-        return self.box is None or covers(self.box, box)
+        return self.box is None or box_covers(self.box, box)
 
     def restored(self) -> np.ndarray:
         """Return a copy of the array with the saved content in the box and the present content elsewhere."""
@@ -56,7 +56,7 @@ class Kept:
 
 
 @dataclass(eq=False, slots=True)
-class Before:
+class BeforeContent:
     """The content that an array had before a launch, as far as the launch may overwrite it.
 
     Attributes:
@@ -64,10 +64,10 @@ class Before:
         tangents: In forward mode, the saved content of each of its tangents.
     """
 
-    primal: Kept
-    tangents: list[Kept]
+    primal: SavedBox
+    tangents: list[SavedBox]
 
 
-def covers(outer: Box, inner: Box) -> bool:
+def box_covers(outer: Box, inner: Box) -> bool:
     """Return True if every element of the box `inner` is in the box `outer`."""
     return all(a.start <= b.start and b.stop <= a.stop for a, b in zip(outer, inner))

@@ -26,10 +26,10 @@ from .statistics import KernelStats, stats_of
 from .text_kernels import TextKernel, kernel_from_text
 
 if TYPE_CHECKING:
-    from ..backends.launching.launcher import Lowered
+    from ..backends.launching.launcher import LoweringLike
     from ..compiler.frontend.trace import Traced
     from .program import Binding, Program
-    from .specialise import Specialisation
+    from .specialise import Specialization
 
 __all__ = [
     "TRACING",
@@ -120,7 +120,7 @@ class Kernel(Generic[P, R]):
         """Send calls, or calls of the gradient, to this function from now on."""
         object.__setattr__(self, _CALLS[is_grad], function)
 
-    def bind(self, args: tuple[Any, ...]) -> tuple[Specialisation, Binding, dict[str, Any]] | None:
+    def bind(self, args: tuple[Any, ...]) -> tuple[Specialization, Binding, dict[str, Any]] | None:
         """Return what a call would launch, without launching it; None if the kernel takes numbers alone.
 
         Returns:
@@ -138,11 +138,11 @@ class Kernel(Generic[P, R]):
         """Return the kernel as traced."""
         return self.program().kernel
 
-    def lowered(self) -> Lowered:
+    def lowered(self) -> LoweringLike:
         """Return the lowering that a launch executes."""
         return self.program().forward().lowered
 
-    def lowered_grad(self) -> Lowered:
+    def lowered_grad(self) -> LoweringLike:
         """Return the lowering that a launch of the gradient executes."""
         return self.program().reverse().lowered
 

@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..backends import disk_cache
-from ..backends.crash import crashed
+from ..backends.crash import crash_error
 from ..compiler.errors import VerifyError
-from ..compiler.ir.codec import CodecError, decode, encode, pattern, set_identity
+from ..compiler.ir.codec import CodecError, decode, encode, first_equal_spans, set_identity
 from ..compiler.ir.nodes import Kernel, StackAlloca
 from ..compiler.ir.verify import verify
 from ..compiler.ir.walk import walk_kernel
 
 if TYPE_CHECKING:
-    from ..compiler.driver import Lowered
+    from ..compiler.driver import Lowering
 
 
-def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **options: Any) -> Lowered:
+def cached_lowering(prepare: Callable[..., Lowering], kernel: Kernel, *args: Any, **options: Any) -> Lowering:
     """Return `prepare(kernel, *args, **options)`, read from the cache if possible.
 
     Kernels of the result are known by their identity, and so is the machine code made of them.
@@ -34,7 +34,7 @@ def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **optio
         *args: Further arguments of the pipeline.
         **options: Keywords of the pipeline.
     """
-    cache = disk_cache.active()
+    cache = disk_cache.active_cache()
     # The option `check` verifies each pass, so the passes have to run.
     if cache is None or options.get("check"):
         return _prepared(prepare, kernel, args, options)
@@ -53,8 +53,8 @@ def lowered(prepare: Callable[..., Lowered], kernel: Kernel, *args: Any, **optio
 
 
 def _prepared(
-    prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
-) -> Lowered:
+    prepare: Callable[..., Lowering], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
+) -> Lowering:
     """Return the result of a pipeline.
 
     If a verifier refuses what a pass made of a sound kernel, that is a defect of the compiler, and is reported so.
@@ -65,11 +65,11 @@ def _prepared(
         # This raises if the source kernel itself is wrong; then the mistake is not in a pass.
         verify(kernel, "adjoint" if any(isinstance(s, StackAlloca) for s in walk_kernel(kernel)) else "source")
         what = f"{prepare.__name__} made what the verifier refuses"
-        raise crashed(what, error, {"source": kernel}, {}, arguments=args, **options) from error
+        raise crash_error(what, error, {"source": kernel}, {}, arguments=args, **options) from error
 
 
 def _key(
-    prepare: Callable[..., Lowered], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
+    prepare: Callable[..., Lowering], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
 ) -> bytes | None:
     """Return the key of a lowering in the cache, or None if an argument cannot be encoded."""
     from ..compiler.ad.policies import policy_of
@@ -77,29 +77,29 @@ def _key(
     bare = replace(kernel, locations=())
     given = tuple(sorted(options.items()))
     try:
-        text = encode((bare, pattern(kernel.locations), args, given))
+        text = encode((bare, first_equal_spans(kernel.locations), args, given))
     except CodecError:
         return None
-    return disk_cache.key("lowered", disk_cache.made_by(), prepare.__name__, policy_of("").name, text)
+    return disk_cache.entry_key("lowered", disk_cache.package_hash(), prepare.__name__, policy_of("").name, text)
 
 
-def _read(data: bytes | None, kernel: Kernel) -> Lowered | None:
+def _read(data: bytes | None, kernel: Kernel) -> Lowering | None:
     """Return the lowering that cached data encodes, or None if there is no data or it cannot be decoded."""
     if data is None:
         return None
     try:
-        found: Lowered = decode(data, kernel.locations)
+        found: Lowering = decode(data, kernel.locations)
     except CodecError:
         return None
     return found
 
 
-def _identified(made: Lowered, key: bytes) -> Lowered:
+def _identified(made: Lowering, key: bytes) -> Lowering:
     """Give each kernel of a lowering its identity, made of the key of the lowering. Return the lowering."""
     marked = {name: getattr(made, name) for name in ("marking", "claims")}
     kernels = {"kernel": made.kernel, "counting": made.counting}
     kernels |= {name: marking.kernel for name, marking in marked.items() if marking is not None}
     for name, kernel in kernels.items():
         if kernel is not None:
-            set_identity(kernel, disk_cache.key(key, name))
+            set_identity(kernel, disk_cache.entry_key(key, name))
     return made

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.errors import shown
+from ..compiler.errors import short_repr
 from ..compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
 from ..compiler.frontend.infer import FrontendOptions
-from ..compiler.frontend.members import LaunchValue, Members
+from ..compiler.frontend.members import LaunchValue, MembersStandIn
 from ..compiler.frontend.parameters import Parameter, annotated_parameter
 from ..compiler.frontend.protocols import (
     LaunchShape,
-    View,
+    ViewOperand,
     is_host_matrix,
     is_host_struct,
     is_host_view,
@@ -29,10 +29,10 @@ from ..compiler.frontend.protocols import (
 from ..compiler.ir.extents import NARROW
 from ..compiler.ir.types import Scalar, i32
 from ..data.fields.array import Array
-from ..data.leaves import Foreign, Leaf, Misfit, foreign, scalar_of
+from ..data.leaves import ArgumentMismatch, ForeignArray, Leaf, foreign, scalar_of
 from .arguments import checker_of, flattener_of
 from .calls import Call
-from .stand_ins import StandIns, is_wide_leaf, matrix_over, over, struct_over
+from .stand_ins import StandInMaker, is_wide_leaf, matrix_field_stand_in, matrix_stand_in, struct_stand_in
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ class ScalarMatcher:
         """Append the number to the scalars of the call. Raise Misfit if it does not fit."""
         call.scalars.append(self.check(value))
 
-    def stand_in(self, value: Any, make: StandIns) -> Any:
+    def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return a value of each launch."""
         return LaunchValue(self.dtype)
 
@@ -64,7 +64,7 @@ class ValueMatcher:
         """Append the numbers of the value to the scalars of the call. Raise Misfit if one does not fit."""
         self.reader(value, call.scalars)
 
-    def stand_in(self, value: Any, make: StandIns) -> Any:
+    def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return a value of each launch."""
         return LaunchValue(self.kind)
 
@@ -100,7 +100,9 @@ class ArrayMatcher:
         else:
             found = foreign(value, kind.needs_grad)
             if found is None:
-                raise Misfit(f"{_describe(value)} is no array", "give a field, sg.ndarray, NumPy array or tensor")
+                raise ArgumentMismatch(
+                    f"{_describe(value)} is no array", "give a field, sg.ndarray, NumPy array or tensor"
+                )
             call.is_volatile |= not isinstance(value, np.ndarray)
             leaf, dtype, grad = found, scalar_of(found.memory), found.grad is not None
             element, shape = self._element_of(found.memory.shape), found.memory.shape
@@ -113,14 +115,14 @@ class ArrayMatcher:
 
     def _fixed(self, value: Any) -> Any:
         """Return the shape of a field if it is part of the key, else None."""
-        return value.shape if self.fields_fixed and not isinstance(value, Foreign) and _is_field(value) else None
+        return value.shape if self.fields_fixed and not isinstance(value, ForeignArray) and _is_field(value) else None
 
     def _gradient(self, value: Any) -> bool:
         """Return True if the kernel uses the gradient of the argument. Raise Misfit if it needs one that is missing."""
         has: bool = value.needs_grad
         if self.kind.needs_grad and not has:
             label = value.label if isinstance(value, Array) else "the argument"
-            raise Misfit(f"{label} has no gradient", "make it with needs_grad=True")
+            raise ArgumentMismatch(f"{label} has no gradient", "make it with needs_grad=True")
         return has and self.kind.needs_grad is not False
 
     def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
@@ -130,7 +132,9 @@ class ArrayMatcher:
             return None
         count = len(wanted.shape)
         if shape[-count:] != wanted.shape:
-            raise Misfit(f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}")
+            raise ArgumentMismatch(
+                f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}"
+            )
         return wanted
 
     def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
@@ -138,21 +142,23 @@ class ArrayMatcher:
         wanted = self.kind.dtype
         scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
         if scalar is not None and dtype != scalar:
-            raise Misfit(
+            raise ArgumentMismatch(
                 f"an array of {dtype} is given where {scalar} is asked for",
                 f"convert it, as in x.astype(numpy.{scalar.dtype})",
             )
         if (wanted.shape if isinstance(wanted, MatrixType) else None) != (element.shape if element else None) and (
             wanted is not None
         ):
-            raise Misfit(f"elements are {element or dtype}, {wanted} is asked for", "give an array of such elements")
+            raise ArgumentMismatch(
+                f"elements are {element or dtype}, {wanted} is asked for", "give an array of such elements"
+            )
         if self.kind.ndim is not None and len(shape) != self.kind.ndim:
-            raise Misfit(
+            raise ArgumentMismatch(
                 f"an array with {_axes(len(shape))} is given where {self.kind.ndim} is asked for",
                 "reshape it, or change the annotation's ndim",
             )
 
-    def stand_in(self, value: Any, make: StandIns) -> Any:
+    def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return the stand-in for the next leaf."""
         leaf = make.leaves[make.next]
         if isinstance(leaf, Array):
@@ -163,9 +169,9 @@ class ArrayMatcher:
         fixed = self.fields_fixed and isinstance(leaf, Array) and _is_field(value)
         storage = make.array(dtype, memory_shape if fixed else LaunchShape(len(memory_shape)), grad)
         if is_matrix_field(value):
-            return matrix_over(value, storage)
-        element = self._element_of(memory_shape) if isinstance(leaf, Foreign) else None
-        return storage if element is None else over(element, storage, False)
+            return matrix_field_stand_in(value, storage)
+        element = self._element_of(memory_shape) if isinstance(leaf, ForeignArray) else None
+        return storage if element is None else matrix_stand_in(element, storage, False)
 
 
 class ViewMatcher:
@@ -182,23 +188,25 @@ class ViewMatcher:
     def take_part(self, value: Any, call: Call) -> None:
         """Append only the numbers of a view whose array was taken before. Raise Misfit if the view does not fit."""
         if not is_host_view(value):
-            raise Misfit(f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]")
+            raise ArgumentMismatch(
+                f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]"
+            )
         offset, size = value.offset, value.size
         if offset + size > value.arr.shape[0]:
-            raise Misfit(
+            raise ArgumentMismatch(
                 f"a view of {size} elements from {offset} on is given, and its array now has {value.arr.shape[0]}",
                 "make the view anew",
             )
         if offset + size >= NARROW:
-            raise Misfit(
+            raise ArgumentMismatch(
                 f"a view of {size} elements from {offset} on is given, and views end before element {NARROW}",
                 "give the array itself, or split it",
             )
         call.scalars += (offset, size)
 
-    def stand_in(self, value: Any, make: StandIns) -> Any:
+    def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return a view of a stand-in, with offset and size as values of each launch."""
-        return View(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
+        return ViewOperand(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
 
 
 class ObjectMatcher:
@@ -215,7 +223,7 @@ class ObjectMatcher:
     def take(self, value: Any, call: Call) -> None:
         """Append the parts of the object to the call. Raise Misfit if it has the wrong class or a part does not fit."""
         if self.kind is not None and not isinstance(value, self.kind):
-            raise Misfit(f"{_describe(value)} is no {self.kind.__name__}", f"give a {self.kind.__name__}")
+            raise ArgumentMismatch(f"{_describe(value)} is no {self.kind.__name__}", f"give a {self.kind.__name__}")
         self._take(value, call)
 
     def _take(self, value: Any, call: Call) -> None:
@@ -226,7 +234,7 @@ class ObjectMatcher:
         if _is_array(value):
             self.any_array.take(value, call)
         elif is_host_view(value):
-            key.append(View)
+            key.append(ViewOperand)
             call.is_volatile = True
             self.any_view.take(value, call)
         elif is_struct_field(value):
@@ -259,7 +267,7 @@ class ObjectMatcher:
             key.append(id(value))
             call.owners.append(value)
 
-    def stand_in(self, value: Any, make: StandIns) -> Any:
+    def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return the object with stand-ins in the place of its arrays and of the values of each launch."""
         if _is_array(value):
             return self.any_array.stand_in(value, make)
@@ -267,14 +275,14 @@ class ObjectMatcher:
             return self.any_view.stand_in(value, make)
         if is_struct_field(value):
             members = {name: self.stand_in(member, make) for name, member in value.members.items()}
-            return struct_over(value, members)
+            return struct_stand_in(value, members)
         if type(value) in (tuple, list):
             return tuple(self.stand_in(item, make) for item in value)
         if type(value) is dict:
             return {name: self.stand_in(item, make) for name, item in value.items()}
         if _is_dataclass(value):
             parts = {name: m.stand_in(getattr(value, name), make) for name, m in self._members(type(value))}
-            return Members(type(value), parts)
+            return MembersStandIn(type(value), parts)
         return value
 
     def _members(self, kind: type) -> tuple[tuple[str, Matcher], ...]:
@@ -342,8 +350,8 @@ _BY_VALUE = frozenset([int, float, bool, str, type(None), Scalar])
 def _nested(name: str, matcher: Matcher, value: Any, call: Call) -> None:
     try:
         matcher.take(value, call)
-    except Misfit as misfit:
-        raise Misfit(f"its member {name}: {misfit.reason}", misfit.cure) from None
+    except ArgumentMismatch as misfit:
+        raise ArgumentMismatch(f"its member {name}: {misfit.reason}", misfit.cure) from None
 
 
 def _is_array(value: Any) -> bool:
@@ -374,4 +382,4 @@ def _axes(count: int) -> str:
 
 
 def _describe(value: Any) -> str:
-    return f"{type(value).__name__} {shown(value)}"[:80]
+    return f"{type(value).__name__} {short_repr(value)}"[:80]

@@ -24,8 +24,8 @@ from ..runtime.session import RUNTIME
 
 if TYPE_CHECKING:
     from ..backends.base import Arrays, Scalars, Sizes
-    from ..backends.host.pins import Pin
-    from ..backends.host.standing import Argument, Held, Standing
+    from ..backends.host.pins import PinnedName
+    from ..backends.host.standing import ExpectedArgument, LaunchArray, ReadyLaunch
     from ..backends.launching.launcher import Launcher
     from .call_cache import Entry
 
@@ -38,14 +38,14 @@ _FOR_EVER = (1 << 63) - 1
 
 _NUMBERS = count(1)
 
-_LINGERING: list[Standing] = []
+_LINGERING: list[ReadyLaunch] = []
 """Handles that were dropped while a launch with them was under way; their memory must stay until it ends."""
 
 
 Function = Callable[..., Any]
 
 
-class Situation(NamedTuple):
+class NativeCall(NamedTuple):
     """A call that was launched from Python, and the state that it found.
 
     Attributes:
@@ -62,13 +62,13 @@ class Situation(NamedTuple):
 
     key: tuple[Any, ...]
     launcher: Launcher
-    arguments: list[Argument]
-    held: list[Held]
+    arguments: list[ExpectedArgument]
+    held: list[LaunchArray]
     arrays: Arrays
     scalars: Scalars
     sizes: Sizes
     guards: tuple[Guard, ...]
-    pins: list[Pin]
+    pins: list[PinnedName]
 
     @property
     def first(self) -> int:
@@ -92,7 +92,7 @@ class Handle:
 
     __slots__ = ("native", "entry", "key", "standing", "launcher", "first", "guards")
 
-    def __init__(self, native: Native, entry: Entry, situation: Situation, standing: Standing) -> None:
+    def __init__(self, native: NativeLaunches, entry: Entry, situation: NativeCall, standing: ReadyLaunch) -> None:
         self.native = native
         self.entry = entry
         self.key = situation.key
@@ -129,7 +129,7 @@ def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
     return {first: _Asked(tuple(g for guards in own.values() for g in guards), own) for first, own in found.items()}
 
 
-class Native:
+class NativeLaunches:
     """The chain of the handles of a kernel in one direction: all that need no guards, or all that do.
 
     Attributes:
@@ -201,7 +201,7 @@ class Native:
 
     # -- handles --------------------------------------------------------------------------------------------
 
-    def stand(self, entry: Entry, situation: Situation) -> bool | None:
+    def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
         """Let calls in a situation be launched by machine code.
 
         Args:
@@ -223,7 +223,7 @@ class Native:
         finally:
             self._lock.release()
 
-    def _stand(self, entry: Entry, situation: Situation) -> bool | None:
+    def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
         """Make or renew the handle of a situation; the lock is held."""
         found, was_worth = entry.handles.get(situation.key), None
         if found is not None and found.native is self:
@@ -242,9 +242,9 @@ class Native:
             situation.launcher.stand(standing.number, situation.sizes)
         return was_worth
 
-    def _make(self, entry: Entry, situation: Situation) -> Handle:
+    def _make(self, entry: Entry, situation: NativeCall) -> Handle:
         """Make a new handle at the head of the chain."""
-        from ..backends.host.standing import Standing
+        from ..backends.host.standing import ReadyLaunch
         from ..backends.host.trampoline import trampoline
 
         machine = trampoline()
@@ -253,7 +253,7 @@ class Native:
             self._unlink(next(iter(self._handles.values())))
         launcher, number = situation.launcher, next(_NUMBERS)
         executable: Any = launcher.compile()
-        standing = Standing(
+        standing = ReadyLaunch(
             executable,
             launcher.stats.words,
             number,

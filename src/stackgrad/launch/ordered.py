@@ -22,7 +22,7 @@ from .program import Binding, Program
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
-    from ..compiler.ad.returned import Ordered
+    from ..compiler.ad.returned import OrderedKernel
 
 
 def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] | None) -> Binding | None:
@@ -45,7 +45,7 @@ def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] |
     return ordering.binding(binding, scalars) if ordering is not None else None
 
 
-def ordering_of(program: Program, serial: bool) -> Ordering | None:
+def ordering_of(program: Program, serial: bool) -> OrderedLaunch | None:
     """Return how to launch a program under a tape, or None if the plain kernel is right.
 
     Args:
@@ -58,19 +58,19 @@ def ordering_of(program: Program, serial: bool) -> Ordering | None:
     return program.orderings[serial]
 
 
-def _order(program: Program, serial: bool) -> Ordering | None:
+def _order(program: Program, serial: bool) -> OrderedLaunch | None:
     """Return the ordering of a program, or None if its plain gradient exists or no ordering would help."""
     try:
         program.taped()
         return None
     except NotDifferentiable:
-        from ..compiler.ad.returned import order_updates
+        from ..compiler.ad.returned import make_ordered_kernel
 
     for last in (True,) if serial else (False, True):
-        made = order_updates(program.kernel, serial=last)
+        made = make_ordered_kernel(program.kernel, serial=last)
         if made is None:
             return None  # The tape then asks for the gradient itself, and shows the reason why there is none.
-        ordering = Ordering(program, made)
+        ordering = OrderedLaunch(program, made)
         try:
             ordering.settle()
         except NotDifferentiable:
@@ -81,7 +81,7 @@ def _order(program: Program, serial: bool) -> Ordering | None:
     return None
 
 
-class Ordering:
+class OrderedLaunch:
     """An ordering is the ordered kernel of a program, ready to be launched.
 
     Attributes:
@@ -90,7 +90,7 @@ class Ordering:
         span: Where the kernel is defined.
     """
 
-    def __init__(self, program: Program, made: Ordered) -> None:
+    def __init__(self, program: Program, made: OrderedKernel) -> None:
         self.made = made
         self.span = program.span
         self.program = Program(made.kernel, program.span)

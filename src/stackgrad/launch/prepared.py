@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..backends.base import Scalars
     from ..data.leaves import Leaf
     from .call_cache import Entry
-    from .directions import Backward
+    from .directions import BoundGradient
     from .program import Binding
 
 Reference = Callable[[], Any]
@@ -45,7 +45,7 @@ class Prepared:
 
     __slots__ = ("launcher", "memory", "written", "versions", "reader")
 
-    def __init__(self, entry: Entry, binding: Binding, backward: Backward | None) -> None:
+    def __init__(self, entry: Entry, binding: Binding, backward: BoundGradient | None) -> None:
         special, side = entry.special, binding if backward is None else backward
         self.launcher = binding.program.forward() if backward is None else backward.launcher
         given = {name.removesuffix(GRAD) for name, _, _ in special.slots}
@@ -132,7 +132,7 @@ def reference(value: Any) -> Reference:
         return lambda: value
 
 
-class _Memory:
+class _ArrayInterface:
     """The array interface of some memory, without the array that owns it.
 
     Attributes:
@@ -152,4 +152,4 @@ class _Memory:
 
 def detached(array: np.ndarray) -> np.ndarray:
     """Return a view of an array that does not keep the array alive."""
-    return np.asarray(_Memory(array.__array_interface__, owner_of(array)))
+    return np.asarray(_ArrayInterface(array.__array_interface__, owner_of(array)))

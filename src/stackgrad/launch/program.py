@@ -19,21 +19,21 @@ from ..compiler.errors import NotDifferentiable, Span
 from ..compiler.ir.nodes import Kernel, Random
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
-from ..compiler.sizing.regions import Box, Regions
+from ..compiler.sizing.regions import AccessRegions, Box
 from ..data.fields import Array
-from ..data.halves import accumulators, rounded
+from ..data.halves import accumulators_of, rounding_launch
 from ..runtime.dump import dump_kernels
 from ..runtime.session import RUNTIME, stamp
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
-from .directions import Backward, Direction, Side, is_by_hand, is_checked
-from .lowerings import lowered
+from .directions import BoundGradient, ProgramSide, TouchedArrays, is_by_hand, is_checked
+from .lowerings import cached_lowering
 from .watched import launch_watched
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
-    from ..backends.launching.launcher import Lowered
+    from ..backends.launching.launcher import LoweringLike
     from ..runtime.guards import Guard
-    from .ordered import Ordering
+    from .ordered import OrderedLaunch
 
 NOTHING: Mapping[str, np.ndarray] = {}
 Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
@@ -41,7 +41,7 @@ Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
 _KEPT_DRAWS = 65536
 
 
-def nothing(direction: int | None) -> Mapping[str, np.ndarray]:
+def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
     """Return no arrays, so that every array of a launch is the bound one."""
     return NOTHING
 
@@ -85,16 +85,16 @@ class Program:
         self._forward: Launcher | None = None
         self._reverse: Launcher | None = None
         self._draws: dict[object, Draws] = {}
-        self._forward_regions: Regions | None = None
-        self._reverse_regions: Regions | None = None
-        self._forward_side: Side | None = None
-        self._reverse_side: Side | None = None
+        self._forward_regions: AccessRegions | None = None
+        self._reverse_regions: AccessRegions | None = None
+        self._forward_side: ProgramSide | None = None
+        self._reverse_side: ProgramSide | None = None
         self._tangents: dict[tuple[frozenset[str], frozenset[str]], Launcher] = {}
         self._second: dict[tuple[frozenset[str], frozenset[str], bool], Launcher] = {}
         self._detached: dict[frozenset[str], Program] = {}
         self._overwritten: frozenset[str] | None = None
-        self._taped: Direction | None = None
-        self.orderings: dict[bool, Ordering | None] = {}
+        self._taped: TouchedArrays | None = None
+        self.orderings: dict[bool, OrderedLaunch | None] = {}
         self.guards: tuple[Guard, ...] = ()
 
     @property
@@ -108,7 +108,9 @@ class Program:
             from ..compiler.driver import prepare_forward
 
             debug = RUNTIME.settings.debug
-            self._forward = self._launcher(lowered(prepare_forward, self.kernel, check=debug, stated=debug), "forward")
+            self._forward = self._launcher(
+                cached_lowering(prepare_forward, self.kernel, check=debug, stated=debug), "forward"
+            )
         return self._forward
 
     def reverse(self) -> Launcher:
@@ -117,17 +119,17 @@ class Program:
             self._need_gradients()
             from ..compiler.driver import prepare_reverse
 
-            made = lowered(prepare_reverse, self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
+            made = cached_lowering(prepare_reverse, self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
             self._reverse = self._launcher(made, "reverse")
         return self._reverse
 
-    def taped(self) -> Direction:
+    def taped(self) -> TouchedArrays:
         """Return the gradient for tapes, which know earlier state: the hand-called one if that needs no such state."""
         if self._taped is None:
-            self._taped = self._own_taped() or Direction(self.reverse_side(), self.reverse_regions())
+            self._taped = self._own_taped() or TouchedArrays(self.reverse_side(), self.reverse_regions())
         return self._taped
 
-    def _own_taped(self) -> Direction | None:
+    def _own_taped(self) -> TouchedArrays | None:
         """Return the gradient that takes copies of earlier content; None if it needs none, and is `reverse`."""
         if self._reverse is not None and not is_by_hand(self._reverse):
             return None
@@ -135,10 +137,10 @@ class Program:
         from ..compiler.driver import prepare_reverse
 
         check = RUNTIME.settings.debug
-        made = lowered(prepare_reverse, self.kernel, check=check, taped=True, stated=is_checked())
+        made = cached_lowering(prepare_reverse, self.kernel, check=check, taped=True, stated=is_checked())
         launcher = self._launcher(made, "reverse.taped" if made.before else "reverse")
         if made.before or self._reverse is not None:
-            return Direction(Side(launcher), Regions(launcher.kernel))
+            return TouchedArrays(ProgramSide(launcher), AccessRegions(launcher.kernel))
         self._reverse = launcher
         return None
 
@@ -162,7 +164,7 @@ class Program:
             from ..compiler.driver import prepare_tangent
 
             kernel = detach_loads(self.kernel, constants)
-            made = lowered(prepare_tangent, kernel, carriers, check=RUNTIME.settings.debug)
+            made = cached_lowering(prepare_tangent, kernel, carriers, check=RUNTIME.settings.debug)
             found = self._tangents[carriers, constants] = self._launcher(made, "tangent")
         return found
 
@@ -174,7 +176,7 @@ class Program:
 
             gradient = (self.taped().side if taped else self.reverse_side()).launcher
             before, check = gradient.lowered.before, RUNTIME.settings.debug
-            made = lowered(prepare_second, gradient.kernel, carriers, constants, before, check=check)
+            made = cached_lowering(prepare_second, gradient.kernel, carriers, constants, before, check=check)
             found = self._second[carriers, constants, taped] = self._launcher(made, "reverse.tangent")
         return found
 
@@ -195,28 +197,28 @@ class Program:
             self._overwritten = overwritten_arrays(self.kernel)
         return self._overwritten
 
-    def forward_side(self) -> Side:
+    def forward_side(self) -> ProgramSide:
         """Return the names of the arrays that a forward launch uses, with what it does to them."""
         if self._forward_side is None:
-            self._forward_side = Side(self.forward())
+            self._forward_side = ProgramSide(self.forward())
         return self._forward_side
 
-    def reverse_side(self) -> Side:
+    def reverse_side(self) -> ProgramSide:
         """Return the names of the arrays that a gradient launch uses, with what it does to them."""
         if self._reverse_side is None:
-            self._reverse_side = Side(self.reverse())
+            self._reverse_side = ProgramSide(self.reverse())
         return self._reverse_side
 
-    def forward_regions(self) -> Regions:
+    def forward_regions(self) -> AccessRegions:
         """Return the elements that a forward launch touches."""
         if self._forward_regions is None:
-            self._forward_regions = Regions(self.forward().kernel)
+            self._forward_regions = AccessRegions(self.forward().kernel)
         return self._forward_regions
 
-    def reverse_regions(self) -> Regions:
+    def reverse_regions(self) -> AccessRegions:
         """Return the elements that a gradient launch touches."""
         if self._reverse_regions is None:
-            self._reverse_regions = Regions(self.reverse().kernel)
+            self._reverse_regions = AccessRegions(self.reverse().kernel)
         return self._reverse_regions
 
     @property
@@ -230,7 +232,7 @@ class Program:
         """Return the array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
-    def _launcher(self, made: Lowered, kind: str) -> Launcher:
+    def _launcher(self, made: LoweringLike, kind: str) -> Launcher:
         dump_kernels(self.kernel, made, kind)
         launcher = Launcher(made, RUNTIME.backend, RUNTIME.options)
         RUNTIME.launchers.add(launcher)
@@ -285,17 +287,17 @@ class Binding:
         self.memory = memory_of(program, self.arrays, side.arrays)
         self.written = fields_of(program, self.arrays, side.writes)
         self._versions = version_source(program, self.arrays, side.launcher)
-        self.backward: Backward | None = None
-        self.taped: Backward | None = None
+        self.backward: BoundGradient | None = None
+        self.taped: BoundGradient | None = None
         self.again: Callable[[Scalars], None] = self.launch
         self.own: Mapping[str, np.ndarray] = NOTHING
-        self.halves = accumulators(self.arrays.values())
+        self.halves = accumulators_of(self.arrays.values())
         self._detached: dict[frozenset[str], Binding] = {}
         self._places: tuple[int, ...] | None = None
 
     def launch(self, scalars: Scalars) -> None:
         """Run the kernel. `scalars` are its scalar arguments by name, of the parameters' types."""
-        with rounded(self.halves):
+        with rounding_launch(self.halves):
             if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
                 return
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
@@ -312,7 +314,7 @@ class Binding:
                 field.version = stamp()
 
     def launch_grad(
-        self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = nothing, taped: bool = False
+        self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = no_arrays, taped: bool = False
     ) -> None:
         """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
 
@@ -323,7 +325,7 @@ class Binding:
             return
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
-        with rounded(self.halves):
+        with rounding_launch(self.halves):
             if RUNTIME.forward is not None:
                 if not taped:
                     backward.verify(scalars, draws)
@@ -367,16 +369,18 @@ class Binding:
         boxes = self.program.forward_regions().write_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
-    def prepare_grad(self) -> Backward:
+    def prepare_grad(self) -> BoundGradient:
         """Return the gradient tied to memory; it is lowered at the first call."""
         if self.backward is None:
-            self.backward = Backward(self, Direction(self.program.reverse_side(), self.program.reverse_regions()))
+            self.backward = BoundGradient(
+                self, TouchedArrays(self.program.reverse_side(), self.program.reverse_regions())
+            )
         return self.backward
 
-    def prepare_taped(self) -> Backward:
+    def prepare_taped(self) -> BoundGradient:
         """Return the gradient for a tape, which also takes copies of arrays as they were before the launch."""
         if self.taped is None:
-            self.taped = Backward(self, self.program.taped())
+            self.taped = BoundGradient(self, self.program.taped())
         return self.taped
 
     def detached(self, names: frozenset[str]) -> Binding:

@@ -16,7 +16,7 @@ from ..compiler.frontend.returns import RETURN, ResultType, TupleType, scalars_o
 from ..compiler.ir.types import Scalar
 
 
-class Reader:
+class ResultReader:
     """A reader makes the arrays that receive the result of a launch, and reads the result from them.
 
     Attributes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.host import handles as h
-from ..backends.host.standing import Argument, Held, launchable, takes
+from ..backends.host.standing import ExpectedArgument, LaunchArray, launchable, takes
 from ..backends.words import AXES, KIND, LIVING, VERSION
 from ..compiler.frontend.aggregates import MatrixType
 from ..data.fields import ScalarField, ScalarNdarray
@@ -24,24 +24,24 @@ from ..runtime.session import RUNTIME
 from .aliasing import is_among
 from .bound import GRAD
 from .matching import ArrayMatcher, Matcher, ObjectMatcher, ScalarMatcher
-from .native import Situation
+from .native import NativeCall
 from .stand_ins import identity_of
 
 if TYPE_CHECKING:
-    from ..backends.host.pins import Pin
-    from ..backends.host.standing import Launchable
+    from ..backends.host.pins import PinnedName
+    from ..backends.host.standing import ReadyExecutable
     from ..runtime.guards import Guard
     from .calls import Call
-    from .directions import Side
+    from .directions import ProgramSide
     from .program import Binding
-    from .specialise import Specialisation
+    from .specialise import Specialization
 
 MOST = 64
 """Number of arrays of a launch that can stand ready; each pair of them is compared to see that it is different memory.
 """
 
 
-class _Place:
+class _LeafPlace:
     """The place where the array of a leaf is found.
 
     Attributes:
@@ -60,10 +60,10 @@ def situation_of(
     matchers: Sequence[Matcher],
     args: tuple[Any, ...],
     call: Call,
-    special: Specialisation,
-    side: Side,
+    special: Specialization,
+    side: ProgramSide,
     binding: Binding,
-) -> Situation | None:
+) -> NativeCall | None:
     """Return the situation after a launch, or None if calls like it, or in this state, cannot stand ready.
 
     Args:
@@ -81,12 +81,12 @@ def situation_of(
     if executable is None or executable.calls_back:
         return None
     deciders = launcher.deciding_scalars
-    taken = _Taken(special, call, deciders)
+    taken = _CallParts(special, call, deciders)
     if call.is_volatile or not taken.take(matchers, args):
         return None
     try:
-        held = list(_Arrays(special, side, executable, taken.places).held())
-    except _Unfit:
+        held = list(_LaunchArrays(special, side, executable, taken.places).held())
+    except _NotNative:
         return None
     scalars = dict(zip(special.scalars, call.scalars))
     memory = {name: _memory(binding.lookup(name)) for name in side.arrays}
@@ -95,34 +95,34 @@ def situation_of(
         return None
     deciding = tuple([_word(scalars[name]) for name in sorted(deciders)])
     key = (id(launcher), *_forms(taken.arguments, held), deciding)
-    return Situation(key, launcher, taken.arguments, held, memory, scalars, sizes, *_pinned(special))
+    return NativeCall(key, launcher, taken.arguments, held, memory, scalars, sizes, *_pinned(special))
 
 
-def _pinned(special: Specialisation) -> tuple[tuple[Guard, ...], list[Pin]]:
+def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName]]:
     """Return the guards that Python must ask, and the pins in the place of the others."""
     pins = {guard: pin for guard in special.guards if (pin := guard.pin()) is not None}
     return tuple([guard for guard in special.guards if guard not in pins]), list(pins.values())
 
 
-def _forms(arguments: Sequence[Argument], held: Sequence[Held]) -> tuple[object, object]:
+def _forms(arguments: Sequence[ExpectedArgument], held: Sequence[LaunchArray]) -> tuple[object, object]:
     """Return what tells handles with other arguments apart: how arguments are recognized, and the kinds of arrays."""
     forms = tuple([(a.kind, id(a.thing), a.scalar) for a in arguments])
     return forms, tuple([(one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held])
 
 
-class _Unfit(Exception):
+class _NotNative(Exception):
     """The call has something that machine code cannot handle."""
 
 
-class _Taken:
+class _CallParts:
     """The parts of a call, with the place of each of its leaves."""
 
-    def __init__(self, special: Specialisation, call: Call, deciding: frozenset[str]) -> None:
+    def __init__(self, special: Specialization, call: Call, deciding: frozenset[str]) -> None:
         self.special = special
         self.call = call
         self.deciding = deciding
-        self.arguments: list[Argument] = []
-        self.places: list[_Place] = []
+        self.arguments: list[ExpectedArgument] = []
+        self.places: list[_LeafPlace] = []
 
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
         """Find the places of the parts. Return False if the trampoline cannot take an argument.
@@ -134,7 +134,7 @@ class _Taken:
             for k, (matcher, value, end) in enumerate(zip(matchers, args, call.ends)):
                 self._take(k, matcher, value, call.leaves[begin[0] : end[0]], end[1] - begin[1], apart)
                 begin = end
-        except _Unfit:
+        except _NotNative:
             return False
         return True
 
@@ -156,17 +156,17 @@ class _Taken:
         """
         if isinstance(matcher, ScalarMatcher):
             if not takes(matcher.dtype):
-                raise _Unfit
+                raise _NotNative
             name = self.special.scalars[sum(1 for a in self.arguments if a.scalar)]
-            self.arguments.append(Argument(h.INTEGER, scalar=name, decides=name in self.deciding))
+            self.arguments.append(ExpectedArgument(h.INTEGER, scalar=name, decides=name in self.deciding))
             return
         if scalars or not isinstance(matcher, (ArrayMatcher, ObjectMatcher)):
-            raise _Unfit
+            raise _NotNative
         kind = _kind_of(matcher, value, leaves) if apart else h.OBJECT
         if kind == h.OBJECT and not all(isinstance(leaf, Array) for leaf in leaves):
-            raise _Unfit
-        self.arguments.append(Argument(kind, value if kind == h.OBJECT else type(value)))
-        self.places += [_Place(leaf, None if kind == h.OBJECT else k) for leaf in leaves]
+            raise _NotNative
+        self.arguments.append(ExpectedArgument(kind, value if kind == h.OBJECT else type(value)))
+        self.places += [_LeafPlace(leaf, None if kind == h.OBJECT else k) for leaf in leaves]
 
 
 def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
@@ -180,16 +180,18 @@ def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
     return h.OBJECT
 
 
-class _Arrays:
+class _LaunchArrays:
     """The arrays of a launch: those of the argument block, and, if calls may give others, all that must not overlap."""
 
-    def __init__(self, special: Specialisation, side: Side, executable: Launchable, places: Sequence[_Place]) -> None:
+    def __init__(
+        self, special: Specialization, side: ProgramSide, executable: ReadyExecutable, places: Sequence[_LeafPlace]
+    ) -> None:
         self.special, self.executable, self.places = special, executable, places
         self.written, self.shaped = frozenset(side.writes), side.launcher.deciding_shapes
         self.versioned = frozenset(side.launcher.versioned)
         self.seen: set[tuple[int, bool]] = set()
 
-    def held(self) -> Iterator[Held]:
+    def held(self) -> Iterator[LaunchArray]:
         """Yield one entry for each array.
 
         Raises:
@@ -198,30 +200,30 @@ class _Arrays:
         named = self._named()
         for name in self.executable.layout.arrays:
             if name not in named:
-                raise _Unfit
+                raise _NotNative
             yield self._held(name, *named[name])
         if any(place.argument is not None for place in self.places):
             yield from self._others()
         if len(self.seen) > MOST:
-            raise _Unfit
+            raise _NotNative
 
-    def _named(self) -> Mapping[str, tuple[_Place, bool]]:
+    def _named(self) -> Mapping[str, tuple[_LeafPlace, bool]]:
         """Return, for each array of the kernel by name, its place, and True if it is the adjoint of the array there."""
-        named = {name: (_Place(array, None), False) for name, array in self.special.captured.items()}
+        named = {name: (_LeafPlace(array, None), False) for name, array in self.special.captured.items()}
         for name, slot, is_grad in self.special.slots:
             named[name] = self.places[slot], is_grad
         beside = {name + GRAD: (place, True) for name, (place, is_grad) in named.items() if not is_grad}
         return beside | named
 
-    def _others(self) -> Iterator[Held]:
+    def _others(self) -> Iterator[LaunchArray]:
         """Yield arrays that the kernel does not use, but that would need another kernel if they shared memory."""
-        every = [*self.places, *(_Place(array, None) for array in self.special.captured.values())]
+        every = [*self.places, *(_LeafPlace(array, None) for array in self.special.captured.values())]
         for place in every:
             for is_grad in (False, True) if isinstance(place.leaf, Array) and place.leaf.needs_grad else (False,):
                 if (identity_of(place.leaf), is_grad) not in self.seen:
                     yield self._held("", place, is_grad)
 
-    def _held(self, name: str, place: _Place, is_grad: bool) -> Held:
+    def _held(self, name: str, place: _LeafPlace, is_grad: bool) -> LaunchArray:
         """Return the entry of one array, or of its adjoint; `name` is empty if the kernel does not use the array."""
         self.seen.add((identity_of(place.leaf), is_grad))
         flags = h.WRITTEN * (name in self.written) | h.SHAPED * (name in self.shaped)
@@ -231,14 +233,16 @@ class _Arrays:
             return self._held_numpy(name, place, is_grad, flags)
         found = leaf.grad if is_grad else leaf
         if found.buffer.ndim > AXES or not found.words[LIVING]:
-            raise _Unfit
+            raise _NotNative
         memory, version = found.buffer, found.words[VERSION]
         common = (name, memory.ndim, flags, memory.nbytes, memory.__array_interface__["data"][0])
         if place.argument is None:
             sort = 0 if is_grad else found.words[KIND]
-            return Held(common[0], h.FIXED, *common[1:], run=found.words, owner=found, sort=sort, version=version)
+            return LaunchArray(
+                common[0], h.FIXED, *common[1:], run=found.words, owner=found, sort=sort, version=version
+            )
         source, sort = (h.GRADIENT_OF, 0) if is_grad else (h.OF_ARGUMENT, found.words[KIND])
-        return Held(
+        return LaunchArray(
             common[0],
             source,
             *common[1:],
@@ -249,17 +253,17 @@ class _Arrays:
             version=version,
         )
 
-    def _held_numpy(self, name: str, place: _Place, is_grad: bool, flags: int) -> Held:
+    def _held_numpy(self, name: str, place: _LeafPlace, is_grad: bool, flags: int) -> LaunchArray:
         leaf = place.leaf
         memory = leaf.memory
         if RUNTIME.remote is not None:  # Each launch works on a copy of the array on the device.
-            raise _Unfit
+            raise _NotNative
         # The trampoline compares dtypes by address, so a dtype object that may die cannot be used.
         is_strange = memory.dtype is not scalar_of(memory).dtype
         if is_strange or is_grad or leaf.grad is not None or place.argument is None or flags & h.VERSIONED:
-            raise _Unfit
+            raise _NotNative
         address, sort = memory.__array_interface__["data"][0], id(memory.dtype)
-        return Held(
+        return LaunchArray(
             name,
             h.OF_NUMPY,
             memory.ndim,

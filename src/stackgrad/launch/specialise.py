@@ -17,12 +17,12 @@ from ..backends.forks import hold_while_forking
 from ..compiler.frontend.members import LaunchValue
 from ..compiler.frontend.protocols import ArgumentArray
 from ..data.fields.array import Array
-from ..data.leaves import Foreign, Leaf, Misfit
+from ..data.leaves import ArgumentMismatch, ForeignArray, Leaf
 from ..runtime.guards import guards_of
 from .bound import GRAD
 from .program import Binding, Program
-from .results import Reader
-from .stand_ins import StandIns
+from .results import ResultReader
+from .stand_ins import StandInMaker
 
 if TYPE_CHECKING:
     from ..compiler.errors import Span
@@ -38,7 +38,7 @@ Tracing = Callable[[Mapping[str, Any]], "Traced"]
 """A function that traces the kernel, given what its parameters stand for."""
 
 
-class Specialisation:
+class Specialization:
     """A traced kernel, and a map from the arrays of a call to its parameters.
 
     Attributes:
@@ -70,7 +70,7 @@ class Specialisation:
                 self.captured[name] = array
         gradients = [array.grad for array in self.captured.values() if array.needs_grad]
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
-        self.reader = None if traced.result is None else Reader(traced.result)
+        self.reader = None if traced.result is None else ResultReader(traced.result)
         self.guards = program.guards = guards_of(traced.reads)
         self.held: list[Any] = []
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
@@ -85,7 +85,7 @@ class Specialisation:
         """Return the program on the arrays of a call.
 
         Raises:
-            Misfit: The kernel stores to an array that cannot be written.
+            ArgumentMismatch: The kernel stores to an array that cannot be written.
             ArgumentError: Two arrays overlap.
             StaleFieldError: An array was destroyed.
         """
@@ -112,7 +112,9 @@ class Specialisation:
             self.alive[key] = made
         return made
 
-    def _bind_foreign(self, arrays: dict[str, Array | np.ndarray], name: str, leaf: Foreign, is_grad: bool) -> None:
+    def _bind_foreign(
+        self, arrays: dict[str, Array | np.ndarray], name: str, leaf: ForeignArray, is_grad: bool
+    ) -> None:
         """Add the memory of another library, or its adjoint, to the arrays of a binding."""
         if is_grad:
             assert leaf.grad is not None
@@ -122,7 +124,7 @@ class Specialisation:
         if leaf.grad is not None:
             arrays[name + GRAD] = leaf.grad
         if leaf.read_only and name in self.program.forward().lowered.writes:
-            raise Misfit(
+            raise ArgumentMismatch(
                 f"the kernel stores to {name}, and a JAX array cannot be written",
                 "give a NumPy array, an ndarray or a field",
             )
@@ -135,7 +137,7 @@ def specialised(
     trace: Tracing,
     span: Span | None,
     constant: bool,
-) -> Specialisation:
+) -> Specialization:
     """Trace a kernel for the arguments of a call; the lock `TRACING` is held.
 
     Args:
@@ -146,14 +148,14 @@ def specialised(
         span: The `def` of the kernel.
         constant: True if launches of the kernel are constant to derivatives.
     """
-    make = StandIns(leaves, fixed)
+    make = StandInMaker(leaves, fixed)
     stand_ins = {name: matcher.stand_in(value, make) for name, matcher, value in parameters}
     traced = trace({name: one for name, one in stand_ins.items() if not isinstance(one, LaunchValue)})
-    return Specialisation(Program(traced.kernel, span, constant), traced)
+    return Specialization(Program(traced.kernel, span, constant), traced)
 
 
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
     """Return the identities of the arrays of a call, or None if an array is a view made for this call alone."""
-    if any([isinstance(leaf, Foreign) and leaf.owner is not leaf.memory for leaf in leaves]):
+    if any([isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory for leaf in leaves]):
         return None
     return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])

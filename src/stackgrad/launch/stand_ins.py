@@ -16,7 +16,7 @@ from ..data.fields.array import Array
 from ..data.leaves import Leaf
 
 
-class StandIns:
+class StandInMaker:
     """Make stand-ins for the leaves of a call; an object has one stand-in, however often it is given.
 
     Attributes:
@@ -70,7 +70,7 @@ def identity_of(leaf: Leaf) -> int:
     return id(leaf if isinstance(leaf, Array) else leaf.owner)
 
 
-def over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatrixArray:
+def matrix_stand_in(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatrixArray:
     """Return the stand-in of an array of vectors or matrices.
 
     Args:
@@ -84,12 +84,12 @@ def over(element: MatrixType, storage: Any, element_first: bool) -> ArgumentMatr
     return ArgumentMatrixArray(element, storage, gradient, element_first)
 
 
-def matrix_over(value: Any, storage: Any) -> Any:
+def matrix_field_stand_in(value: Any, storage: Any) -> Any:
     """Return the stand-in of a field or ndarray of vectors or matrices; the object itself if its storage has none."""
-    return over(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
+    return matrix_stand_in(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
 
 
-def struct_over(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
+def struct_stand_in(value: Any, members: dict[str, Any]) -> ArgumentStructArray:
     """Return the stand-in of a field of structs, made of the stand-ins of its members."""
     gradients = {name: member.grad for name, member in members.items()}
     gradient = None

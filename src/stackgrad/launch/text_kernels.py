@@ -16,14 +16,14 @@ from ..compiler.ir.walk import walk_kernel
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
 from ..runtime.usage import ArgumentError, close_names
-from .arguments import Signature
+from .arguments import CallSignature
 from .bound import GRAD
 from .directions import implicit_adjoints
 from .program import Binding, Program
 from .statistics import KernelStats, stats_of
 
 if TYPE_CHECKING:
-    from ..backends.launching.launcher import Lowered
+    from ..backends.launching.launcher import LoweringLike
 
 _KEPT_BINDINGS = 16
 """Number of bindings that a text kernel keeps for later calls."""
@@ -42,7 +42,7 @@ class TextKernel:
     def __init__(self, source: KernelIR) -> None:
         self.kernel = source
         self.__name__ = source.name
-        self._signature = Signature(source.name, source.params, None)
+        self._signature = CallSignature(source.name, source.params, None)
         self._program: Program | None = None
         self._bindings: dict[tuple[tuple[str, int], ...], Binding] = {}
 
@@ -82,11 +82,11 @@ class TextKernel:
         """Return the kernel as parsed."""
         return self.kernel
 
-    def lowered(self) -> Lowered:
+    def lowered(self) -> LoweringLike:
         """Return the lowering that a launch executes."""
         return self.program().forward().lowered
 
-    def lowered_grad(self) -> Lowered:
+    def lowered_grad(self) -> LoweringLike:
         """Return the lowering that a launch of the gradient executes."""
         return self.program().reverse().lowered
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.words import WATCHED
 from ..runtime.session import RUNTIME
-from .constant import unrecorded, without_tangents
+from .constant import without_recording, without_tangents
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
     from .program import Binding
-    from .results import Reader
+    from .results import ResultReader
 
 
 def launch_watched(binding: Binding, scalars: Scalars) -> bool:
@@ -40,7 +40,7 @@ def launch_watched(binding: Binding, scalars: Scalars) -> bool:
     return True
 
 
-def result_of(reader: Reader, binding: Binding, scalars: Scalars) -> Any:
+def result_of(reader: ResultReader, binding: Binding, scalars: Scalars) -> Any:
     """Return the result of a launch to the host, after telling the watchers of this thread."""
     if RUNTIME.words[WATCHED] and not binding.program.constant:
         own = RUNTIME.threads.own
@@ -52,7 +52,7 @@ def result_of(reader: Reader, binding: Binding, scalars: Scalars) -> Any:
 
 def _launch_constant(binding: Binding, scalars: Scalars) -> None:
     """Launch a kernel of `no_grad`: nobody records it, and a tape that runs its launches again runs it too."""
-    with unrecorded(True) as tapes, without_tangents():
+    with without_recording(True) as tapes, without_tangents():
         _launch_seen(binding, scalars)
     for tape in tapes:
         tape.add_custom(None, partial(binding.again, scalars))

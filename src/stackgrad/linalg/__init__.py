@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..compiler.frontend.functions import EXPORTS, func
-from ..compiler.frontend.refused import Refused
+from ..compiler.frontend.refused import RefusedName
 from ..data.values import Matrix as _Matrix
 from ..data.values import Vector as _Vector
 
@@ -22,8 +22,8 @@ select, static, static_assert = (_FUNCTIONS[name] for name in ("select", "static
 Matrix: Any = _Matrix
 Vector: Any = _Vector
 
-SparseMatrix, SparseMatrixBuilder = Refused("linalg.SparseMatrix"), Refused("linalg.SparseMatrixBuilder")
-SparseSolver = Refused("linalg.SparseSolver")
+SparseMatrix, SparseMatrixBuilder = RefusedName("linalg.SparseMatrix"), RefusedName("linalg.SparseMatrixBuilder")
+SparseSolver = RefusedName("linalg.SparseSolver")
 
 
 @func

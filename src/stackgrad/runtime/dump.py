@@ -11,10 +11,10 @@ from ..compiler.ir.nodes import Kernel
 from .usage import OptionError
 
 if TYPE_CHECKING:
-    from ..backends.launching.launcher import Lowered
+    from ..backends.launching.launcher import LoweringLike
 
 
-def dump_kernels(source: Kernel, lowered: Lowered, kind: str) -> None:
+def dump_kernels(source: Kernel, lowered: LoweringLike, kind: str) -> None:
     """Write the IR texts of a kernel into the folder that the variable STACKGRAD_DUMP_IR names, if it is set.
 
     A link in the place of a file is replaced and not followed, because other users may write to the folder.

@@ -13,15 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.host.pins import Pin, pin_cell, pin_global
-from ..compiler.frontend.reads import NUMBERS, Evaluation, NameRead, PartRead, Read, listed
-from ..compiler.frontend.snapshots import Elements, Identity, Number, Snapshot, attributes, fresh, reference, snapshot
+from ..backends.host.pins import PinnedName, pin_cell, pin_global
+from ..compiler.frontend.reads import NUMBERS, EvaluationRead, NameRead, PartRead, Read, materialize
+from ..compiler.frontend.snapshots import (
+    ArraySnapshot,
+    IdentitySnapshot,
+    Snapshot,
+    ValueSnapshot,
+    attributes,
+    fresh_snapshot,
+    reference_to,
+    snapshot,
+)
 from ..compiler.frontend.source import MISSING
 
 _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
-class _Outer:
+class _OuterName:
     """A name that a function uses and that is defined outside of the function.
 
     Attributes:
@@ -34,7 +43,7 @@ class _Outer:
 
     def __init__(self, function: FunctionType, name: str) -> None:
         free = function.__code__.co_freevars
-        self.function, self.name = reference(function), name
+        self.function, self.name = reference_to(function), name
         self.cell = free.index(name) if name in free else -1
 
     def now(self) -> Any:
@@ -56,17 +65,17 @@ class NameGuard:
     __slots__ = ("_outer", "_then")
 
     def __init__(self, read: NameRead) -> None:
-        self._outer = _Outer(read.function, read.name)
+        self._outer = _OuterName(read.function, read.name)
         self._then = snapshot(read.found)
 
     def holds(self) -> bool:
         """Return True if the name means what it meant during the trace."""
         return self._then.holds(self._outer.now())
 
-    def pin(self) -> Pin | None:
+    def pin(self) -> PinnedName | None:
         """Return how machine code can check that the name means the same object, or None if it cannot."""
         function, now = self._outer.function(), self._outer.now()
-        if now is MISSING or not isinstance(self._then, (Number, Identity)):
+        if now is MISSING or not isinstance(self._then, (ValueSnapshot, IdentitySnapshot)):
             return None
         if self._outer.cell < 0:
             return pin_global(function, self._outer.name, now)
@@ -92,7 +101,7 @@ class PartGuard:
         except Exception:
             return False
 
-    def pin(self) -> Pin | None:
+    def pin(self) -> PinnedName | None:
         """Return None, because machine code does not look into objects."""
         return None
 
@@ -102,8 +111,8 @@ class EvaluationGuard:
 
     __slots__ = ("_outer", "_bound", "_code", "_then")
 
-    def __init__(self, read: Evaluation, then: Snapshot) -> None:
-        self._outer = [_Outer(read.function, name) for name in read.outer]
+    def __init__(self, read: EvaluationRead, then: Snapshot) -> None:
+        self._outer = [_OuterName(read.function, name) for name in read.outer]
         self._bound = {name: _held(value) for name, value in read.bound.items()}
         self._code, self._then = read.code, then
 
@@ -122,9 +131,9 @@ class EvaluationGuard:
             found = outer.now()
             if found is not MISSING:
                 namespace[outer.name] = found
-        return listed(eval(self._code, namespace))
+        return materialize(eval(self._code, namespace))
 
-    def pin(self) -> Pin | None:
+    def pin(self) -> PinnedName | None:
         """Return None, because machine code evaluates no expressions."""
         return None
 
@@ -142,7 +151,7 @@ def _held(value: Any) -> Callable[[], Any]:
     if type(value) is dict:
         named = {key: _held(part) for key, part in value.items()}
         return lambda: {key: part() for key, part in named.items()}
-    return reference(value)
+    return reference_to(value)
 
 
 # ---- making ---------------------------------------------------------------------------------------------------------
@@ -155,11 +164,11 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
     for read in reads:
         if isinstance(read, NameRead):
             made.setdefault((id(read.function), read.name), NameGuard(read))
-        elif isinstance(read, Evaluation):
-            then = _lasting(read.found, EvaluationGuard(read, Number(None)).evaluated, fresh_objects)
+        elif isinstance(read, EvaluationRead):
+            then = _lasting(read.found, EvaluationGuard(read, ValueSnapshot(None)).evaluated, fresh_objects)
             made[id(read)] = EvaluationGuard(read, then)
         elif (id(read.owner), read.name) not in made:
-            owner = reference(read.owner)
+            owner = reference_to(read.owner)
             if id(read.owner) in fresh_objects:
                 if read.name in attributes(read.owner):
                     continue  # The guard of the expression that made the object compares this attribute.
@@ -183,9 +192,9 @@ def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]
         fresh_objects: Objects that are made anew at each look, by identity; this function adds to them.
     """
     then = snapshot(found)
-    if isinstance(then, (Number, Elements)) or then.holds(again()):
+    if isinstance(then, (ValueSnapshot, ArraySnapshot)) or then.holds(again()):
         return then
-    made, inside = fresh(found)
+    made, inside = fresh_snapshot(found)
     fresh_objects |= inside
     return made
 

@@ -70,7 +70,7 @@ class KernelProfile:
 
 
 @dataclass
-class _Sum:
+class _KernelTotals:
     """The measurements of one kernel so far.
 
     Attributes:
@@ -143,7 +143,7 @@ class Profile:
     """
 
     def __init__(self) -> None:
-        self._sums: dict[int, _Sum] = {}
+        self._sums: dict[int, _KernelTotals] = {}
         self._lock = threading.Lock()
         self._active = False
 
@@ -158,13 +158,13 @@ class Profile:
         if self._active:
             raise UsageError("this profile is being taken already", "stop it first, or take another one beside it")
         self._active = True
-        profiling.collect(self)
+        profiling.add_collector(self)
         RUNTIME.profiles = (*RUNTIME.profiles, self)
 
     def stop(self) -> None:
         """Stop counting launches."""
         self._active = False
-        profiling.dismiss(self)
+        profiling.remove_collector(self)
         RUNTIME.profiles = tuple(p for p in RUNTIME.profiles if p is not self)
 
     def __enter__(self) -> Self:
@@ -181,7 +181,9 @@ class Profile:
         with self._lock:
             found = self._sums.get(id(kernel))
             if found is None:
-                found = self._sums[id(kernel)] = _Sum(kernel)  # The sum holds the kernel, so its id stays unique.
+                found = self._sums[id(kernel)] = _KernelTotals(
+                    kernel
+                )  # The sum holds the kernel, so its id stays unique.
             found.add(seconds, tasks, uses)
 
     def clear(self) -> None:

@@ -18,7 +18,7 @@ Replaced: TypeAlias = Any
 """A `launch.program.Replaced`: what a launch runs in place of a binding."""
 
 Backward: TypeAlias = Any
-"""A `launch.directions.Backward`: the gradient of a launch, ready to be launched."""
+"""A `launch.directions.BoundGradient`: the gradient of a launch, ready to be launched."""
 
 Capture: TypeAlias = Any
 """A `capture.Capture`: a list of launches that someone collects."""

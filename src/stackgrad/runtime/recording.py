@@ -134,7 +134,7 @@ class ForwardMode(Protocol):
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
 
 
-class Own:
+class ThreadState:
     """The state of one thread.
 
     Attributes:
@@ -162,31 +162,31 @@ class Own:
         return bool(self.tapes) or self.forward is not None or self.tracing
 
 
-class Threads:
-    """The threads of one runtime, each represented by its `Own`, which ends with the thread."""
+class ThreadStates:
+    """The threads of one runtime, each represented by its `ThreadState`, which ends with the thread."""
 
     def __init__(self) -> None:
         self._local = threading.local()
         self._lock = free_in_child(threading.Lock())
-        self._watched: weakref.WeakSet[Own] = weakref.WeakSet()
-        self._busy: weakref.WeakSet[Own] = weakref.WeakSet()
+        self._watched: weakref.WeakSet[ThreadState] = weakref.WeakSet()
+        self._busy: weakref.WeakSet[ThreadState] = weakref.WeakSet()
 
     @property
-    def own(self) -> Own:
+    def own(self) -> ThreadState:
         """Return the state of the calling thread."""
         try:
             return self._local.own  # type: ignore[no-any-return]
         except AttributeError:
-            made = self._local.own = Own()
+            made = self._local.own = ThreadState()
             return made
 
-    def note(self, own: Own) -> bool:
+    def note(self, own: ThreadState) -> bool:
         """Note a changed state of a thread. Return True if any thread has a watcher or traces."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
 
-    def begin(self) -> Own:
+    def begin(self) -> ThreadState:
         """Begin to take derivatives in this thread; until `end`, no other thread uses those that it claims."""
         own = self.own
         with self._lock:
@@ -194,7 +194,7 @@ class Threads:
             self._busy.add(own)
         return own
 
-    def end(self, own: Own) -> None:
+    def end(self, own: ThreadState) -> None:
         """End what `begin` began."""
         with self._lock:
             own.depth -= 1
@@ -236,7 +236,7 @@ class Threads:
                     other.disturbed.update((array, who) for array in arrays if array in other.used)
 
 
-class Living(Generic[T]):
+class WeakCollection(Generic[T]):
     """A collection of objects that holds each of them only while it lives; threads may add while others iterate."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from ..backends.forks import free_in_child
 from ..backends.words import GENERATION, WATCHED, words
 from ..compiler.errors import DeviceError
 from ..compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
-from .recording import ForwardMode, Living, Own, Threads, Watcher
+from .recording import ForwardMode, ThreadState, ThreadStates, Watcher, WeakCollection
 from .usage import OptionError, close_names
 
 if TYPE_CHECKING:
@@ -111,12 +111,12 @@ class Runtime:
     def __init__(self) -> None:
         self.words = words((0, 0, 0))
         self._lock = free_in_child(threading.RLock())
-        self.threads = Threads()
+        self.threads = ThreadStates()
         self.settings = Settings()
         self.generation = 0
         self.initialised = False
-        self.fields: Living[Array] = Living()
-        self.launchers: Living[Launcher] = Living()
+        self.fields: WeakCollection[Array] = WeakCollection()
+        self.launchers: WeakCollection[Launcher] = WeakCollection()
         self.copies: dict[object, Any] = {}
         self.capture: Capture | None = None
         self.launch_number = 0
@@ -132,13 +132,13 @@ class Runtime:
         elif name in WATCHERS:
             self._tell(self.threads.own)
 
-    def _tell(self, own: Own) -> None:
+    def _tell(self, own: ThreadState) -> None:
         """Send native launches to Python while anything must see launches of any thread; Python tells threads apart."""
         with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
             self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
 
-    def _set_own(self, own: Own, name: str, value: Any) -> None:
+    def _set_own(self, own: ThreadState, name: str, value: Any) -> None:
         setattr(own, name, value)
         self._tell(own)
 
@@ -169,7 +169,7 @@ class Runtime:
     def tracing(self, is_tracing: bool) -> None:
         self._set_own(self.threads.own, "tracing", is_tracing)
 
-    def abandon(self, own: Own, watcher: Watcher | ForwardMode) -> None:
+    def abandon(self, own: ThreadState, watcher: Watcher | ForwardMode) -> None:
         """Detach a tape or forward mode from the thread that entered it, so that it sees nothing from now on."""
         self._set_own(own, "tapes", tuple(t for t in own.tapes if t is not watcher))
         if own.forward is watcher:
@@ -186,9 +186,9 @@ class Runtime:
             self._backend.reset()
         self.settings = settings
         self.generation += 1
-        self.fields, self.launchers = Living(), Living()
+        self.fields, self.launchers = WeakCollection(), WeakCollection()
         self.copies = {}
-        self.threads = Threads()
+        self.threads = ThreadStates()
         self._tell(self.threads.own)
         self.launch_number = 0
         self._backend = self.remote = None
@@ -346,7 +346,7 @@ def _settings(
 def _choose_cache(dialect: dict[str, Any]) -> None:
     folder = dialect.get("offline_cache_file_path")
     named = os.fspath(folder) if isinstance(folder, str | os.PathLike) else ""
-    disk_cache.choose(bool(dialect.get("offline_cache", True)), str(named))
+    disk_cache.choose_cache(bool(dialect.get("offline_cache", True)), str(named))
 
 
 def _most_threads(given: Any) -> int | None:

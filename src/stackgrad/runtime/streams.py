@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.errors import Unsupported
-from ..compiler.frontend.refused import caller
+from ..compiler.frontend.refused import caller_span
 from .gpu import device_of_runtime
 from .session import RUNTIME
 from .usage import ArgumentError
@@ -144,7 +144,7 @@ def without_stream(keywords: Mapping[str, Any], is_gradient: bool = False) -> di
         raise Unsupported(
             "a launch on a stream is not differentiated: tapes and gradients run launches in order",
             f"leave out `{KEYWORD}`",
-            caller(),
+            caller_span(),
         )
     return {name: value for name, value in keywords.items() if name != KEYWORD}
 

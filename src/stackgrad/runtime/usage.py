@@ -63,7 +63,7 @@ class MissingPackage(UsageError, ImportError):
     """A package that a call needs is not installed; programs expect an ImportError."""
 
 
-def imported(module: str, name: str, extra: str) -> Any:
+def import_optional(module: str, name: str, extra: str) -> Any:
     """Import and return a module of an optional package.
 
     Args:
@@ -88,10 +88,10 @@ class TapeError(UsageError):
     """
 
     def __init__(self, reason: str, cure: str = "") -> None:
-        from ..compiler.frontend.refused import caller
+        from ..compiler.frontend.refused import caller_span
 
         super().__init__(reason, cure)
-        self.span = caller()
+        self.span = caller_span()
         if self.span is not None:
             self.args = (Diagnostic(reason, cure, self.span).render(),)
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..data.leaves import memory_of_tensor
-from ..interop.wrapping import Out, Wrapped
+from ..interop.wrapping import Out, WrappedKernel
 from ..runtime.session import RUNTIME
-from ..runtime.usage import ArgumentError, imported
+from ..runtime.usage import ArgumentError, import_optional
 
 __all__ = ["wrap"]
 
@@ -45,7 +45,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     """
     torch = _torch()
     apply = _function().apply
-    wrapped = Wrapped(kernel, out)
+    wrapped = WrappedKernel(kernel, out)
 
     def call(*args: Any, **keywords: Any) -> Any:
         given = wrapped.arguments(args, keywords)
@@ -79,7 +79,7 @@ def _zeros(like: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 def _torch() -> Any:
     """Return the module torch. Raise MissingPackage if it is not installed."""
-    return imported("torch", "torch", "torch")
+    return import_optional("torch", "torch", "torch")
 
 
 @cache
@@ -92,7 +92,9 @@ def _function() -> Any:
         """Run a kernel on the memory of tensors; the backward pass runs its gradient on the same memory."""
 
         @staticmethod
-        def forward(ctx: Any, wrapped: Wrapped, given: dict[str, Any], names: tuple[str, ...], *tensors: Any) -> Any:
+        def forward(
+            ctx: Any, wrapped: WrappedKernel, given: dict[str, Any], names: tuple[str, ...], *tensors: Any
+        ) -> Any:
             """Launch the kernel, and save for the backward pass the tensors that the gradient needs."""
             kept = [tensor.detach().contiguous() for tensor in tensors]
             first = next(iter(kept), None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, dataclass_transform, overload
 
 from ..compiler.frontend.aggregates import MatrixType, NdarrayType, Template
-from ..compiler.frontend.refused import Refused, refusal_of
+from ..compiler.frontend.refused import RefusedName, refusal_of
 from ..compiler.ir.documented import documented
 from ..compiler.ir.types import SCALARS, Scalar
 from ..data import primitive_types
@@ -158,7 +158,7 @@ def _evaluated(kind: Any, home: type) -> Any:
 
 def __getattr__(name: str) -> Any:
     if refusal_of(f"types.{name}") is not None:
-        return Refused(f"types.{name}")
+        return RefusedName(f"types.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated
+from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated_cuda
 
 DEVICES = [*NAMES, pytest.param("cuda", marks=pytest.mark.cuda)]
 
@@ -19,7 +19,7 @@ DEVICES = [*NAMES, pytest.param("cuda", marks=pytest.mark.cuda)]
 @pytest.fixture(autouse=True, params=DEVICES)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The runtime on the GPU, or on an emulated one; there the host must have waited for what it looked at."""
-    backend = emulated(request.param) if request.param in NAMES else None
+    backend = emulated_cuda(request.param) if request.param in NAMES else None
     if backend is not None:
         monkeypatch.setitem(registry._instances, "cuda", backend)
     before = backend.emulator.unawaited if backend else 0

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...backends import words as w
-from ...compiler.errors import shown
+from ...compiler.errors import short_repr
 from ...compiler.ir.types import Scalar, adjoint_type
 from ...runtime.session import RUNTIME, stamp
 from ...runtime.usage import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
-from .copies import copied
+from .copies import copy_if_watched
 from .exchange import Exchange
 from .offsets import place_of
 from .unplaced import NoMemory
@@ -30,7 +30,7 @@ from .unplaced import NoMemory
 if TYPE_CHECKING:
     from typing import Self
 
-    from ...runtime.recording import Own
+    from ...runtime.recording import ThreadState
 
 UNPLACED, DESTROYED = -1, -2
 """Generations of arrays without memory, and of arrays whose tree was destroyed; no runtime has these numbers."""
@@ -91,7 +91,7 @@ class Array(Exchange):
         self._grad: Self | None = None
         self._dual: Self | None = None
         self._companion: tuple[str, weakref.ref[Array]] | None = None  # weak, so that dropped fields free memory
-        self.owner: weakref.ref[Own] | None = None
+        self.owner: weakref.ref[ThreadState] | None = None
         self._generation = UNPLACED
         if shape is None:
             self.shape = self.buffer = NoMemory(self)  # type: ignore[assignment]
@@ -291,7 +291,9 @@ class Array(Exchange):
         """Return a value as one element. Raise FieldError for a real in an integer field and for what does not fit."""
         given = np.asarray(value)
         if given.ndim:
-            raise FieldError(f"{self.label} holds numbers, not {shown(value)}", "use from_numpy() for whole arrays")
+            raise FieldError(
+                f"{self.label} holds numbers, not {short_repr(value)}", "use from_numpy() for whole arrays"
+            )
         return convert(given, self.dtype, self.label)
 
     # -- whole content --------------------------------------------------------------------------------------
@@ -318,7 +320,7 @@ class Array(Exchange):
         if not isinstance(other, Array):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
         other.check_alive()
-        if other.shape != self.shape or not copied(self, other, tuple(range(other.ndim))):
+        if other.shape != self.shape or not copy_if_watched(self, other, tuple(range(other.ndim))):
             self.from_numpy(other.values())
 
     def values(self) -> np.ndarray:

@@ -13,11 +13,11 @@ from ...runtime.session import RUNTIME
 if TYPE_CHECKING:
     from .array import Array
 
-Axes = tuple[int | None, ...]
+AxisMap = tuple[int | None, ...]
 """For each axis of the memory that is read, the axis of the memory that is written; None for an axis of extent 1."""
 
 
-def copied(target: Array, source: Array, axes: Axes) -> bool:
+def copy_if_watched(target: Array, source: Array, axes: AxisMap) -> bool:
     """Copy an array by a launch, if a tape, forward mode or a capture sees launches of this thread.
 
     Args:
@@ -41,7 +41,7 @@ def copied(target: Array, source: Array, axes: Axes) -> bool:
     return True
 
 
-def matched_axes(target: Any, source: Any) -> Axes | None:
+def matched_axes(target: Any, source: Any) -> AxisMap | None:
     """Return how the axes of two fields of vectors or matrices match, or None if they do not.
 
     A vector matches a matrix of one column.

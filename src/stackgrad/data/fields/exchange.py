@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.words import WATCHED
 from ...compiler.ir.types import Scalar
 from ...runtime.session import RUNTIME
-from ...runtime.usage import FieldError, imported
+from ...runtime.usage import FieldError, import_optional
 from .conversions import as_numpy
 
 _CPU = 1
@@ -106,7 +106,7 @@ class Exchange:
             ValueError: `copy` is False and the memory is not on this device.
             MissingPackage: torch is not installed.
         """
-        torch = imported("torch", "torch", "torch")
+        torch = import_optional("torch", "torch", "torch")
         if RUNTIME.remote is not None and device is not None and torch.device(device).type == "cuda":
             shared = torch.as_tensor(self, device=device)
             return shared.clone() if copy else shared
@@ -125,7 +125,7 @@ class Exchange:
 
         JAX decides whether 64-bit types stay. Raises MissingPackage if JAX is not installed.
         """
-        return imported("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
+        return import_optional("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
 
     def from_jax(self, array: Any) -> None:
         """Overwrite the content with that of a JAX array. Raise FieldError if it does not fit."""

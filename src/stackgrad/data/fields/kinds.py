@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-Shape = int | Sequence[int]
+ShapeLike = int | Sequence[int]
 
 
 class Layout(enum.IntEnum):
@@ -35,7 +35,7 @@ class CompoundOptions(TypedDict, total=False):
     needs_grad: bool
     needs_dual: bool
     name: str | None
-    offset: Shape | None
+    offset: ShapeLike | None
     layout: Layout
 
 

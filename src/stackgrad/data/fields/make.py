@@ -16,7 +16,7 @@ from ...runtime.usage import FieldError
 from ..dtypes import scalar_type
 from .array import Array
 from .conversions import extents_of
-from .kinds import Layout, Shape
+from .kinds import Layout, ShapeLike
 from .matrix import MatrixField
 from .offsets import checked_offset, set_offset
 from .scalar import ScalarField
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from ..compound_types import MatrixSpec, StructSpec
 
 DType = Scalar | type
-Number = Scalar | type[float] | type[int]
+NumberType = Scalar | type[float] | type[int]
 
 
 @overload
 def field(
-    dtype: Number,
-    shape: Shape | None = None,
+    dtype: NumberType,
+    shape: ShapeLike | None = None,
     needs_grad: bool = False,
     name: str | None = None,
     *,
     needs_dual: bool = False,
-    offset: Shape | None = None,
+    offset: ShapeLike | None = None,
     order: str | None = None,
     layout: Sequence[int] | None = None,
 ) -> ScalarField: ...
@@ -46,12 +46,12 @@ def field(
 @overload
 def field(
     dtype: MatrixSpec,
-    shape: Shape | None = None,
+    shape: ShapeLike | None = None,
     needs_grad: bool = False,
     name: str | None = None,
     *,
     needs_dual: bool = False,
-    offset: Shape | None = None,
+    offset: ShapeLike | None = None,
     order: str | None = None,
     layout: Layout | None = None,
 ) -> MatrixField: ...
@@ -60,24 +60,24 @@ def field(
 @overload
 def field(
     dtype: StructSpec | type[Any],
-    shape: Shape | None = None,
+    shape: ShapeLike | None = None,
     needs_grad: bool = False,
     name: str | None = None,
     *,
     needs_dual: bool = False,
-    offset: Shape | None = None,
+    offset: ShapeLike | None = None,
     layout: Layout | None = None,
 ) -> StructField: ...
 
 
 def field(
     dtype: DType | MatrixSpec | StructSpec,
-    shape: Shape | None = None,
+    shape: ShapeLike | None = None,
     needs_grad: bool = False,
     name: str | None = None,
     *,
     needs_dual: bool = False,
-    offset: Shape | None = None,
+    offset: ShapeLike | None = None,
     order: str | None = None,
     layout: Layout | Sequence[int] | None = None,
 ) -> Any:
@@ -114,12 +114,12 @@ def field(
 def matrix_field(
     element: tuple[int, ...],
     dtype: Scalar | type | Sequence[Any],
-    shape: Shape | None = None,
+    shape: ShapeLike | None = None,
     needs_grad: bool = False,
     *,
     needs_dual: bool = False,
     name: str | None = None,
-    offset: Shape | None = None,
+    offset: ShapeLike | None = None,
     order: str | None = None,
     layout: Layout = Layout.AOS,
     ndim: int | None = None,
@@ -146,12 +146,12 @@ def _matrix(kind: MatrixType, layout: Layout, needs_grad: bool, needs_dual: bool
 
 def struct_field(
     kind: StructType,
-    shape: Shape | None = None,
+    shape: ShapeLike | None = None,
     needs_grad: bool = False,
     *,
     needs_dual: bool = False,
     name: str | None = None,
-    offset: Shape | None = None,
+    offset: ShapeLike | None = None,
     layout: Layout = Layout.AOS,
 ) -> StructField:
     """Return a new field of structs, which has one field for each member; members that are no reals have no gradient.
@@ -205,7 +205,7 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
     return made
 
 
-def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> None:
+def place_now(made: Any, shape: ShapeLike | None, offset: ShapeLike | None = None) -> None:
     """Place a new field if it has a shape; otherwise prepare companions that can be placed by hand."""
     arrays = made.arrays
     if shape is None and offset is not None:
@@ -223,7 +223,7 @@ def place_now(made: Any, shape: Shape | None, offset: Shape | None = None) -> No
             array.companion(kind)
 
 
-def check_nesting(shape: Shape | None, order: str | None, layout: Any) -> tuple[int, ...] | None:
+def check_nesting(shape: ShapeLike | None, order: str | None, layout: Any) -> tuple[int, ...] | None:
     """Return the order of nesting that `order` ("ji") or `layout` ((1, 0)) asks for; None for the usual order.
 
     Raises:

@@ -10,21 +10,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...compiler.errors import shown
+from ...compiler.errors import short_repr
 from ...compiler.frontend.aggregates import MatrixType, adjoint_element
 from ...compiler.ir.types import Scalar
 from ...runtime.usage import FieldError
 from ..values import Matrix
 from ..values.operators import data_of, is_number
-from ..views import sliced
+from ..views import slice_view
 from .array import Array
 from .conversions import as_numpy, convert
-from .copies import copied, matched_axes
+from .copies import copy_if_watched, matched_axes
 from .elements import element_of
 from .exchange import Exchange
 from .kinds import Field, Layout, Ndarray
 from .offsets import place_of
-from .scalar import described
+from .scalar import describe
 
 
 class MatrixArray(Exchange):
@@ -138,7 +138,7 @@ class MatrixArray(Exchange):
     def __repr__(self) -> str:
         kind = "Vector" if len(self.element.shape) == 1 else "Matrix"
         parts = [*map(str, self.element.shape), str(self.dtype)]
-        return described(f"sg.{kind}.{self.maker}", parts, self)
+        return describe(f"sg.{kind}.{self.maker}", parts, self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -217,7 +217,7 @@ class MatrixArray(Exchange):
     def _element(self, value: Any) -> np.ndarray:
         found = data_of(value)
         if found is None or found[0].shape != self.element.shape:
-            raise FieldError(f"an element of {self.label} cannot be {shown(value)}", f"give {self.element}")
+            raise FieldError(f"an element of {self.label} cannot be {short_repr(value)}", f"give {self.element}")
         return convert(found[0], self.dtype, self.label)
 
     # -- whole content --------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class MatrixArray(Exchange):
         self.check_alive()
         other.check_alive()
         axes = matched_axes(self, other)
-        if axes is None or not copied(self.storage, other.storage, axes):
+        if axes is None or not copy_if_watched(self.storage, other.storage, axes):
             self.from_numpy(other.values())
 
     def __reduce__(self) -> Any:
@@ -293,7 +293,7 @@ class MatrixNdarray(MatrixArray, Ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         """Return an element, tied to the ndarray, or the part `x[a:b]` as a view. Raise OutOfBounds or ViewError."""
-        return sliced(self, index) if isinstance(index, slice) else MatrixArray.__getitem__(self, index)
+        return slice_view(self, index) if isinstance(index, slice) else MatrixArray.__getitem__(self, index)
 
 
 def remade(kind: type[MatrixArray], element: MatrixType, make: Any, content: Any, element_first: bool) -> MatrixArray:

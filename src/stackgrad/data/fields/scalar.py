@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..views import sliced
+from ..views import slice_view
 from .array import Array
 from .kinds import Field, Ndarray
 
@@ -15,7 +15,7 @@ class ScalarField(Array, Field):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return described("sg.field", [str(self.dtype)], self)
+        return describe("sg.field", [str(self.dtype)], self)
 
 
 class ScalarNdarray(Array, Ndarray):
@@ -30,10 +30,10 @@ class ScalarNdarray(Array, Ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         """Return an element as a Python number, or the part `x[a:b]` as a view. Raise OutOfBounds or ViewError."""
-        return sliced(self, index) if isinstance(index, slice) else Array.__getitem__(self, index)
+        return slice_view(self, index) if isinstance(index, slice) else Array.__getitem__(self, index)
 
     def __repr__(self) -> str:
-        return described("sg.ndarray", [str(self.dtype)], self)
+        return describe("sg.ndarray", [str(self.dtype)], self)
 
     def _companion_of(self, kind: str, found: Any) -> Any:
         return found
@@ -44,7 +44,7 @@ class ScalarNdarray(Array, Ndarray):
         return Array.label.fget(self).replace("field", "ndarray", 1)  # type: ignore[attr-defined,no-any-return]
 
 
-def described(maker: str, parts: list[str], tensor: Any) -> str:
+def describe(maker: str, parts: list[str], tensor: Any) -> str:
     """Return what `repr` shows: how the field or ndarray could be made.
 
     Args:

@@ -17,7 +17,7 @@ from .array import Array
 from .elements import StructElement
 from .kinds import Field, Layout
 from .offsets import place_of
-from .scalar import described
+from .scalar import describe
 
 
 class StructField(Field):
@@ -115,7 +115,7 @@ class StructField(Field):
         return f"field {self.name!r}" if self.name else f"the field of {self.type}"
 
     def __repr__(self) -> str:
-        return described("sg.Struct.field", [", ".join(self.keys)], self)
+        return describe("sg.Struct.field", [", ".join(self.keys)], self)
 
     def __len__(self) -> int:
         return len(self._first)

@@ -109,13 +109,13 @@ class Algebra:
         return self._binary(np.greater_equal, self, other, ">=")
 
     def __neg__(self) -> Matrix:
-        return self._like(-operators.counted(self.data))
+        return self._like(-operators.booleans_to_integers(self.data))
 
     def __pos__(self) -> Matrix:
         return self._like(self.data.copy())
 
     def __abs__(self) -> Matrix:
-        return self._like(np.abs(operators.counted(self.data)))
+        return self._like(np.abs(operators.booleans_to_integers(self.data)))
 
     def __invert__(self) -> Matrix:
         if self.data.dtype.kind == "f":
@@ -126,7 +126,9 @@ class Algebra:
 
     def sum(self) -> Any:
         """Return the sum of all entries."""
-        return operators.counted(self.data).sum(dtype=operators.counted(self.data).dtype).item()
+        return (
+            operators.booleans_to_integers(self.data).sum(dtype=operators.booleans_to_integers(self.data).dtype).item()
+        )
 
     def max(self) -> Any:
         """Return the largest entry."""
@@ -149,7 +151,7 @@ class Algebra:
         found = operators.binary(np.multiply, self, other, "dot")
         if found is None:
             raise MatrixError(f"dot with {other!r}", "give a vector")
-        return operators.counted(found[0]).sum().item()
+        return operators.booleans_to_integers(found[0]).sum().item()
 
     def norm_sqr(self) -> Any:
         """Return the sum of the squares of the entries."""
@@ -172,7 +174,7 @@ class Algebra:
 
     def cross(self, other: Any) -> Any:
         """Return the cross product: a vector in three dimensions, a number in two. Raise MatrixError otherwise."""
-        x, y, typed = operators.pair(self, other, "cross") or (self.data, np.zeros(0), False)
+        x, y, typed = operators.operand_pair(self, other, "cross") or (self.data, np.zeros(0), False)
         if x.shape == y.shape == (2,):
             return (x[0] * y[1] - x[1] * y[0]).item()
         if x.shape != (3,) or y.shape != (3,):
@@ -217,7 +219,7 @@ class Algebra:
 
     def fill(self, value: Any) -> None:
         """Overwrite every entry with one number."""
-        self._write(..., operators.fitting(value, ()))
+        self._write(..., operators.fit_entries(value, ()))
 
     def copy(self) -> Matrix:
         """Return a copy with entries of its own."""
@@ -242,7 +244,7 @@ class Algebra:
         return NotImplemented if found is None else self._wrap(*found)
 
     def _product(self, a: Any, b: Any) -> Any:
-        found = operators.product(a, b)
+        found = operators.matrix_product(a, b)
         if found is None:
             return NotImplemented
         return self._wrap(*found) if found[0].ndim else found[0].item()
@@ -254,4 +256,4 @@ class Algebra:
             raise MatrixError(f"{what} of shape {shape}", "it takes a square matrix")
         if what != "trace" and shape[0] > _MOST_ROWS:
             raise MatrixError(f"{what} of {shape[0]} rows", f"it takes at most {_MOST_ROWS}")
-        return operators.counted(self.data)
+        return operators.booleans_to_integers(self.data)

@@ -153,7 +153,7 @@ class Matrix(Algebra, MatrixMakers):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an entry or a row. Raise OutOfBounds or MatrixError if it does not fit."""
         place = self._index(index)
-        self._write(place, operators.fitting(value, self._form[place].shape))
+        self._write(place, operators.fit_entries(value, self._form[place].shape))
 
     def __getattr__(self, name: str) -> Any:
         places = None if name in ("data", "dtype") else swizzle(name, self._form.shape)
@@ -168,7 +168,7 @@ class Matrix(Algebra, MatrixMakers):
         if len(places) == 1:
             self[places[0]] = value
         else:
-            self._write((list(places),), operators.fitting(value, (len(places),)))
+            self._write((list(places),), operators.fit_entries(value, (len(places),)))
 
     def _write(self, place: Any, value: np.ndarray) -> None:
         """Overwrite entries; untyped integers become reals where reals are written."""
@@ -246,7 +246,7 @@ def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
         raise MatrixError(f"a matrix holds numbers, not {found.dtype}", "give rows of numbers")
     if all(isinstance(line, Matrix) and line.dtype is not None for line in lines):
         return found, from_dtype(found.dtype)
-    return operators.plain(found), None
+    return operators.untyped_numbers(found), None
 
 
 def _sequence(rows: Any) -> Sequence[Any]:

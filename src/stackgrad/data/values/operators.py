@@ -35,18 +35,18 @@ def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
     if is_matrix(value):
         return value.data, value.dtype is not None
     if is_number(value) or isinstance(value, (list, tuple, np.ndarray)):
-        found = plain(np.asarray(value))
+        found = untyped_numbers(np.asarray(value))
         return (found, False) if found.dtype.kind in "fiub" else None
     return None
 
 
-def plain(data: np.ndarray) -> np.ndarray:
+def untyped_numbers(data: np.ndarray) -> np.ndarray:
     """Return numbers without a type of their own in the width of Python's; arrays of NumPy count as such numbers."""
     wide = {"f": np.float64, "i": np.int64}.get(data.dtype.kind)
     return data if wide is None else data.astype(wide, copy=False)
 
 
-def pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
+def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """Return both operands as arrays that fit, and True if the result is typed; None if one is no operand.
 
     Args:
@@ -82,7 +82,7 @@ def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Re
     Raises:
         MatrixError: The shapes differ.
     """
-    operands = pair(a, b, what)
+    operands = operand_pair(a, b, what)
     if operands is None:
         return None
     x, y, typed = operands
@@ -95,7 +95,7 @@ def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Re
 _COUNTING = (np.add, np.subtract, np.multiply)
 
 
-def product(a: Any, b: Any) -> Result | None:
+def matrix_product(a: Any, b: Any) -> Result | None:
     """Return `a @ b`: matrix times matrix or vector, or vector times matrix; None if an operand is none of these.
 
     Raises:
@@ -120,7 +120,7 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return made
 
 
-def counted(data: np.ndarray) -> np.ndarray:
+def booleans_to_integers(data: np.ndarray) -> np.ndarray:
     """Return booleans as the integers that they count as; other arrays are returned unchanged."""
     return data.astype(np.int32) if data.dtype.kind == "b" else data
 
@@ -145,7 +145,7 @@ def inverse(a: np.ndarray) -> np.ndarray:
     return found
 
 
-def fitting(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def fit_entries(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return a value as an array to be written to entries of this shape. Raise MatrixError if it does not fit."""
     found = data_of(value)
     if found is None or found[0].shape not in ((), shape):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..fields import StructField
     from ..fields.kinds import CompoundOptions
 
-Shape = int | Sequence[int]
+ShapeLike = int | Sequence[int]
 
 
 class Struct:
@@ -64,7 +64,7 @@ class Struct:
     @staticmethod
     def field(
         members: Mapping[str, Any],
-        shape: Shape | None = None,
+        shape: ShapeLike | None = None,
         methods: Mapping[str, Any] | None = None,
         **options: Unpack[CompoundOptions],
     ) -> StructField:
