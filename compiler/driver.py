@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .ad.policies import policy_of
-from .ad.products import serialize_products
+from .ad.product_loops import serialize_products
 from .errors import NotDifferentiable, Unsupported
 from .ir.depth import with_stack_room
 from .ir.nodes import Kernel, Load, Op, StackAlloca
@@ -31,9 +31,9 @@ from .passes.promote_elements import promote_elements
 from .passes.rewrite_versions import rewrite_versions
 from .passes.simplify import simplify
 from .passes.split_tasks import split_tasks
-from .sizing.count import count_slice, count_stacks, shadowed_arrays
-from .sizing.post_order import StoredSizes, store_sizes
+from .sizing.counting_kernel import count_slice, count_stacks, shadowed_arrays
 from .sizing.sizes import recognize_sizes
+from .sizing.stored_sizes import StoredSizes, store_sizes
 
 if TYPE_CHECKING:
     from .ad.marks import MarkingKernel
@@ -186,7 +186,7 @@ def prepare_reverse(
         NotDifferentiable: The gradient does not exist or would be wrong.
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
-    from .ad.driver import reverse, reverse_taped
+    from .ad.grad_kernel import reverse, reverse_taped
 
     prepared = prepare_for_ad(kernel, trace, check)
     if taped:

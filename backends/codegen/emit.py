@@ -64,8 +64,8 @@ class ModuleState:
         exact: Values that are not contracted.
         sites: Site table of this module.
         first_site: Number of the first site, so that no two modules of a kernel give one number to different places.
-        ranges: Intervals of values, for tasks where they were asked for (reach.py).
-        partners: Sines and cosines of one argument, for tasks where they were asked for (pairs.py).
+        ranges: Intervals of values, for tasks where they were asked for (argument_ranges.py).
+        partners: Sines and cosines of one argument, for tasks where they were asked for (sincos.py).
     """
 
     kernel: Kernel

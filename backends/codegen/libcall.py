@@ -14,7 +14,7 @@ from ...compiler.ir.types import Scalar
 from . import ir
 from .emit import PURE, ArithEmitter
 from .polynomials import emit_inlined
-from .polynomials.lean import LEAN, emit_sin_or_cos, emit_sincos
+from .polynomials.gpu_trigonometric import LEAN, emit_sin_or_cos, emit_sincos
 from .types import F32, element
 
 LIBRARY: dict[str, dict[str, tuple[str, str]]] = {

@@ -23,7 +23,7 @@ class Target:
         entries: Each task has entry points of its own (GPUs), in place of one entry point for the kernel.
         clock: Name of the counter that tells how long a task took; empty if there is none.
         scope: LLVM's name for the threads of one device. Atomics that also include the host cost more, or fail.
-        lean: The number of instructions counts more than the last ulp (polynomials/lean.py).
+        lean: The number of instructions counts more than the last ulp (polynomials/gpu_trigonometric.py).
         flushes: The atomic addition of f32 takes subnormal numbers for zeros.
         doubles: The machine computes in f64.
         vector_masks: The machine loads and stores the lanes of a vector that a mask selects, and gathers and scatters

@@ -30,11 +30,11 @@ from ..host.report import exception
 from ..llvm.compiler_lock import LOCK
 from ..llvm.errors import FAILED
 from ..llvm.module import KernelCode, generate, generate_later
-from ..llvm.spread import POOL
+from ..llvm.task_threads import POOL
 from . import stacks
-from .laps import TaskTimes, measure_compilation
 from .pool import pool
 from .signals import STOP, raise_signal, signals
+from .task_times import TaskTimes, measure_compilation
 from .variants import REQUEST, Variants
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)

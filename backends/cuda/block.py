@@ -15,9 +15,9 @@ from ..codegen.layout import BlockLayout
 from ..host.block import ArgumentBlock, BoundArray
 from .borrowed import BorrowedMemory, lender_of
 from .device import CudaDevice
-from .instances import LaunchGraphs
+from .graph_replay import EntryKey, block_bytes
+from .launch_graphs import LaunchGraphs
 from .memory import Buffers, owner_of
-from .replay import EntryKey, block_bytes
 
 
 class BlockState:

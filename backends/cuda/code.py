@@ -42,8 +42,8 @@ from ..llvm.errors import RETURNED
 from ..llvm.function import bounds_function, box_volume, task_function
 from . import warp
 from .chunks import ChunkLoop
-from .comparisons import with_and_without
-from .groups import coarsening_factor, may_write_late
+from .coarsening import coarsening_factor, may_write_late
+from .loop_versioning import with_and_without
 from .own_index import own_arrays
 from .reductions import PARTIALS, FinishSums, PrivateSums
 from .selection import CompactedTask, ListedTask, gate_function, packed_gates, select_function

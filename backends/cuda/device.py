@@ -26,7 +26,7 @@ from ..codegen.prints import BYTES, PrintBuffer, PrintedText, finish_and_collect
 from ..words import address_of, words
 from .driver import Driver, DriverError
 from .driver_table import ADDRESSES, CONTEXT, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE
-from .replay import PATIENCE
+from .graph_replay import PATIENCE
 
 Record = tuple[int, int, int]
 """Site, or -1 if there is no error, and the two numbers of its kind."""
@@ -100,7 +100,7 @@ class CudaDevice:
         driver: Driver of the GPU.
         counters: Numbers of waits and of copies to the host.
         is_capturing: Launches are being recorded for a graph.
-        patience: Launches in a row before a graph is made; see replay.py.
+        patience: Launches in a row before a graph is made; see graph_replay.py.
         graphs: Number of graphs of launches that repeat.
         followers: Called when another stream becomes the current one.
         forgetters: Called when a stream is about to be destroyed.

@@ -31,10 +31,10 @@ from .borrowed import ordered_with_lenders
 from .code import DeviceCode
 from .device import CudaDevice, Record
 from .driver import CONTEXT_ERRORS, Driver, DriverError
+from .graph_replay import WANTED, launch_order
 from .host_code import host_code
-from .laps import TaskTimes, task_events
 from .memory import Buffers
-from .replay import WANTED, launch_order
+from .task_times import TaskTimes, task_events
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 

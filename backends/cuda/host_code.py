@@ -7,7 +7,7 @@ soon as `launch` is over.
 
 Invariant: an entry is started with as many threads as there are iterations where the host can count them, and not at
 all where there are none; the entry computes its bounds itself in any case, so a count is never trusted for more. All
-entries are planned before the first one is started, which one call of the driver may do for all (replay.py).
+entries are planned before the first one is started, which one call of the driver may do for all (graph_replay.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..llvm.errors import FAILED, OK
 from ..llvm.function import bounds_function, box_volume
 from ..llvm.module import Generated
 from .driver_table import LAUNCH_KERNEL, MEMSET, MOST, PENDING, RECORD, STREAM
-from .replay import MOST_ENTRIES, PLAIN, EntryKey, grid_of_word, launch_order, replay_function
+from .graph_replay import MOST_ENTRIES, PLAIN, EntryKey, grid_of_word, launch_order, replay_function
 from .warp import ROUNDS
 
 Entries = Mapping[EntryKey, str]
@@ -99,7 +99,7 @@ class _LaunchWriter:
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _planned(self, place: int) -> ir.LLVMValue:
-        """Return the address of the word of an entry in the plan (replay.py)."""
+        """Return the address of the word of an entry in the plan (graph_replay.py)."""
         return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.LLVMValue:

@@ -15,7 +15,7 @@ from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..crash import crash_error
 from ..llvm.compiler_lock import LOCK
-from ..llvm.optimise import InvalidLLVMError, initialize, optimize, parse
+from ..llvm.optimize import InvalidLLVMError, initialize, optimize, parse
 from .code import generate
 from .toolkit import libdevice_path
 

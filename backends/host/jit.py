@@ -20,7 +20,7 @@ from ..codegen.target import CPU, Target
 from ..crash import crash_error
 from ..llvm.compiler_lock import LOCK
 from ..llvm.module import KernelCode
-from ..llvm.optimise import InvalidLLVMError, initialize, optimize, parse
+from ..llvm.optimize import InvalidLLVMError, initialize, optimize, parse
 from .code_map import note
 
 _NUMBERS = count()

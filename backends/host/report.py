@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...compiler.analysis.lockstep import lockstep
+from ...compiler.analysis.equal_depths import lockstep
 from ...compiler.errors import (
     CURE_OF_INDEX,
     AdstackOverflow,

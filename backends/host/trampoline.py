@@ -7,9 +7,10 @@ the program relies on, and passes the call on to Python. If the launch reports a
 Who owns what. The builtin owns its root and the two Python functions (`m_self` is a tuple of the three), so the root
 outlives every call. A root does not own its handles: Python unlinks a handle before it frees it, and never frees a
 handle that is TAKEN. Arguments are borrowed from the caller for the length of the call, and so is what they own: the
-words and memory of an array. All else that a handle names by address belongs to the maker of the handle (standing.py).
-The interpreter's lock is held throughout, so no other Python code runs, unless the launch itself calls back; what a
-call back could disturb is marked TAKEN. Invariant: nothing is written to arrays before every check has passed.
+words and memory of an array. All else that a handle names by address belongs to the maker of the handle
+(ready_launch.py). The interpreter's lock is held throughout, so no other Python code runs, unless the launch itself
+calls back; what a call back could disturb is marked TAKEN. Invariant: nothing is written to arrays before every check
+has passed.
 """
 
 from __future__ import annotations

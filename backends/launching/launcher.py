@@ -22,14 +22,14 @@ from ...compiler.errors import AdstackOverflow, StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
 from ..words import CACHE_HITS, LAST, LAUNCHES
+from .adstack_usage import SlabUse, describe, describe_overflow, find_uses
 from .extents import iterations
+from .launch_collectors import execute
 from .launch_stats import LaunchStats
 from .lowered import LoweringLike
-from .products import ProductChecks
-from .profiling import execute
-from .sizing import DeviceArrays, SizeFinder
-from .slices import NO_DRAWS, NO_SIZES, CountingLaunch, MarkingLaunch, PreLaunch
-from .usage import SlabUse, describe, describe_overflow, find_uses
+from .prelaunch import NO_DRAWS, NO_SIZES, CountingLaunch, MarkingLaunch, PreLaunch
+from .size_finder import DeviceArrays, SizeFinder
+from .wrapping_bounds import ProductChecks
 
 __all__ = ["NO_DRAWS", "Launcher", "LoweringLike"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compiler.errors import StackgradError
 from ...compiler.ir.nodes import Kernel
-from ...compiler.sizing.post_order import StoredSizes
+from ...compiler.sizing.stored_sizes import StoredSizes
 
 
 class MarkingKernelLike(Protocol):

@@ -18,8 +18,8 @@ from .clock import clock, slot
 from .errors import FAILED, OK
 from .function import NOTHING, TWICE, bounds_function, iteration_count, task_function
 from .polls import poll
-from .spread import LANES, TaskCode, filled_address, run_on_this_thread, run_on_threads, whole_range_arguments
-from .worth import is_profitable
+from .profitability import is_profitable
+from .task_threads import LANES, TaskCode, filled_address, run_on_this_thread, run_on_threads, whole_range_arguments
 
 WORTH = 16
 """Least number of iterations for which masked code is made, unless the options ask for masked code always."""

@@ -2,8 +2,8 @@
 
 Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes, so neighboring threads touch neighboring
 addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build;
-where the trips of a loop push alike, one comparison before the loop checks all of them (room.py). A read of an empty
-stack gives 0 and touches slot 0. That slot belongs to the row even where the stack has no slots
+where the trips of a loop push alike, one comparison before the loop checks all of them (loop_capacity.py). A read of an
+empty stack gives 0 and touches slot 0. That slot belongs to the row even where the stack has no slots
 (codegen/void_stacks.py); nothing is written to it.
 """
 
@@ -81,7 +81,7 @@ def _pop(e: Emitter, stmt: n.StackPop) -> None:
 def _read(e: Emitter, stmt: n.StackTop | n.StackTopAdjoint, part: int) -> None:
     """Define the result of a statement that reads the primal (part 0) or the adjoint (part 1) of the top slot."""
     s = state_of(e, stmt.stack)
-    # A group of trips that was read ahead (pops.py) has the contents of its tops in registers.
+    # A group of trips that was read ahead (pop_groups.py) has the contents of its tops in registers.
     ahead = e.tops.get(stmt.stack) if part == 0 else None
     if ahead is not None:
         e.values[stmt.result] = from_memory(e, ahead, s.dtype.is_bool)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from ..codegen import ir
 from . import subnormals
 from .body import FunctionWriter
-from .hiding import hidden_factors, hide_value
 from .module import SpirvValue, root_of
+from .opaque_values import hidden_factors, hide_value
 
 I1, I8, I16, I32, I64 = ir.I1, *(ir.IntType(n) for n in (8, 16, 32, 64))
 _SIGNS = {

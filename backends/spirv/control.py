@@ -1,13 +1,13 @@
-"""Lower `if` and `while` to the structured constructs of SPIR-V (rows of LOWER); trips.py lowers `for`."""
+"""Lower `if` and `while` to the structured constructs of SPIR-V (rows of LOWER); for_loops.py lowers `for`."""
 
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
 from ..codegen import ir
 from .emit import Emitter
-from .hiding import hidden_truth
+from .for_loops import read_trips, stop_condition, trip_counter
+from .opaque_values import hidden_truth
 from .statements import LOWER, lower_block
-from .trips import read_trips, stop_condition, trip_counter
 
 
 @LOWER.row(n.If)

@@ -31,9 +31,9 @@ from .bindings import BLOCK, Bindings, assign
 from .code import CONTRACT, I1, I64, ArithmeticWriter
 from .module import SpirvModule
 from .module import SpirvValue as Result
-from .pairs import PairedIntWriter
 from .quirks import Quirks
 from .variables import ShaderArray, ShaderVariable
+from .word_pairs import PairedIntWriter
 
 TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=False, lean=True)
 
@@ -46,7 +46,7 @@ class ShaderFeatures:
         int8: integers of 8 bits
         int16: integers of 16 bits
         float64: reals of 64 bits
-        int64: integers of 64 bits; without them such integers are pairs of words (pairs.py)
+        int64: integers of 64 bits; without them such integers are pairs of words (word_pairs.py)
         int64_atomics: atomics on integers of 64 bits
         float32_add: atomic addition of f32
         float64_add: atomic addition of f64
@@ -57,7 +57,7 @@ class ShaderFeatures:
         storage_buffers: greatest number of storage buffers of a shader
         lists: lists of the iterations that pass a gate, made where the launcher asks for a list
         shared_errors: the error record is that of the device (see `failer`); only with buffer addresses
-        abreast: memory is far away, so that a thread loads for several iterations at a time (abreast.py)
+        abreast: memory is far away, so that a thread loads for several iterations at a time (coarsening.py)
         quirks: defects of the driver
         modes: float controls that the device has (see `SpirvModule`)
     """
@@ -94,8 +94,8 @@ class ModuleState:
         target: properties of the device that rows of the LLVM generator ask for
         reduces: True if a function reads the words of 2/pi behind the argument block
         exact: values that are not contracted
-        ranges: ranges of the values of each task for which they were asked (codegen/reach.py)
-        partners: sines and cosines of one argument, for the same tasks (codegen/pairs.py)
+        ranges: ranges of the values of each task for which they were asked (codegen/argument_ranges.py)
+        partners: sines and cosines of one argument, for the same tasks (codegen/sincos.py)
         checks: which indices are compared with extents
     """
 
@@ -297,7 +297,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
 
     @property
     def flow(self) -> Emitter:
-        """Return the object that codegen/reach.py asks how trips are written, which is the emitter itself."""
+        """Return the object that codegen/argument_ranges.py asks how trips are written, which is the emitter itself."""
         return self
 
     def operand(self, value: Value) -> ir.LLVMValue:

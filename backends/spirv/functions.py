@@ -2,8 +2,8 @@
 
 The polynomials are those of the LLVM generator; in default builds a product and a sum are one instruction, which the
 device may round once or twice. Other code writes out what the polynomials leave to a library: sin, cos and tan of large
-arguments (large.py), and the remainder, which divides integers. A large f32 argument goes by way of f64, where the
-polynomials reach further, if the device has f64.
+arguments (payne_hanek.py), and the remainder, which divides integers. A large f32 argument goes by way of f64, where
+the polynomials reach further, if the device has f64.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..codegen import ir
 from ..codegen.polynomials import INLINED
 from ..codegen.polynomials.evaluate import format_of
 from ..codegen.types import F32, F64
-from . import large
+from . import payne_hanek
 from .code import I32, I64, ArithmeticWriter
 from .emit import ArithEmitter
-from .lean import LEAN, quarter_waves, shortest_writer
+from .gpu_trigonometric import LEAN, quarter_waves, shortest_writer
 from .subnormals import is_small
 
 _ARITY = {"pow": 2, "atan2": 2, "fmod": 2}
@@ -129,7 +129,7 @@ def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
     if x.type == F32 and e.m.features.float64:
         function.ret(e.b.fptrunc(call(e, name, e.b.fpext(x, F64)), F32))
     else:
-        function.ret(large.write_large(e, name, x))
+        function.ret(payne_hanek.write_large(e, name, x))
 
 
 # ---- remainder --------------------------------------------------------------------------------------------------

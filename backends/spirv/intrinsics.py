@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..codegen import ir
 from ..codegen.types import F32, bits_type
-from . import roots
+from . import square_roots
 from .code import I32
-from .hiding import hide_value
 from .module import SpirvValue
+from .opaque_values import hide_value
 from .subnormals import floor_or_ceil, magnitude, with_sign
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ INTRINSICS: dict[str, Callable[..., SpirvValue]] = {
     **{name: _glsl(name) for name in ("trunc", "roundeven")},
     "fabs": _magnitude,
     "fma": _hiding("fma"),
-    "sqrt": roots.sqrt,
+    "sqrt": square_roots.sqrt,
     "copysign": _copysign,
     "minimum": _extreme("<", "or_"),
     "maximum": _extreme(">", "and_"),

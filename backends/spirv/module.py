@@ -84,7 +84,7 @@ class SpirvModule:
     Attributes:
         modes: float controls that the device has, by name, with their widths, such as ("RoundingModeRTE", 32)
         physical: True if memory is reached by address, False if by storage buffers that descriptors bind
-        paired: True if integers of 64 bits are pairs of words (pairs.py)
+        paired: True if integers of 64 bits are pairs of words (word_pairs.py)
         quirks: defects of the driver
         capabilities: names of the capabilities that are declared
         decorations: words of the decorations

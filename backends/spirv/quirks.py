@@ -17,9 +17,9 @@ class Quirks:
 
     Attributes:
         loop_limit: all loops of a shader are left after some number of trips in all, without an error
-        known_zeros: what the driver knows of zeros leads to wrong results (hiding.py)
-        known_factors: what the driver knows of factors leads to wrong results (hiding.py)
-        known_trips: what the driver knows of the trips of a loop leads to wrong results (hiding.py)
+        known_zeros: what the driver knows of zeros leads to wrong results (opaque_values.py)
+        known_factors: what the driver knows of factors leads to wrong results (opaque_values.py)
+        known_trips: what the driver knows of the trips of a loop leads to wrong results (opaque_values.py)
         flushes: subnormal numbers of f32 may be taken for zeros (subnormals.py)
         shallow: conditions that nest deeper than a table of the driver are left out without an error; lavapipe has 80
             entries, of which a shader itself takes some

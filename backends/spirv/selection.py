@@ -53,6 +53,9 @@ def _take(layout: BlockLayout, index: int) -> None:
     layout.size += 24
 
 
+Passes = Callable[[ir.LLVMValue], ir.LLVMValue]
+"""A function that gives the condition under which an iteration passes."""
+
 ROUNDS = (1, 2, 4, 8)
 """Numbers of iterations for which a thread may decide the gate before it asks for places in the list."""
 
@@ -61,12 +64,7 @@ BUSY = 1 << 16
 
 
 def write_list(
-    e: Emitter,
-    part: Task,
-    first: ir.LLVMValue,
-    threads: ir.LLVMValue,
-    total: ir.LLVMValue,
-    passes: Callable[[ir.LLVMValue], ir.LLVMValue],
+    e: Emitter, part: Task, first: ir.LLVMValue, threads: ir.LLVMValue, total: ir.LLVMValue, passes: Passes
 ) -> None:
     """Write the code that puts the numbers of the passing iterations on the list, as far as the list has room.
 

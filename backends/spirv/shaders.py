@@ -25,20 +25,20 @@ from ..codegen import ir
 from ..codegen.emit import Site
 from ..codegen.launch_conditions import write_where_inside
 from ..codegen.layout import BlockLayout
-from . import access, adstack, control, memory, prints, trips
+from . import access, adstack, control, for_loops, memory, prints
 from . import opcodes as op
-from .abreast import ABREAST, can_coarsen, lower_abreast
 from .bindings import Bindings
+from .coarsening import ABREAST, can_coarsen, lower_abreast
 from .code import I1, I32, I64, ArithmeticWriter
 from .emit import ArithEmitter, Emitter, ModuleState, ShaderFeatures
-from .large import two_over_pi
 from .module import EntryPoint
+from .payne_hanek import two_over_pi
 from .quirks import MOST_NESTING, NESTING
+from .reductions import ThreadSums
 from .selection import GROUP, IterationSource, gated, lay_out_lists, write_list
 from .statements import lower_block
-from .sums import ThreadSums
 
-assert adstack and control and memory and prints and trips, "they add their rows to LOWER"
+assert adstack and control and memory and prints and for_loops, "they add their rows to LOWER"
 
 PROBE = 2
 """The value that the host writes to `request_at` where a driver limits loops: a number of trips."""

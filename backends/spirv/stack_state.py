@@ -1,6 +1,6 @@
 """Keep the state of the adstacks of a shader: one cursor for all stacks that grow and shrink together.
 
-Stacks that always have one depth (lockstep.py) and slots of one size in one slab form a group. The cursor is the
+Stacks that always have one depth (equal_depths.py) and slots of one size in one slab form a group. The cursor is the
 address of the first free slot of the group's first stack. The free slots of the other stacks lie at distances known at
 the head of the shader, and so does the address at which a stack is full. Between two changes of a group's depth, its
 stacks differ from the cursor by numbers known at compile time, `pending`; when all are equal again, they go into the
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...compiler.analysis.lockstep import lockstep
+from ...compiler.analysis.equal_depths import lockstep
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.layout import StackLayout

@@ -16,9 +16,9 @@ from ...compiler.ir.roles import EXITS
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from ..codegen import ir, random
+from ..codegen.argument_ranges import reach_of
 from ..codegen.casts import bit_cast
-from ..codegen.pairs import paired_result
-from ..codegen.reach import reach_of
+from ..codegen.sincos import paired_result
 from ..codegen.types import memory_type, value_type
 from .code import I1, I32
 from .emit import ArithEmitter, Emitter

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..codegen import ir
 from ..codegen.types import F32, F64, I32, I64
-from .hiding import opaque_zero
 from .module import SpirvValue
+from .opaque_values import opaque_zero
 
 if TYPE_CHECKING:
     from .code import ArithmeticWriter

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .mapped import mapped_array, owner_of
+from .mapped_memory import mapped_array, owner_of
 from .queue import Queue
 from .readback import Readback
 

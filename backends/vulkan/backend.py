@@ -24,12 +24,12 @@ from ..spirv.emit import ShaderFeatures
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
 from . import policy
 from .access import HostAccess
-from .cards import NoVulkanDevice
 from .descriptors import DescriptorExecutable
 from .device import VulkanDevice
 from .executable import VulkanExecutable
-from .mapped import is_own, mapped_zeros
+from .mapped_memory import is_own, mapped_zeros
 from .memory import BufferPool, DeviceLocalMemory, VulkanHeap
+from .physical_devices import NoVulkanDevice
 from .queue import Queue
 
 MASK = "STACKGRAD_VULKAN_MASK"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..codegen.layout import BlockLayout
 from ..host.block import ArgumentBlock, BoundArray
-from .mapped import owner_of
+from .mapped_memory import owner_of
 from .queue import Queue
 from .staging import Staging
 

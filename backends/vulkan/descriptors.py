@@ -29,12 +29,12 @@ from ..host.report import exception
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
 from . import policy, stacks
-from .cards import PhysicalDevice
 from .counts import iterations, known_iterations
 from .device import VulkanDevice
 from .executable import LOOPS
 from .memory import Buffer, BufferPool, VulkanHeap
-from .recording import RecordedCommands, RecordedDispatch
+from .physical_devices import PhysicalDevice
+from .recorded_commands import RecordedCommands, RecordedDispatch
 from .windows import BufferWindow, Windows
 
 

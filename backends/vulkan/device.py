@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from ...compiler.errors import DeviceError
-from .cards import API, CHOICE, CURE, NoVulkanDevice, card_of, choose
-from .families import compute_family
+from .physical_devices import API, CHOICE, CURE, NoVulkanDevice, card_of, choose
 from .pipeline_cache import pipeline_cache
+from .queue_families import compute_family
 
 
 def _library() -> Any:

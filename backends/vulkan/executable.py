@@ -31,9 +31,9 @@ from . import policy, stacks
 from .block import VulkanBlock, block_layout
 from .counts import known_iterations
 from .host_code import host_code, needed_entries
-from .laps import TaskTimes, valid_bits
 from .queue import Queue, Record
 from .ring import SLOTS, Ring, groups_at
+from .task_times import TaskTimes, valid_bits
 
 _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 """The type of host code, called with the interpreter's lock held: nothing else uses the queue meanwhile."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...compiler.errors import DeviceError
-from .cards import PhysicalDevice
 from .memory import Buffer, BufferPool
+from .physical_devices import PhysicalDevice
 from .staging import ALIGN, bytes_at, memory_span, merge_spans
 
 WORD = 8

@@ -11,8 +11,8 @@ from ..ir.depth import with_stack_room
 from ..ir.nodes import Kernel, StackAlloca, Value
 from ..ir.roles import LOOPS
 from ..ir.walk import walk, walk_kernel
-from .driver import plan_tasks
 from .forward import stack_name
+from .grad_kernel import plan_tasks
 from .plan import SavingPlan
 from .risk import Risk
 

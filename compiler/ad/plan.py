@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from ..ir import nodes as n
 from ..ir.nodes import Value
 from .activity import Activity
-from .choice import choose
-from .elements import PathPlace
 from .policies import Policy
+from .repeatable_reads import PathPlace
 from .requirement import Requirement, Requirements
+from .saved_values import choose
 from .sources import ValueSources
 from .structure import BlockPath, Structure
 

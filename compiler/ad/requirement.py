@@ -15,8 +15,8 @@ from ..ir.nodes import Stmt, Value
 from ..ir.roles import ACCESSES
 from ..ir.walk import NESTED
 from .activity import Activity
-from .needs import needs
 from .policies import Policy
+from .rule_reads import needs
 from .structure import BlockPath, Structure, inner_blocks
 
 

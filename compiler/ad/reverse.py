@@ -23,9 +23,9 @@ from ..ir.nodes import Block, Task, Value
 from ..ir.types import Scalar, adjoint_type, i64
 from ..ir.walk import operands, rename, replace_fields, walk
 from .activity import Activity
-from .before import redirect_to_copies
-from .counters import InductionVariable
+from .before_copies import redirect_to_copies
 from .forward import ForwardSweep, defined_here, overwritten_stack, stack_name
+from .induction_variables import InductionVariable
 from .plan import SavingPlan
 from .policies import Policy
 from .statements import REVERSE

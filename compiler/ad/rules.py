@@ -2,7 +2,7 @@
 
 A row has one entry for each operand: a rule that gives the operand's share of the adjoint `g` of the result, or None
 where the derivative is zero or does not exist. A rule may read the operands and the result `r`. What it reads is found
-by running it (`needs.py`), so a rule must not branch in Python on its operands. A rule that is `g` times something
+by running it (`rule_reads.py`), so a rule must not branch in Python on its operands. A rule that is `g` times something
 expensive is a `Slope`, which may be computed beside the operation (`slopes.py`).
 
 Values at singular points: sqrt'(0) = inf, abs'(0) = 0, d(x^y)/dy = 0 at x = 0, and d(x^y)/dx = 0 at y = 0. At a tie of

@@ -18,9 +18,9 @@ from ..ir.ops import OPS
 from ..ir.roles import CONSTANTS
 from ..ir.types import Scalar
 from ..ir.walk import operands
-from .counters import find_counters
-from .elements import LocalAccesses, PathPlace
+from .induction_variables import find_counters
 from .policies import Policy
+from .repeatable_reads import LocalAccesses, PathPlace
 from .structure import BlockPath, Structure
 
 RECOMPUTED = (n.Op, n.Cast, n.BitCast, n.Within)

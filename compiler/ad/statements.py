@@ -15,7 +15,7 @@ from ..ir.roles import CONSTANTS, EXITS, STACKS
 from ..ir.table import Table
 from ..ir.types import adjoint_type, i64
 from .forward import overwritten_stack, stack_name
-from .needs import needs
+from .rule_reads import needs
 from .rules import VJP
 from .structure import BlockPath, is_set_at_once
 

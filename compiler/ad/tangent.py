@@ -33,7 +33,7 @@ from ..ir.walk import next_id, used_values, walk_kernel, walk_task
 from .activity import reached_from
 from .own_arrays import own_arrays
 from .rules import VJP
-from .serialise import serialize
+from .serialize import serialize
 from .tangent_statements import TANGENT
 
 DUAL, GRAD = ".dual", ".grad"

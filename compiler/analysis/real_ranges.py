@@ -25,19 +25,8 @@ from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
 from ..ir.roles import LOOPS
 from ..ir.table import Table
 from ..ir.walk import walk
-from .interval_rules import (
-    ALL,
-    EXACT,
-    INTERVALS,
-    TRUTH,
-    ZERO,
-    Interval,
-    cast_interval,
-    interval_union,
-    magnitude,
-    of_type,
-    rounded_interval,
-)
+from . import interval_rules as rules
+from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, magnitude, of_type
 
 LocalRanges = dict[str, Interval]
 """A state maps each local to its interval; a local array has one interval for all elements."""
@@ -95,7 +84,7 @@ def _joined(states: list[LocalRanges]) -> LocalRanges | None:
         return None
     first, *others = states
     for other in others:
-        first = {name: interval_union(one, other[name]) for name, one in first.items() if name in other}
+        first = {name: rules.interval_union(one, other[name]) for name, one in first.items() if name in other}
     return first
 
 
@@ -147,9 +136,7 @@ class _RangeAnalysis:
     @property
     def outdated(self) -> bool:
         """Return True if a stack holds more than it was assumed to hold when it was read."""
-        return any(
-            interval_union(content, self.pushed.get(stack, ZERO)) != content for stack, content in self.read.items()
-        )
+        return any(rules.interval_union(r, self.pushed.get(stack, ZERO)) != r for stack, r in self.read.items())
 
     def run(self, task: Task) -> None:
         """Execute the bounds and the body once."""
@@ -175,7 +162,7 @@ class _RangeAnalysis:
         self.values[value] = interval
         for table in [self.found.always, *([self.found.usual] if self.kind == "usual" else [])]:
             known = table.get(value)
-            table[value] = interval if known is None else interval_union(known, interval)
+            table[value] = interval if known is None else rules.interval_union(known, interval)
 
     # -- control --------------------------------------------------------------------------------------------
 
@@ -217,7 +204,7 @@ class _RangeAnalysis:
             ends = [*left, *([] if tested is None else [tested])]
             if latch is None:
                 return ends
-            grown = {name: interval_union(old, latch[name]) for name, old in state.items() if name in latch}
+            grown = {name: rules.interval_union(old, latch[name]) for name, old in state.items() if name in latch}
             if grown == state:
                 return ends
             state = {name: _widened(old, grown[name], runs) for name, old in state.items() if name in grown}
@@ -262,9 +249,9 @@ class _RangeAnalysis:
     def push(self, stack: str, value: Value) -> None:
         """Extend the interval of a stack by the interval of a value."""
         content = self.of(value)
-        self.pushed[stack] = interval_union(self.pushed.get(stack, ZERO), content)
+        self.pushed[stack] = rules.interval_union(self.pushed.get(stack, ZERO), content)
         if value.type.is_real and (self.kind != "first" or magnitude(content) <= STEPS[-1]):
-            self.usual_pushes[stack] = interval_union(self.usual_pushes.get(stack, ZERO), content)
+            self.usual_pushes[stack] = rules.interval_union(self.usual_pushes.get(stack, ZERO), content)
         # A stack that still grows after several runs of the task is assumed to hold anything.
         if self.runs > PATIENCE:
             self.pushed[stack] = ALL
@@ -307,11 +294,11 @@ def _constant(a: _RangeAnalysis, stmt: n.Const, state: LocalRanges) -> Interval:
 
 def _op(a: _RangeAnalysis, stmt: n.Op, state: LocalRanges) -> Interval:
     found = INTERVALS[stmt.op](*map(a.of, stmt.args))
-    return found if stmt.op in EXACT and stmt.result.type.is_real else rounded_interval(found, stmt.result.type)
+    return found if stmt.op in EXACT and stmt.result.type.is_real else rules.rounded_interval(found, stmt.result.type)
 
 
 def _cast(a: _RangeAnalysis, stmt: n.Cast, state: LocalRanges) -> Interval:
-    return cast_interval(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
+    return rules.cast_interval(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
 
 
 def _random(a: _RangeAnalysis, stmt: n.Random, state: LocalRanges) -> Interval:
@@ -331,7 +318,7 @@ def _set(a: _RangeAnalysis, stmt: n.Set, state: LocalRanges) -> LocalRanges:
 
 
 def _set_element(a: _RangeAnalysis, stmt: n.SetElement, state: LocalRanges) -> LocalRanges:
-    return {**state, stmt.var: interval_union(state.get(stmt.var, ALL), a.of(stmt.value))}
+    return {**state, stmt.var: rules.interval_union(state.get(stmt.var, ALL), a.of(stmt.value))}
 
 
 def _if(a: _RangeAnalysis, stmt: n.If, state: LocalRanges) -> LocalRanges | None:

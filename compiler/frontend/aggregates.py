@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from ..ir.types import Scalar, adjoint_type
-from .infer import FrontendOptions, as_dtype
 from .operands import shape_text
+from .type_inference import FrontendOptions, as_dtype
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..ir import nodes as n
 from ..ir.nodes import Stmt, Value
 from ..ir.ops import COMPARISONS
 from ..ir.types import u1
-from . import infer
+from . import type_inference
 from .context import EXPRESSIONS, Tracer, require_value
 from .conversions import as_matrix
 from .diagnostics import syntax_problem, type_problem
@@ -46,7 +46,7 @@ def _compare(t: Tracer, node: ast.Compare) -> Operand:
 def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Operand:
     if isinstance(left, Static) and isinstance(right, Static) and None in (number_of(left), number_of(right)):
         return Static(bool(_PYTHON_COMPARE[type(op)](left.value, right.value)))
-    row = infer.COMPARE.get(type(op))
+    row = type_inference.COMPARE.get(type(op))
     if isinstance(op, (ast.Is, ast.IsNot)) and _is_none(left) != _is_none(right):
         return Static(isinstance(op, ast.IsNot))
     if row is None:
@@ -55,7 +55,7 @@ def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Ope
         raise syntax_problem("`is` and `in` compare objects known at compile time alone", "compare numbers with `==`")
     a, b = number_of(left), number_of(right)
     if a is not None and b is not None:
-        return Static(bool(infer.fold(row, a, b)))
+        return Static(bool(type_inference.fold(row, a, b)))
     return apply_binary(t, row, left, right)
 
 
@@ -69,7 +69,7 @@ _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.IsNot: lambda a, b: a is not b,
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
-} | {key: infer.COMPARE[key].fold for key in infer.COMPARE}
+} | {key: type_inference.COMPARE[key].fold for key in type_inference.COMPARE}
 
 
 @EXPRESSIONS.row(ast.BoolOp)
@@ -204,7 +204,7 @@ def _alternatives(
     """
     (then, a), (orelse, b) = first, second
     a, b = _alike(t, a, b)
-    pairs = [(x, y, infer.common_type(t.type_of(x), t.type_of(y))) for x, y in zip(leaves(a), leaves(b))]
+    pairs = [(x, y, type_inference.common_type(t.type_of(x), t.type_of(y))) for x, y in zip(leaves(a), leaves(b))]
     with t.block() as then_end:
         xs = [t.value(x, dtype) for x, _, dtype in pairs]
     with t.block() as orelse_end:

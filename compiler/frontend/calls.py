@@ -16,7 +16,7 @@ from ..errors import short_repr
 from ..ir.ops import atomic_fits
 from ..ir.table import Table
 from ..ir.types import Scalar
-from . import infer
+from . import type_inference
 from .arguments import arguments, positional
 from .constructors import constructor
 from .context import EXPRESSIONS, Tracer, convert_number, require_value
@@ -28,7 +28,7 @@ from .memory import kind_at
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number_of, static_operand
 from .places import ElementPlace, load, place, store, update
 from .reads import length_read
-from .refused import RefusedName
+from .refused_names import RefusedName
 from .static import evaluate_static, python_value
 from .text import lower_print
 from .trees import leaves, with_leaves
@@ -59,7 +59,7 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
     name = function_name(target.value)
     if name is not None:
         return LOWERINGS[name](t, node)
-    dtype = infer.as_dtype(target.value, t.options)
+    dtype = type_inference.as_dtype(target.value, t.options)
     if dtype is not None:
         (x,) = arguments(t, node, ast.unparse(node.func), "x")
         if isinstance(x, MatrixValue):
@@ -126,7 +126,7 @@ def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
     Raises:
         Problem: the operand is no scalar type.
     """
-    found = infer.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
+    found = type_inference.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
         raise type_problem(f"`{what}` needs a scalar type, not {describe(operand)}", "give a type, as `sg.f32`")
     return found
@@ -152,13 +152,13 @@ def cast_to(t: Tracer, operand: Operand, dtype: Scalar) -> Operand:
 
 # ---- rows: memory and compile time ----------------------------------------------------------------------------------
 
-_ATOMIC_ROWS: dict[str, infer.BinaryOperator | None] = {
-    "add": infer.BINARY[ast.Add],
-    "sub": infer.BINARY[ast.Sub],
-    "mul": infer.BINARY[ast.Mult],
-    "and": infer.BINARY[ast.BitAnd],
-    "or": infer.BINARY[ast.BitOr],
-    "xor": infer.BINARY[ast.BitXor],
+_ATOMIC_ROWS: dict[str, type_inference.BinaryOperator | None] = {
+    "add": type_inference.BINARY[ast.Add],
+    "sub": type_inference.BINARY[ast.Sub],
+    "mul": type_inference.BINARY[ast.Mult],
+    "and": type_inference.BINARY[ast.BitAnd],
+    "or": type_inference.BINARY[ast.BitOr],
+    "xor": type_inference.BINARY[ast.BitXor],
     "min": None,
     "max": None,
 }

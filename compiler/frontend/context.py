@@ -22,10 +22,9 @@ from ..ir.depth import NESTING
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.table import Table
 from ..ir.types import Scalar, i32, u1
-from . import infer
+from . import type_inference
 from .captures import CapturedFields
 from .diagnostics import Diagnostics, PoisonError, ProblemError, syntax_problem, type_problem, unsupported_problem
-from .infer import FrontendOptions
 from .operands import (
     POISON,
     MatrixValue,
@@ -44,6 +43,7 @@ from .protocols import extent_source, extents_type, measured_hint
 from .reads import Read
 from .scope import FixedName, Namer, Scopes
 from .source import FunctionSource, condition_nodes, indexed_names, local_names, read_names
+from .type_inference import FrontendOptions
 
 if TYPE_CHECKING:
     from .returns import KernelResults
@@ -276,8 +276,8 @@ class Tracer:
             return operand.type
         found = number_of(require_value(operand))
         if found is None:
-            raise infer.not_numeric(operand)
-        return infer.literal_type(found, self.options)
+            raise type_inference.not_numeric(operand)
+        return type_inference.literal_type(found, self.options)
 
     def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
         """Return the operand as a value, of type `dtype` if given; a number is not converted twice."""
@@ -297,7 +297,7 @@ class Tracer:
                 f"a real value ({source}) is stored to {where} of type {dtype}: its fraction is lost",
                 f"write `int(...)` if that is meant, or make {where} real",
             )
-        if isinstance(found, int) and dtype.is_int and not infer.fits(found, dtype):
+        if isinstance(found, int) and dtype.is_int and not type_inference.fits(found, dtype):
             self.warn(f"{found} does not fit {where} of type {dtype}: it wraps", "use a wider type")
         return self.value(operand, dtype)
 
@@ -309,7 +309,7 @@ class Tracer:
                 "reduce it, as in `(v == w).all()` or `(v > 0).any()`",
             )
         dtype = self.type_of(operand)
-        infer.check_condition(dtype)
+        type_inference.check_condition(dtype)
         found = number_of(operand)
         return self.value(operand if found is None else Static(bool(found)), None if dtype.is_bool else u1)
 
@@ -318,7 +318,7 @@ class Tracer:
         found = number_of(operand)
         if found is None:
             return self.condition(operand)
-        infer.check_condition(self.type_of(operand))
+        type_inference.check_condition(self.type_of(operand))
         return Static(bool(found))
 
     def index(self, operand: Operand) -> Value:
@@ -326,11 +326,11 @@ class Tracer:
         if isinstance(operand, Static) and operand.value is None:
             raise type_problem("`None` indexes a 0-d field alone", "give one integer per axis")
         dtype = self.type_of(operand)
-        infer.check_index(dtype)
+        type_inference.check_index(dtype)
         found = integer_of(operand)
         if found is not None and found < 0:
             raise type_problem(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
-        return self.value(operand, infer.index_type(dtype))
+        return self.value(operand, type_inference.index_type(dtype))
 
     def within(self, index: Value, extent: int | Value, message: str) -> Value:
         """Emit a check that the index is from 0 to `extent` - 1, if the option `bounds` is on; return the index."""

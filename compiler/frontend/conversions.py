@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from ..ir.types import Scalar
-from . import infer
+from . import type_inference
 from .aggregates import LocalType, MatrixType, PackType, StructType, aggregate_type
 from .context import Tracer, require_value
 from .diagnostics import ProblemError, type_problem
@@ -75,13 +75,13 @@ def unify_entries(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -
         if any(isinstance(f, float) for f in found):
             return MatrixValue(shape, tuple(Static(float(f)) for f in found))  # type: ignore[arg-type]
         return MatrixValue(shape, tuple(items))
-    dtype = reduce(infer.common_type, (t.type_of(item) for item in items))
+    dtype = reduce(type_inference.common_type, (t.type_of(item) for item in items))
     return MatrixValue(shape, tuple(t.value(item, dtype) for item in items))
 
 
 def entry_type(t: Tracer, matrix: MatrixValue) -> Scalar:
     """Return the common type of the entries."""
-    return reduce(infer.common_type, (t.type_of(item) for item in matrix.items))
+    return reduce(type_inference.common_type, (t.type_of(item) for item in matrix.items))
 
 
 def cast_matrix(t: Tracer, matrix: MatrixValue, dtype: Scalar) -> MatrixValue:

@@ -11,7 +11,7 @@ from functools import partial, reduce
 
 from ..ir.nodes import Value
 from ..ir.types import Scalar
-from . import infer
+from . import type_inference
 from .arguments import positional
 from .broadcasts import broadcast
 from .context import EXPRESSIONS, Handler, Tracer, require_value, rows
@@ -32,7 +32,7 @@ from .operands import (
     shape_text,
     static_operand,
 )
-from .outside import outer_object
+from .outer_names import outer_object
 from .scope import CompoundVariable, FixedName, LocalVariable, ReferenceName
 
 # ---- names and constants ----------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def binary(t: Tracer, op: ast.operator, left: Operand, right: Operand) -> Operan
     textual = isinstance(op, (ast.Mod, ast.Add)) or isinstance(op, ast.Mult) and count is not None
     if textual and isinstance(left, Static) and isinstance(left.value, str):
         return _text(op, left.value, right)
-    row = infer.BINARY.get(type(op))
+    row = type_inference.BINARY.get(type(op))
     return multiply(t, left, right) if row is None else apply_binary(t, row, left, right)
 
 
@@ -147,36 +147,36 @@ def _text(op: ast.operator, left: str, right: Operand) -> Static:
     if other is UNKNOWN:
         raise type_problem("text is made of what is known at compile time", 'print values, or a format: `f"{x:.3f}"`')
     try:
-        return Static(infer.BINARY[type(op)].fold(left, other))
+        return Static(type_inference.BINARY[type(op)].fold(left, other))
     except (TypeError, ValueError) as error:
         raise type_problem(f"the text fails: {error}", "correct it") from None
 
 
-def apply_binary(t: Tracer, row: infer.BinaryOperator, left: Operand, right: Operand) -> Operand:
+def apply_binary(t: Tracer, row: type_inference.BinaryOperator, left: Operand, right: Operand) -> Operand:
     """Return the result of an operator on two operands, entry by entry on vectors and matrices.
 
     Args:
         t: the tracer.
-        row: row of `infer.BINARY` or `infer.COMPARE`.
+        row: row of `type_inference.BINARY` or `type_inference.COMPARE`.
         left: the left operand.
         right: the right operand.
     """
     return broadcast(t, row.symbol, partial(_scalar_binary, t, row), left, right)
 
 
-def _scalar_binary(t: Tracer, row: infer.BinaryOperator, left: Operand, right: Operand) -> Operand:
+def _scalar_binary(t: Tracer, row: type_inference.BinaryOperator, left: Operand, right: Operand) -> Operand:
     """Return the result of an operator on two scalars, folded if both are numbers of the program text."""
     types = t.type_of(left), t.type_of(right)
     a, b = number_of(left), number_of(right)
     if a is not None and b is not None:
-        infer.operand_type(row, *types, t.options)
-        return Static(infer.fold(row, a, b))
+        type_inference.operand_type(row, *types, t.options)
+        return Static(type_inference.fold(row, a, b))
     # A shifted constant takes the common type of its own type and that of the shift count.
     if row.family == "shift" and a is not None:
-        types = infer.common_type(*types), types[1]
-    dtype = infer.operand_type(row, *types, t.options)
+        types = type_inference.common_type(*types), types[1]
+    dtype = type_inference.operand_type(row, *types, t.options)
     _check_constants(t, row, dtype, left, right)
-    return t.builder.op(infer.operation(row, dtype), t.value(left, dtype), t.value(right, dtype))
+    return t.builder.op(type_inference.operation(row, dtype), t.value(left, dtype), t.value(right, dtype))
 
 
 def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
@@ -219,11 +219,13 @@ def _columns(matrix: MatrixValue) -> list[tuple[Operand, ...]]:
 
 def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) -> Operand:
     """Return Σ left[k]·right[k], summed from the first to the last product."""
-    products = [apply_binary(t, infer.BINARY[ast.Mult], a, b) for a, b in zip(left, right)]
-    return reduce(partial(apply_binary, t, infer.BINARY[ast.Add]), products)
+    products = [apply_binary(t, type_inference.BINARY[ast.Mult], a, b) for a, b in zip(left, right)]
+    return reduce(partial(apply_binary, t, type_inference.BINARY[ast.Add]), products)
 
 
-def _check_constants(t: Tracer, row: infer.BinaryOperator, dtype: Scalar, left: Operand, right: Operand) -> None:
+def _check_constants(
+    t: Tracer, row: type_inference.BinaryOperator, dtype: Scalar, left: Operand, right: Operand
+) -> None:
     """Report constants that cannot mean what they say in the common type."""
     exponent = integer_of(right)
     if row.op == "pow" and dtype.is_int and exponent is not None and exponent < 0:
@@ -252,12 +254,12 @@ _SIGNS: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert
 
 def _scalar_unary(t: Tracer, op: ast.unaryop, operand: Operand) -> Operand:
     dtype, found = t.type_of(operand), number_of(operand)
-    infer.check_unary(op, dtype)
+    type_inference.check_unary(op, dtype)
     if found is not None:
         # Only `~` takes a boolean here, because `check_unary` refuses a sign.
         if isinstance(found, bool):
             return Static(not found)
-        return Static(infer.UNARY[type(op)](found))
+        return Static(type_inference.UNARY[type(op)](found))
     if isinstance(op, ast.UAdd):
         return operand
     return t.builder.op("neg" if isinstance(op, ast.USub) else "bit_not", t.value(operand))

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import KernelSyntaxError
 from ..ir.documented import documented
 from ..ir.types import Scalar
-from .refused import exported_names
+from .refused_names import exported_names
 
 if TYPE_CHECKING:
     from .manual import Entry

@@ -17,7 +17,7 @@ from ..ir import nodes as n
 from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks
-from . import infer
+from . import type_inference
 from .aggregates import ElementType, aggregate_type, is_template, view_type
 from .arguments import positional, refuse_variadic
 from .context import Activation, ReturnSite, Tracer
@@ -187,7 +187,7 @@ def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Op
 
 def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
     """Return the type that an annotation in a func means, or None."""
-    return infer.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options)
+    return type_inference.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options)
 
 
 def _bind_one(t: Tracer, scopes: Scopes, line: int, name: str, operand: Operand, assigned: bool) -> None:
@@ -266,7 +266,7 @@ def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
         dtype = sites[0].values[position].type  # type: ignore[index]
         # The local has a type that all returned values can be converted to.
         for site in sites[1:]:
-            dtype = infer.common_type(dtype, site.values[position].type)  # type: ignore[index]
+            dtype = type_inference.common_type(dtype, site.values[position].type)  # type: ignore[index]
         types[name] = dtype
         t.builder.local(name, dtype)
     t.builder.emit(n.Scope(_convert(t, tuple(body), types), loc=t.builder.loc))

@@ -15,12 +15,12 @@ from ..ir import nodes as n
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.types import Scalar, i32, i64, u1
 from ..ir.walk import walk
-from . import infer
+from . import type_inference
 from .context import STATEMENTS, LoopFrame, Tracer
-from .dependent import append_loop
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .domains import AxisBounds, LoopDomain, declared, domain_of, target_names
 from .limits import check_size, static_items
+from .loop_dependence import append_loop
 from .operands import Operand, Static, integer_of, static_operand
 from .protocols import is_field
 from .scope import FixedName
@@ -117,17 +117,17 @@ def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
     for operand in (bounds.begin, bounds.end):
         found = integer_of(operand)
         if found is not None:
-            dtype = dtype if infer.fits(found, i32) else i64
+            dtype = dtype if type_inference.fits(found, i32) else i64
             continue
         try:
             own = t.type_of(operand)
-            infer.check_bound(own)
+            type_inference.check_bound(own)
         except ProblemError as problem:
             t.report(problem, bounds.node)
         except PoisonError:
             pass
         else:
-            dtype = i64 if i64 in (dtype, infer.index_type(own)) else i32
+            dtype = i64 if i64 in (dtype, type_inference.index_type(own)) else i32
     return dtype
 
 
@@ -274,7 +274,7 @@ def _strided(t: Tracer, domain: LoopDomain, stride: Value) -> tuple[Value, Calla
     """
     (bounds,) = domain.bounds(t)
     op, const = t.builder.op, t.builder.const
-    dtype = i64 if i64 in (_index_type(t, bounds), infer.index_type(stride.type)) else i32
+    dtype = i64 if i64 in (_index_type(t, bounds), type_inference.index_type(stride.type)) else i32
     begin, end = _bound(t, bounds.begin, dtype), _bound(t, bounds.end, dtype)
     step, zero = t.builder.cast(stride, i64), const(0, i64)
     distance = op("sub", t.builder.cast(end, i64), t.builder.cast(begin, i64))

@@ -16,7 +16,7 @@ from functools import partial
 from ..ir.nodes import Value
 from ..ir.ops import result_type
 from ..ir.types import i32, promote
-from . import infer
+from . import type_inference
 from .arguments import arguments, positional
 from .broadcasts import broadcast
 from .calls import LOWERINGS, PYTHON, CallLowering, cast_to, dtype_argument, number_type
@@ -139,7 +139,7 @@ def _atan2(t: Tracer, y: Operand, x: Operand) -> Operand:
 
 @_row("pow", "x", "y")
 def _pow(t: Tracer, base: Operand, exponent: Operand) -> Operand:
-    return apply_binary(t, infer.BINARY[ast.Pow], base, exponent)
+    return apply_binary(t, type_inference.BINARY[ast.Pow], base, exponent)
 
 
 @_row("raw_div", "a", "b")
@@ -183,7 +183,7 @@ def _raw_mod(t: Tracer, a: Operand, b: Operand) -> Operand:
 
 @_row("bit_shr", "x", "count")
 def _bit_shr(t: Tracer, x: Operand, count: Operand) -> Operand:
-    dtype = infer.operand_type(infer.BINARY[ast.RShift], t.type_of(x), t.type_of(count), t.options)
+    dtype = type_inference.operand_type(type_inference.BINARY[ast.RShift], t.type_of(x), t.type_of(count), t.options)
     return t.builder.op("bit_shr", t.value(x, dtype), t.value(count, dtype))
 
 
@@ -214,7 +214,7 @@ def _isinf(t: Tracer, x: Operand) -> Operand:
 
 @_row("select", "condition", "a", "b")
 def _select(t: Tracer, condition: Operand, a: Operand, b: Operand) -> Operand:
-    dtype = infer.common_type(t.type_of(a), t.type_of(b))
+    dtype = type_inference.common_type(t.type_of(a), t.type_of(b))
     return t.builder.op("select", t.condition(condition), t.value(a, dtype), t.value(b, dtype))
 
 

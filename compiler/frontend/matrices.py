@@ -13,7 +13,7 @@ from functools import partial, reduce
 from typing import Any
 
 from ..ir.types import u1
-from . import infer
+from . import type_inference
 from .arguments import arguments
 from .broadcasts import shape_mismatch
 from .context import Tracer, rows
@@ -24,7 +24,7 @@ from .memory import PLACES, Place, load, store
 from .operands import Intrinsic, MatrixValue, Operand, Pack, Static, describe, number_of, shape_text
 from .selections import SWIZZLES, unknown_attribute
 
-ADD, SUB, MUL, DIV = (infer.BINARY[op] for op in (ast.Add, ast.Sub, ast.Mult, ast.Div))
+ADD, SUB, MUL, DIV = (type_inference.BINARY[op] for op in (ast.Add, ast.Sub, ast.Mult, ast.Div))
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def cast_method(value: Operand) -> Static:
 
 def scalar_type(t: Tracer, operand: Operand) -> Any:
     """Return the scalar type that an operand names, or raise a problem if it names none."""
-    found = infer.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
+    found = type_inference.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
         raise type_problem(f"a scalar type is expected here, not {describe(operand)}", "give a type, as `sg.f32`")
     return found
@@ -179,7 +179,7 @@ def _pick(t: Tracer, name: str, x: Operand, y: Operand) -> Operand:
     a, b = number_of(x), number_of(y)
     if a is not None and b is not None:
         return Static(min(a, b) if name == "min" else max(a, b))
-    dtype = infer.common_type(t.type_of(x), t.type_of(y))
+    dtype = type_inference.common_type(t.type_of(x), t.type_of(y))
     # The smaller of two booleans is their conjunction, the larger one their disjunction.
     if dtype.is_bool:
         return t.builder.op("logical_and" if name == "min" else "logical_or", t.value(x, dtype), t.value(y, dtype))
@@ -194,7 +194,7 @@ def _truth_of_all(name: str, op: str) -> None:
 
 
 def _nonzero(t: Tracer, item: Operand) -> Operand:
-    return item if t.type_of(item).is_bool else apply_binary(t, infer.COMPARE[ast.NotEq], item, Static(0))
+    return item if t.type_of(item).is_bool else apply_binary(t, type_inference.COMPARE[ast.NotEq], item, Static(0))
 
 
 _extremum("min")

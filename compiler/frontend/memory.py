@@ -21,7 +21,7 @@ from .conversions import conform, kind_of
 from .diagnostics import ProblemError, syntax_problem
 from .local_arrays import LocalArrayPlace, choose_item, declare_array, read_item, wants_array, write_item
 from .operands import MatrixValue, Operand, Pack, StructValue
-from .outside import local_hint
+from .outer_names import local_hint
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
 from .scope import ArgumentVariable, CompoundVariable, LocalVariable, ReferenceName
 from .selections import IndexSelection, Position, candidates_of, choose

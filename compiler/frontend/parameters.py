@@ -32,12 +32,12 @@ from .aggregates import (
 from .arguments import refuse_variadic
 from .context import Tracer
 from .diagnostics import ProblemError, syntax_problem, unsupported_problem
-from .infer import FrontendOptions, annotated_dtype
 from .members import launch_values
 from .operands import static_operand
 from .scope import ArgumentVariable as ArgumentBinding
 from .scope import CompoundVariable, FixedName
 from .source import annotation_of
+from .type_inference import FrontendOptions, annotated_dtype
 
 ParameterKind = Literal["scalar", "aggregate", "array", "either", "view", "object", "faulty"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..ir.nodes import Value
 from ..ir.ops import atomic_fits
 from ..ir.types import promote
-from . import infer
+from . import type_inference
 from .aggregates import MatrixType, PackType, StructType
 from .broadcasts import shape_mismatch
 from .context import Tracer
@@ -18,7 +18,7 @@ from .diagnostics import syntax_problem, type_problem
 from .expressions import apply_binary, assign_name
 from .memory import PLACES, ElementPlace, Place, entries, in_array, is_argument, kind_at, load, resolve, store
 from .operands import MatrixValue, Operand, Static, StructValue, describe, number_of
-from .outside import unknown_name_error, warn_if_unread
+from .outer_names import unknown_name_error, warn_if_unread
 from .protocols import AnyField, index_text, is_any_field
 from .scope import CompoundVariable, FixedName, ReferenceName
 from .trees import leaves
@@ -182,7 +182,7 @@ def is_atomic(target: Place, op: str) -> bool:
     return in_array(target) and op in ATOMIC_FORMS
 
 
-def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.BinaryOperator | None) -> Operand:
+def update(t: Tracer, target: Place, op: str, operand: Operand, row: type_inference.BinaryOperator | None) -> Operand:
     """Perform `target op= operand` and return the old value.
 
     Elements are updated atomically if ATOMIC_FORMS contains the operation.
@@ -211,7 +211,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: infer.Binar
 
 
 def _update_entries(
-    t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: infer.BinaryOperator | None
+    t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: type_inference.BinaryOperator | None
 ) -> MatrixValue:
     """Update every entry on its own, each atomically; one number is used for all entries."""
     given = as_matrix(t, operand)
@@ -222,10 +222,12 @@ def _update_entries(
     return MatrixValue(kind.shape, tuple(one(target=p, operand=o) for p, o in zip(places, items)))
 
 
-def _atomic(t: Tracer, target: ElementPlace, op: str, operand: Operand, row: infer.BinaryOperator | None) -> Value:
+def _atomic(
+    t: Tracer, target: ElementPlace, op: str, operand: Operand, row: type_inference.BinaryOperator | None
+) -> Value:
     dtype, source = target.dtype, t.type_of(operand)
     if row is not None:
-        infer.operand_type(row, dtype, source, t.options)
+        type_inference.operand_type(row, dtype, source, t.options)
     if not atomic_fits(ATOMIC_FORMS[op], dtype):
         raise type_problem(f"there is no atomic `{op}` on elements of type {dtype}", "use a field of another type")
     if op == "mul" and dtype.is_int and source.is_real:

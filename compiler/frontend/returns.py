@@ -18,10 +18,10 @@ from .aggregates import MatrixType, StructType, aggregate_type
 from .context import Tracer
 from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem, unsupported_problem
-from .infer import FrontendOptions, annotated_dtype
 from .operands import Operand, describe
 from .source import annotation_of
 from .trees import leaves
+from .type_inference import FrontendOptions, annotated_dtype
 
 RETURN = "$return"
 """Names of arrays that hold results begin with this prefix."""

@@ -18,7 +18,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from ..errors import KernelSyntaxError, Span
-from .compiled import imported_names, is_text_of
+from .source_check import imported_names, is_text_of
 
 MISSING = object()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.types import u1
-from . import infer, refused
+from . import refused_names, type_inference
 from .aggregates import find_type
 from .context import STATEMENTS, ElifChain, ReturnSite, Tracer, require_value
 from .conversions import conform
@@ -130,7 +130,7 @@ def _declared(t: Tracer, node: ast.expr) -> Operand:
 
 @STATEMENTS.row(ast.AugAssign)
 def _augmented(t: Tracer, node: ast.AugAssign) -> None:
-    row = infer.BINARY.get(type(node.op))
+    row = type_inference.BINARY.get(type(node.op))
     target = place(t, node.target)
     if row is not None and is_atomic(target, row.op):
         update(t, target, row.op, t.expr(node.value), row)
@@ -304,7 +304,7 @@ def _with(t: Tracer, node: ast.With) -> bool:
         callee = t.expr(call.func) if isinstance(call, ast.Call) else None
         name = function_name(callee.value) if isinstance(callee, Static) else None
         if name not in _PLAIN_CONTEXTS or item.optional_vars is not None:
-            raise syntax_problem(*refused.STATEMENTS["With"])
+            raise syntax_problem(*refused_names.STATEMENTS["With"])
         assert isinstance(call, ast.Call)
         if call.args or call.keywords:
             raise syntax_problem(
@@ -314,5 +314,5 @@ def _with(t: Tracer, node: ast.With) -> bool:
 
 
 for _class in STATEMENTS.keys:
-    if _class is not ast.With and _class.__name__ in refused.STATEMENTS:
-        STATEMENTS[_class] = _refusal(*refused.STATEMENTS[_class.__name__])
+    if _class is not ast.With and _class.__name__ in refused_names.STATEMENTS:
+        STATEMENTS[_class] = _refusal(*refused_names.STATEMENTS[_class.__name__])

@@ -15,7 +15,7 @@ from .context import Tracer, require_value
 from .diagnostics import PoisonError, type_problem
 from .functions import LanguageFunction
 from .operands import UNKNOWN, MatrixValue, Poison, Static, known_object, static_operand
-from .outside import outer_object
+from .outer_names import outer_object
 from .protocols import is_any_field
 from .reads import EvaluationRead, InputFinder, is_plain, materialize
 from .scope import FixedName

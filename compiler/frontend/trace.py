@@ -18,12 +18,12 @@ from ..ir.walk import renumber
 # These modules are imported because they fill the tables of handlers.
 from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
 from .context import Activation, Tracer
-from .infer import FrontendOptions
 from .parameters import ScalarArgument, declare_parameters
 from .reads import Read
 from .returns import ResultType, check_end, results_of
 from .scope import Namer
 from .source import read_source
+from .type_inference import FrontendOptions
 
 __all__ = ["ScalarArgument", "Traced", "trace"]
 

@@ -19,7 +19,7 @@ from typing import TypeGuard
 from ..ir.nodes import Value
 from ..ir.texts import EXTENT, INDEX
 from ..ir.types import Scalar, promote
-from . import infer
+from . import type_inference
 from .aggregates import ViewType, find_type
 from .arguments import arguments
 from .constructors import CONSTRUCTORS
@@ -100,7 +100,7 @@ def _combined(t: Tracer, op: str, left: Operand | int, right: Operand | int) -> 
 
 
 def _index_type(t: Tracer, *operands: Operand) -> Scalar:
-    types = [infer.index_type(t.type_of(operand)) for operand in operands]
+    types = [type_inference.index_type(t.type_of(operand)) for operand in operands]
     return types[0] if len(types) == 1 else promote(*types)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ..analysis.marking import FLOW, JUMPS, NeededMarker
+from ..analysis.needed_statements import FLOW, JUMPS, NeededMarker
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, EffectPlace, reads, writes
 from ..ir.nodes import Block, Kernel, Stmt, Value

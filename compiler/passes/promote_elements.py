@@ -28,7 +28,10 @@ Access = n.Load | n.Store | n.Atomic
 ONCE = ("add", "min", "max")
 """These atomics have reverses that read no old content."""
 RECORD = "$returned"
-"""Names of arrays that hold what an atomic returned begin with this text; reverse mode reads it, see `ad.returned`."""
+"""Names of arrays that hold what an atomic returned begin with this text.
+
+Reverse mode reads it, see `ad.ordered_updates`.
+"""
 
 
 def promote_elements(kernel: Kernel) -> Kernel:

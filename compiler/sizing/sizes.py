@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..analysis.lockstep import leaders
+from ..analysis.equal_depths import leaders
 from ..ir.nodes import For, Kernel, Set, StackAlloca, While
 from ..ir.walk import walk, walk_kernel
 from . import algebra as a
 from . import ranges
-from . import spans as s
-from .count import SLABS, count_slice, counters, slab_of
+from . import symbolic_intervals as s
+from .counting_kernel import SLABS, count_slice, counters, slab_of
 from .expressions import ONE, ZERO, SizeExpr
-from .flows import LoopRange
-from .recognise import SizeRecognizer
-from .spans import NOTHING, IntervalCheck, PointContext, SymbolicInterval
+from .recognize import SizeRecognizer
+from .stack_flow import LoopRange
+from .symbolic_intervals import NOTHING, IntervalCheck, PointContext, SymbolicInterval
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..ir import nodes as n
 from ..ir.build import Builder
 from ..ir.nodes import Kernel, Param, Stmt, Task, Value
 from ..ir.types import ArrayType, Scalar, f64, i64, u1
-from .count import OUTPUTS
+from .counting_kernel import OUTPUTS
 from .expressions import INT64, KINDS, OVER, SAFE_PRODUCT, SizeExpr, variable, variable_of, walk
 from .sizes import KernelSizes
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...backends import registry
 from ...backends.base import Backend, Draws, Options, Scalars
+from ...backends.launching.adstack_usage import SlabUse
 from ...backends.launching.launcher import Launcher
-from ...backends.launching.usage import SlabUse
 from ...backends.limits import check
 from ...compiler.driver import Lowering, prepare_forward, prepare_reverse, run_passes
 from ...compiler.errors import NotDifferentiable, Unsupported
@@ -28,7 +28,7 @@ from ...reference.backend import ReferenceBackend
 from ...reference.order import Order
 from .launch import GRAD, is_forward, used_arrays, with_gradient
 from .outcome import Arrays, one_line
-from .settled import synchronous_backend
+from .synchronous import synchronous_backend
 
 PRECISE = Options(debug=False, precise=True)
 CHECKED = Options(debug=True, precise=True)

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...backends.launching.usage import SlabUse
+from ...backends.launching.adstack_usage import SlabUse
 from ...compiler.errors import StackgradError
 from ...compiler.errors import Unsupported as UnsupportedError
 from ...compiler.ir.nodes import Kernel

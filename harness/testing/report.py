@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...backends.launching.usage import SlabUse
+from ...backends.launching.adstack_usage import SlabUse
 from .compare import DECIDED, FAILURES, OPEN, Comparison, Verdict, worst
 from .replay import Direction, ReplayCase
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..testing.launch import GRAD
 from ..testing.outcome import OkOutcome, Outcome, TrapOutcome, UnsupportedOutcome
-from .apart import ALONE
+from .isolated_python import ALONE
 from .model import Program, render_source
 from .model.dialects import DIALECTS, NotInDialect
 from .model.guard import checked_tree

@@ -59,7 +59,7 @@ _HOMES: dict[str, str] = {
         ".compiler.errors": "AdstackOverflow DeviceError DivisionByZero InternalError KernelAssertionError"
         " KernelSyntaxError KernelTypeError NotDifferentiable OutOfBounds ParseError StackgradError Unsupported"
         " VerifyError",
-        ".runtime.usage": "ArgumentError FieldError GradientError MatrixError OptionError StaleFieldError StructError"
+        ".runtime.usage_errors": "ArgumentError FieldError GradientError MatrixError OptionError StaleFieldError StructError"
         " TapeError UsageError ViewError",
     }.items()
     for name in names.split()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from .compiler.frontend.refused import RefusedName
+from .compiler.frontend.refused_names import RefusedName
 from . import ad as ad, capture as capture, jax as jax, linalg as linalg, math as math, torch as torch, types as types
 from .runtime.session import (
     init as init,
@@ -139,7 +139,7 @@ from .compiler.errors import (
     Unsupported as Unsupported,
     VerifyError as VerifyError,
 )
-from .runtime.usage import (
+from .runtime.usage_errors import (
     ArgumentError as ArgumentError,
     FieldError as FieldError,
     GradientError as GradientError,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import stackgrad as sg
-from stackgrad.data.halves import Accumulator, accumulator_of, accumulators_of, rounding_launch
+from stackgrad.data.half_accumulators import Accumulator, accumulator_of, accumulators_of, rounding_launch
 
 sys.path.append(str(Path(__file__).parent))
 from wrapped_kernels import many_shares  # noqa: E402

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.autodiff.tape_state import StateLog
-from stackgrad.autodiff.unseen import ExpectedContents
+from stackgrad.autodiff.unannounced_writes import ExpectedContents
 
 FREE = [4.0, 32.0, 108.0]
 Tensor: Any = sg.types.ndarray()

@@ -11,7 +11,7 @@ import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
-from stackgrad.backends.llvm import spread
+from stackgrad.backends.llvm import task_threads
 from stackgrad.backends.llvm.masked import eligible, lanes_by_task
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.ir.nodes import Kernel
@@ -120,7 +120,7 @@ def test_no_update_is_lost(lanes: int, pooled: bool, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sharing, "WORTH", float("inf"))
     if pooled:
         for name, value in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1)):
-            monkeypatch.setattr(spread, name, value)
+            monkeypatch.setattr(task_threads, name, value)
     kernel, random = parse_kernel(HISTOGRAM), np.random.default_rng(5)
     made = CpuBackend().compile(kernel, Options(threads=4, lanes=lanes))
     for size in (100_000, 10, 50_000, 300):

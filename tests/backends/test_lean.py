@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lanes_support import TOGETHER, evaluate
 from stackgrad.backends.base import Options
-from stackgrad.backends.codegen.polynomials.lean import FORMS, LEAN, form_within
+from stackgrad.backends.codegen.polynomials.gpu_trigonometric import FORMS, LEAN, form_within
 from stackgrad.backends.cuda import ptx
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel

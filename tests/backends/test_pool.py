@@ -23,7 +23,7 @@ from stackgrad.backends.cpu import cores
 from stackgrad.backends.cpu.pool_code import pool_code
 from stackgrad.backends.cpu.pool_platform import Platform, platform_of
 from stackgrad.backends.llvm.compiler_lock import LOCK
-from stackgrad.backends.llvm.optimise import initialize, parse
+from stackgrad.backends.llvm.optimize import initialize, parse
 
 _spec = importlib.util.spec_from_file_location("pool_support", Path(__file__).with_name("pool_support.py"))
 assert _spec and _spec.loader

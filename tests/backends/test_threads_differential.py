@@ -11,7 +11,7 @@ from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.codegen import sharing
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.cpu.pool import pool
-from stackgrad.backends.llvm import spread
+from stackgrad.backends.llvm import task_threads
 from stackgrad.compiler.ir.ops import atomic_fits
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar
@@ -27,7 +27,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads for each task, in chunks as small as may be."""
     monkeypatch.setattr(sharing, "WORTH", math.inf)
     for name, value in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1), ("CHUNKS", 300)):
-        monkeypatch.setattr(spread, name, value)
+        monkeypatch.setattr(task_threads, name, value)
 
 
 @pytest.fixture(params=list(CODE))

@@ -18,7 +18,7 @@ from stackgrad.harness.testing.executors import backend_by_name
 from stackgrad.harness.tools.campaign import spec as specs
 from stackgrad.harness.tools.campaign import unit
 from stackgrad.harness.tools.campaign.page import environment, page
-from stackgrad.harness.tools.campaign.plain import from_plain, to_plain, total
+from stackgrad.harness.tools.campaign.plain_results import from_plain, to_plain, total
 from stackgrad.harness.tools.campaign.report import report
 from stackgrad.harness.tools.campaign.reproducers import reproducer
 from stackgrad.harness.tools.campaign.run import ClusterPool, ProcessPool, run

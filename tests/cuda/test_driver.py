@@ -11,8 +11,8 @@ import pytest
 from stackgrad.backends.cuda import nvidia as module
 from stackgrad.backends.cuda.driver import Driver, DriverError, KernelCall, LaunchGraph, NoCudaDevice
 from stackgrad.backends.cuda.driver_table import ADDRESSES
+from stackgrad.backends.cuda.graph_replay import NODE_PARAMETERS
 from stackgrad.backends.cuda.nvidia import CudaDriver
-from stackgrad.backends.cuda.replay import NODE_PARAMETERS
 from stackgrad.harness.testing.emulated_cuda.native import KernelNode
 
 bindings = pytest.importorskip("cuda.bindings.driver", reason="pip install 'stackgrad[cuda]'")
@@ -49,7 +49,7 @@ def test_errors_say_code_and_call() -> None:
 
 
 def test_nodes_of_graphs_are_laid_out_as_native_code_writes_them() -> None:
-    """Native code sets nodes by words (backends/cuda/replay.py), the emulated driver reads them by `KernelNode`."""
+    """Native code sets nodes by words (backends/cuda/graph_replay.py), emulated drivers read them by `KernelNode`."""
     made = bindings.CUDA_KERNEL_NODE_PARAMS()
     made.func, made.kernelParams = bindings.CUfunction(0x1234), 0x5678
     made.gridDimX, made.gridDimY, made.gridDimZ = 7, 2, 3

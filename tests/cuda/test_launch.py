@@ -107,7 +107,7 @@ def natives(kernel: sg.Kernel) -> list:
     """What of a kernel stands ready."""
     import gc
 
-    from stackgrad.launch.native import NativeLaunches
+    from stackgrad.launch.native_launches import NativeLaunches
 
     return [one for one in gc.get_objects() if isinstance(one, NativeLaunches)]
 

@@ -9,7 +9,7 @@ import stackgrad as sg
 from on_emulator import runtime
 from recorded_support import forward, gradient, memory_of, near
 from replaying import accumulated, adding, eager
-from stackgrad.backends.cuda.replay import PATIENCE
+from stackgrad.backends.cuda.graph_replay import PATIENCE
 
 
 def test_a_graph_is_made_when_launches_go_on_and_launches_the_same() -> None:

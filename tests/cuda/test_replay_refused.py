@@ -9,7 +9,7 @@ import pytest
 import stackgrad as sg
 from on_emulator import left
 from replaying import accumulated, adding, eager, refusing
-from stackgrad.backends.cuda import instances
+from stackgrad.backends.cuda import launch_graphs
 from stackgrad.backends.cuda.driver import DriverError
 
 
@@ -121,16 +121,16 @@ def test_a_graph_is_made_of_what_the_record_says(monkeypatch: pytest.MonkeyPatch
             for i in range(x.shape[0]):
                 x[i] += 1.0
 
-        make = instances.LaunchGraphs.make
+        make = launch_graphs.LaunchGraphs.make
 
-        def between(self: instances.LaunchGraphs, block: Any) -> None:
+        def between(self: launch_graphs.LaunchGraphs, block: Any) -> None:
             at = block.layout.arrays["x"].address_at
             own, other = block.word(at), b.memory.__array_interface__["data"][0]
             block.put(at, other if own != other else own)
             make(self, block)
             block.put(at, own)
 
-        monkeypatch.setattr(instances.LaunchGraphs, "make", between)
+        monkeypatch.setattr(launch_graphs.LaunchGraphs, "make", between)
         for _ in range(20):
             add(a)
         assert driver.counts["launch instance"] > 3
@@ -181,7 +181,7 @@ def test_everything_goes_back() -> None:
 
 def test_there_are_never_more_graphs_than_a_device_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     with eager() as (backend, driver):
-        monkeypatch.setattr(instances, "MOST", 2)
+        monkeypatch.setattr(launch_graphs, "MOST", 2)
         fields = [sg.field(sg.f32, 8) for _ in range(4)]
         kernels = [adding(x) for x in fields]
         for k in range(40):

@@ -18,7 +18,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.vulkan import stacks as vulkan
 from stackgrad.compiler.driver import Lowering
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.compiler.sizing.count import count_stacks
+from stackgrad.compiler.sizing.counting_kernel import count_stacks
 from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
 FILE = Path(__file__).parents[1] / "statements" / "adstack.kir"

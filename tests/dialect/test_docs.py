@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import stackgrad as sg
-from stackgrad.compiler.frontend.refused import RefusedName, refusal_of
+from stackgrad.compiler.frontend.refused_names import RefusedName, refusal_of
 from test_refused import PROGRAMS  # filled by the modules that it imports
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import refused_statements
 import stackgrad as sg
 from refused_support import PROGRAMS, Program
 from stackgrad.compiler.errors import LocatedError
-from stackgrad.compiler.frontend.refused import NAMES, RefusedName
+from stackgrad.compiler.frontend.refused_names import NAMES, RefusedName
 
 
 @pytest.fixture(autouse=True)

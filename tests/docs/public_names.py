@@ -15,7 +15,7 @@ from typing import Any
 import stackgrad as sg
 from stackgrad.compiler.frontend.functions import EXPORTS
 from stackgrad.compiler.frontend.manual import MANUAL
-from stackgrad.compiler.frontend.refused import RefusedName
+from stackgrad.compiler.frontend.refused_names import RefusedName
 from stackgrad.runtime.session import ALIASES, ARCHES
 
 ROOT = Path(__file__).resolve().parents[2]

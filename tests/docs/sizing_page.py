@@ -24,7 +24,7 @@ import stackgrad as sg  # noqa: E402
 from sizing_kernels import PROGRAMS, Program  # noqa: E402
 from stackgrad.backends import registry  # noqa: E402
 from stackgrad.backends.launching.launcher import Launcher  # noqa: E402
-from stackgrad.backends.launching.slices import CountingLaunch  # noqa: E402
+from stackgrad.backends.launching.prelaunch import CountingLaunch  # noqa: E402
 from stackgrad.backends.vulkan import staging, windows  # noqa: E402
 from stackgrad.backends.vulkan.access import HostAccess  # noqa: E402
 from stackgrad.backends.vulkan.backend import VulkanBackend  # noqa: E402

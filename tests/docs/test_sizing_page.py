@@ -15,7 +15,7 @@ if _HERE not in sys.path:
 import sizing_page as page  # noqa: E402
 from sizing_kernels import PROGRAMS  # noqa: E402
 from stackgrad.backends import registry  # noqa: E402
-from stackgrad.backends.launching.slices import CountingLaunch  # noqa: E402
+from stackgrad.backends.launching.prelaunch import CountingLaunch  # noqa: E402
 
 PATHS = [str(make.__doc__) for make in PROGRAMS]
 

@@ -12,7 +12,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.cli import main
 from stackgrad.compiler.errors import KernelTypeError, StackgradError, short_repr
-from stackgrad.runtime.usage import MissingPackage, OptionError
+from stackgrad.runtime.usage_errors import MissingPackage, OptionError
 
 HUGE = 10**400
 UNWRITABLE = 10**5000

@@ -20,7 +20,7 @@ from stackgrad.harness.tools.findings.draw import (
 )
 from stackgrad.harness.tools.findings.traits import traits
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings
-from stackgrad.harness.tools.fuzz.standard import FUEL
+from stackgrad.harness.tools.fuzz.reference_run import FUEL
 from stackgrad.harness.tools.model import load, render_source
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.model.walk import walk_program

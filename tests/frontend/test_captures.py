@@ -12,13 +12,13 @@ import pytest
 import stackgrad as sg
 from frontend_support import Field, body, integers, real, traced
 from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError
-from stackgrad.compiler.frontend import infer
+from stackgrad.compiler.frontend import type_inference
 from stackgrad.compiler.frontend.calls import LOWERINGS
 from stackgrad.compiler.frontend.context import EXPRESSIONS, STATEMENTS
 from stackgrad.compiler.frontend.diagnostics import ProblemError
 from stackgrad.compiler.frontend.functions import ALIASES, EXPORTS, FUNCTIONS, LanguageFunction
-from stackgrad.compiler.frontend.infer import FrontendOptions
 from stackgrad.compiler.frontend.protocols import FieldLike, is_field
+from stackgrad.compiler.frontend.type_inference import FrontendOptions
 from stackgrad.compiler.ir.types import ArrayType, Scalar
 
 
@@ -110,7 +110,14 @@ def test_protocol() -> None:
 
 
 def test_tables_have_no_holes() -> None:
-    for table in (EXPRESSIONS, STATEMENTS, LOWERINGS, infer.BINARY, infer.COMPARE, infer.UNARY):
+    for table in (
+        EXPRESSIONS,
+        STATEMENTS,
+        LOWERINGS,
+        type_inference.BINARY,
+        type_inference.COMPARE,
+        type_inference.UNARY,
+    ):
         assert table.missing() == [], table.name
     functions = {name for name, value in EXPORTS.items() if isinstance(value, LanguageFunction)}
     assert set(LOWERINGS.keys) == set(FUNCTIONS) == functions
@@ -197,25 +204,27 @@ SINGLE = FrontendOptions()
 )
 def test_operand_types(operator: type[ast.operator], left: str, right: str, expected: str) -> None:
     types: dict[str, Scalar] = {name: getattr(sg, name) for name in (left, right)}
-    assert infer.operand_type(infer.BINARY[operator], types[left], types[right], SINGLE).name == expected
+    assert (
+        type_inference.operand_type(type_inference.BINARY[operator], types[left], types[right], SINGLE).name == expected
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "expected"), [(True, "u1"), (3, "i32"), (-(2**31), "i32"), (2**31, "i64"), (2**63, "u64"), (0.5, "f32")]
 )
 def test_literal_types(value: Any, expected: str) -> None:
-    assert infer.literal_type(value, SINGLE).name == expected
+    assert type_inference.literal_type(value, SINGLE).name == expected
 
 
 def test_literal_that_is_too_large() -> None:
     with pytest.raises(ProblemError, match="64 bits") as caught:
-        infer.literal_type(2**64, SINGLE)
+        type_inference.literal_type(2**64, SINGLE)
     assert caught.value.kind is KernelTypeError
 
 
 def test_shift_right_of_unsigned_types_is_logical() -> None:
-    row = infer.BINARY[ast.RShift]
-    assert infer.operation(row, sg.u32) == "bit_shr" and infer.operation(row, sg.i32) == "bit_sar"
+    row = type_inference.BINARY[ast.RShift]
+    assert type_inference.operation(row, sg.u32) == "bit_shr" and type_inference.operation(row, sg.i32) == "bit_sar"
 
 
 def test_warnings() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.harness.testing.executors import present_backends
-from stackgrad.harness.tools.fuzz import taped
+from stackgrad.harness.tools.fuzz import tape_programs
 from stackgrad.harness.tools.fuzz.case import FuzzPanel, run_case
 from stackgrad.harness.tools.fuzz.plan import FuzzPlan, plan_for
 from stackgrad.harness.tools.mutants import MUTANTS
@@ -72,7 +72,9 @@ def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
 def test_mutants_are_seen_and_leave_nothing_behind(name: str) -> None:
     with MUTANTS[name].planted():
         sg.reset()
-        found = [list(taped.compare(FuzzPlan(("cpu",), tapes=number), FuzzPanel({}))) for number in range(1, 12)]
+        found = [
+            list(tape_programs.compare(FuzzPlan(("cpu",), tapes=number), FuzzPanel({}))) for number in range(1, 12)
+        ]
     verdicts = [judged.verdict for (judged,) in found]
     assert "disagree" in verdicts, name
     sg.reset()
@@ -84,7 +86,7 @@ def test_what_fails_is_a_finding_that_stays_when_the_program_shrinks() -> None:
     plan = replace(FuzzPlan(("cpu",)), tapes=1, forward=False, reverse=False)
     with MUTANTS["copy-without-adjoint"].planted():
         panel = FuzzPanel({})
-        (judged,) = taped.compare(plan, panel)
+        (judged,) = tape_programs.compare(plan, panel)
         assert judged.verdict == "disagree" and judged.key == ("tapes", "cpu") and "the gradient is" in judged.reason
         result = run_case(sample(1), plan.narrowed(judged.key), panel)
         assert [j.key for j in result.judged] == [("tapes", "cpu")] and result.disagreements
@@ -96,9 +98,9 @@ def test_errors_are_findings() -> None:
         def check(self, number: int, arch: str) -> str:
             raise ValueError("odd")
 
-    (judged,) = taped.compare(FuzzPlan(("cpu-masked",), tapes=1), FuzzPanel({}, tapes=Broken()))
+    (judged,) = tape_programs.compare(FuzzPlan(("cpu-masked",), tapes=1), FuzzPanel({}, tapes=Broken()))
     assert judged.verdict == "disagree" and judged.executor == "reference" and "ValueError: odd" in judged.reason
-    assert not list(taped.compare(FuzzPlan(("cpu",)), FuzzPanel({}, tapes=Broken())))
+    assert not list(tape_programs.compare(FuzzPlan(("cpu",)), FuzzPanel({}, tapes=Broken())))
 
 
 def test_share() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from fuzz_support import loop_program, smooth, wrong_derivative
+from stackgrad.harness.tools.fuzz.equivalent_programs import TWINS, recompute_values, unroll_loops
 from stackgrad.harness.tools.fuzz.plan import FuzzPlan
-from stackgrad.harness.tools.fuzz.twins import TWINS, recompute_values, unroll_loops
 from stackgrad.harness.tools.fuzz.worker import CaseRunner, Job, WorkerSetup
 from stackgrad.harness.tools.model import Program
 from stackgrad.harness.tools.model import nodes as m

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stackgrad as sg
 from stackgrad.compiler.frontend.functions import FUNCTIONS
-from stackgrad.compiler.frontend.refused import RefusedName
+from stackgrad.compiler.frontend.refused_names import RefusedName
 
 HOME = Path(str(sg.__file__)).parent
 LANGUAGE = ast.parse((HOME / "language.pyi").read_text())

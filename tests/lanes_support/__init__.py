@@ -16,12 +16,12 @@ from stackgrad.backends.codegen.builder import IRBuilder
 from stackgrad.backends.codegen.emit import PURE, ArithEmitter, ModuleState
 from stackgrad.backends.codegen.libcall import LIBRARY
 from stackgrad.backends.codegen.polynomials import emit_inlined
-from stackgrad.backends.codegen.polynomials.lean import emit_sin_or_cos, emit_sincos
+from stackgrad.backends.codegen.polynomials.gpu_trigonometric import emit_sin_or_cos, emit_sincos
 from stackgrad.backends.codegen.target import Target
 from stackgrad.backends.codegen.types import F32, F64, I64, PTR, VOID, const
 from stackgrad.backends.host.jit import host_cpu, host_target, machine
 from stackgrad.backends.llvm.compiler_lock import LOCK
-from stackgrad.backends.llvm.optimise import optimize, parse
+from stackgrad.backends.llvm.optimize import optimize, parse
 from stackgrad.compiler.ir.nodes import Kernel
 
 WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')
@@ -87,7 +87,7 @@ def evaluate(
     reach: float = math.inf,
 ) -> np.ndarray:
     """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None.
-    short: by the code for GPUs (polynomials/lean.py), one by one; reach: made for arguments up to there.
+    short: by the code for GPUs (polynomials/gpu_trigonometric.py), one by one; reach: made for arguments up to there.
     """
     count, block = len(args[0]), max(lanes, 1)
     filled = [np.resize(x, -(-count // block) * block) for x in args]

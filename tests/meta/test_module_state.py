@@ -15,24 +15,24 @@ import pytest
 
 STATE = {
     "backends/host/code_map.py:_open": "files of machine code for profilers of the system",
-    "backends/cpu/laps.py:_CURRENT": "readings of the launch of each thread",
+    "backends/cpu/task_times.py:_CURRENT": "readings of the launch of each thread",
     "backends/cpu/pool.py:_made": "the pool of threads",
     "backends/crash.py:_written": "crash folders that this process has made",
     "backends/disk_cache.py:_CHOICE": "the disk cache that is in use",
     "backends/forks.py:_freed": "what a child of a fork has let go",
     "backends/forks.py:_held": "locks that a fork waits for",
     "backends/forks.py:_renewals": "what a child of a fork makes anew",
-    "backends/launching/profiling.py:_collectors": "profiles that are being taken",
+    "backends/launching/launch_collectors.py:_collectors": "profiles that are being taken",
     "backends/registry.py:_instances": "the backends that this process has opened",
     "backends/vulkan/device.py:_OPENED": "processes that have opened a card, for forks",
     "compiler/ad/policies.py:_default": "the policy of gradients that name none; test runs set it",
     "compiler/ir/depth.py:_LIMITS": "the room on the stack of each thread",
     "harness/tools/bench/process.py:_CALLS": "calls of works in a process of the benchmark",
     "src/stackgrad/data/fields/array.py:_KINDS": "numbers of the kinds of arrays",
-    "src/stackgrad/data/halves.py:_KEPT": "f32 sums beside f16 gradients of torch tensors",
-    "src/stackgrad/launch/native.py:_LINGERING": "launches whose memory waits for the last call to end",
+    "src/stackgrad/data/half_accumulators.py:_KEPT": "f32 sums beside f16 gradients of torch tensors",
+    "src/stackgrad/launch/native_launches.py:_LINGERING": "launches whose memory waits for the last call to end",
     "src/stackgrad/runtime/session.py:RUNTIME": "the runtime that `sg.init` starts",
-    "src/stackgrad/launch/situations.py:_OFFSETS": "where arrays of a class refer to their words",
+    "src/stackgrad/launch/native_calls.py:_OFFSETS": "where arrays of a class refer to their words",
 }
 
 FILLED_AT_IMPORT = {

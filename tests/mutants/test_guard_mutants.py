@@ -12,7 +12,7 @@ import pytest
 import stackgrad as sg
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
-from stackgrad.backends.host.standing import ReadyLaunch
+from stackgrad.backends.host.ready_launch import ReadyLaunch
 from stackgrad.compiler.frontend.snapshots import ArraySnapshot, ItemsSnapshot, ValueSnapshot
 from stackgrad.harness.tools.mutants import patched
 from stackgrad.runtime.guards import EvaluationGuard, NameGuard, PartGuard

@@ -10,13 +10,13 @@ from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.nodes import Kernel
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.harness.testing.executors import PRECISE, backend_by_name
-from stackgrad.harness.testing.guarded import GuardedArrays
+from stackgrad.harness.testing.guard_pages import GuardedArrays
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings
 from stackgrad.harness.tools.mutants import MUTANTS
-from stackgrad.harness.tools.relations import stray
+from stackgrad.harness.tools.relations import out_of_bounds
 from stackgrad.harness.tools.relations.chain import LaunchChain, RelationExecutor
 
-BELOW = stray.WAYS.index(stray._mirrored)
+BELOW = out_of_bounds.WAYS.index(out_of_bounds._mirrored)
 """A way that leads to bytes in front of an array, which may be touched: the process lives on."""
 
 
@@ -40,7 +40,7 @@ def verdicts(kernel: Kernel, backend: str) -> set[str]:
     seeds = {f"{name}.grad": np.ones(8) for name in arrays}
     chain = LaunchChain((Lowerings(kernel),), arrays, {}, seeds)
     on = RelationExecutor(backend, backend_by_name(backend), PRECISE)
-    return {judged.verdict for judged in stray.check(chain, on, BELOW * len(loads), True)}
+    return {judged.verdict for judged in out_of_bounds.check(chain, on, BELOW * len(loads), True)}
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
@@ -84,7 +84,7 @@ def test_a_position_that_passes_is_seen(position: tuple[str, Kernel], backend: s
 
     def verdicts() -> set[str]:
         on = RelationExecutor(backend, backend_by_name(backend), PRECISE)
-        return {judged.verdict for judged in stray.check(chain, on, draw, True)}
+        return {judged.verdict for judged in out_of_bounds.check(chain, on, draw, True)}
 
     with MUTANTS[name].planted():
         assert "disagree" in verdicts()

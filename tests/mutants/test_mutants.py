@@ -15,7 +15,7 @@ import stackgrad as sg
 from mutant_witnesses import CONTENT, WITNESSES, fields
 from stackgrad.backends.base import Draws
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.compiler.ad import needs, rules
+from stackgrad.compiler.ad import rule_reads, rules
 from stackgrad.compiler.ad.reverse import TaskReverser
 from stackgrad.compiler.driver import prepare_tangent
 from stackgrad.compiler.ir.nodes import Kernel
@@ -186,14 +186,15 @@ def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) 
 
 
 OWNERS = """
-    backends.cpu.stacks  backends.launching.slices:PreLaunch  backends.llvm.masked.adstack  backends.llvm.masked.atomics
-    backends.llvm.masked.loops  backends.codegen.polynomials.evaluate  compiler.driver  compiler.ad.driver
-    compiler.ad.elements:LocalAccesses  compiler.ad.forward:ForwardSweep  compiler.ad.requirement:Requirements
-    compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis  compiler.ad.sources:ValueSources
-    compiler.ad.tangent:TangentSweep  compiler.ad.tangent_statements  compiler.passes.common_subexpressions:_Merger
-    compiler.passes.dead_code:_Liveness  compiler.passes.lower_exits:_ExitLowering
-    compiler.analysis.marking:NeededMarker compiler.passes.promote_elements:_ElementPromoter  compiler.sizing.count
-    compiler.sizing.count:_CountingRewriter compiler.sizing.flows
+    backends.cpu.stacks  backends.launching.prelaunch:PreLaunch  backends.llvm.masked.adstack
+    backends.llvm.masked.atomics backends.llvm.masked.loops  backends.codegen.polynomials.evaluate  compiler.driver
+    compiler.ad.grad_kernel compiler.ad.repeatable_reads:LocalAccesses  compiler.ad.forward:ForwardSweep
+    compiler.ad.requirement:Requirements compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis
+    compiler.ad.sources:ValueSources compiler.ad.tangent:TangentSweep  compiler.ad.tangent_statements
+    compiler.passes.common_subexpressions:_Merger compiler.passes.dead_code:_Liveness
+    compiler.passes.lower_exits:_ExitLowering compiler.analysis.needed_statements:NeededMarker
+    compiler.passes.promote_elements:_ElementPromoter compiler.sizing.counting_kernel
+    compiler.sizing.counting_kernel:_CountingRewriter compiler.sizing.stack_flow
 """.split()
 """Classes and modules that plants patch."""
 TABLES = """
@@ -227,10 +228,10 @@ def test_plants_are_taken_back_also_after_an_exception(name) -> None:
 
 def test_what_rules_read_is_forgotten() -> None:
     f64 = sg.f64
-    assert needs.needs("mul", (f64, f64), f64, 0).operands == {1}
+    assert rule_reads.needs("mul", (f64, f64), f64, 0).operands == {1}
     with patched_rule("mul", 0, lambda b, g, a, r: b.op("mul", g, a[0])):
-        assert needs.needs("mul", (f64, f64), f64, 0).operands == {0}
-    assert needs.needs("mul", (f64, f64), f64, 0).operands == {1}
+        assert rule_reads.needs("mul", (f64, f64), f64, 0).operands == {0}
+    assert rule_reads.needs("mul", (f64, f64), f64, 0).operands == {1}
 
 
 def test_a_plant_needs_something_to_replace() -> None:

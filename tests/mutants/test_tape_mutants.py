@@ -13,7 +13,7 @@ import stackgrad as sg
 from stackgrad.autodiff import overwrites, tape_state
 from stackgrad.autodiff.tape_state import LaunchRecord, SavedContent, StateLog, WatchedBoxes
 from stackgrad.harness.tools.mutants import patched
-from stackgrad.launch.kept import SavedBox
+from stackgrad.launch.saved_boxes import SavedBox
 
 X = np.array([0.5, -0.3, 0.8, 0.25])
 Found = tuple[np.ndarray, np.ndarray]

@@ -9,7 +9,7 @@ import pytest
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.compiler.analysis.lockstep import leaders, lockstep
+from stackgrad.compiler.analysis.equal_depths import leaders, lockstep
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.errors import AdstackOverflow
 from stackgrad.compiler.ir.nodes import Kernel

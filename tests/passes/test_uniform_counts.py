@@ -13,7 +13,7 @@ from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.verify import verify
-from stackgrad.compiler.sizing import count
+from stackgrad.compiler.sizing import counting_kernel
 from stackgrad.harness.tools.model import render_ir
 from stackgrad.harness.tools.strategies import sample
 
@@ -78,7 +78,7 @@ def test_random_programs_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None
         arrays |= {f"{name}.grad": np.zeros_like(a) for name, a in arrays.items() if a.dtype.kind == "f"}
         try:
             with monkeypatch.context() as patch:
-                patch.setattr(count, "collapse_uniform", lambda kernel, *_: kernel)
+                patch.setattr(counting_kernel, "collapse_uniform", lambda kernel, *_: kernel)
                 plain = prepare_reverse(kernel)
             made = prepare_reverse(kernel)
         except NotDifferentiable:

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from functools import cache
 
 import pytest
-from stackgrad.compiler.frontend import branches, infer, loops, mathematics, statements, trace  # noqa: F401
+from stackgrad.compiler.frontend import branches, loops, mathematics, statements, trace, type_inference  # noqa: F401
 from stackgrad.compiler.frontend.constructors import SHAPED
 from stackgrad.compiler.frontend.context import EXPRESSIONS, STATEMENTS
 from stackgrad.compiler.frontend.functions import EXPORTS
 from stackgrad.compiler.frontend.matrices import METHODS
-from stackgrad.compiler.frontend.refused import refusal_of
+from stackgrad.compiler.frontend.refused_names import refusal_of
 from stackgrad.harness.tools.strategies import sample
 from stackgrad.harness.tools.strategies.language import NOT_DRAWN, language_drawn, language_of
 
 FORMS = frozenset({"MatMult", "Slice", "Vector", "Matrix", "Struct", "fill"})
 """What is no row of a table: the frontend tells it by its parts."""
-TABLES = (EXPRESSIONS, STATEMENTS, infer.BINARY, infer.COMPARE, infer.UNARY)
+TABLES = (EXPRESSIONS, STATEMENTS, type_inference.BINARY, type_inference.COMPARE, type_inference.UNARY)
 SEEDS, BATCH = 4000, 200
 
 

@@ -35,7 +35,7 @@ from runtime_kernels import over_array  # noqa: E402
 from stackgrad.backends.base import Draws, Options, Sizes  # noqa: E402
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable  # noqa: E402
 from stackgrad.backends.launching.launcher import Launcher  # noqa: E402
-from stackgrad.backends.llvm import spread  # noqa: E402
+from stackgrad.backends.llvm import task_threads  # noqa: E402
 from stackgrad.backends.llvm.branching.control import Branching  # noqa: E402
 from stackgrad.backends.llvm.masked.masks import Masks  # noqa: E402
 from stackgrad.compiler.ad.policies import LOWERINGS  # noqa: E402
@@ -43,7 +43,7 @@ from stackgrad.compiler.driver import Lowering, prepare_reverse  # noqa: E402
 from stackgrad.compiler.errors import AdstackOverflow, LocatedError, StackgradError  # noqa: E402
 from stackgrad.compiler.ir.nodes import StackAlloca, StackPush  # noqa: E402
 from stackgrad.compiler.ir.walk import walk_kernel  # noqa: E402
-from stackgrad.compiler.sizing.count import count_stacks, shadowed_arrays  # noqa: E402
+from stackgrad.compiler.sizing.counting_kernel import count_stacks, shadowed_arrays  # noqa: E402
 from stackgrad.harness.testing.launch import GRAD  # noqa: E402
 from stackgrad.harness.testing.outcome import OkOutcome, attempt  # noqa: E402
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings  # noqa: E402
@@ -263,7 +263,7 @@ def main() -> None:
     args = parser.parse_args()
     options = Options(debug=args.debug, effort=0, lanes=args.lanes, threads=args.threads)
     if args.threads > 1:
-        spread.ENOUGH, spread.SHARE, spread.CHUNK = 0, 1, 1
+        task_threads.ENOUGH, task_threads.SHARE, task_threads.CHUNK = 0, 1, 1
     if args.unchecked:
         Branching.trap_if = Masks.trap_if = lambda *_: None
     done: Counter[str] = Counter()

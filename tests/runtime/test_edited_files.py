@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.compiler.frontend.compiled import imported_names, is_text_of
 from stackgrad.compiler.frontend.source import read_source
+from stackgrad.compiler.frontend.source_check import imported_names, is_text_of
 
 HEAD = "import math\nimport stackgrad as sg\n\nC = 2.0\n\n"
 KERNEL = """@sg.kernel

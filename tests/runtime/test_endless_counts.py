@@ -13,7 +13,7 @@ from stackgrad.backends.host_memory import memory_of_machine
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.compiler.sizing.count import count_within
+from stackgrad.compiler.sizing.counting_kernel import count_within
 from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
 MANY = 10**11

@@ -11,7 +11,7 @@ import pytest
 import stackgrad as sg
 from gate_kernels import GATES, Data, check_gradient
 from stackgrad.backends.base import Options
-from stackgrad.backends.llvm import spread
+from stackgrad.backends.llvm import task_threads
 from stackgrad.runtime.session import Runtime
 
 FRACTIONS, COUNTS = (0.0, 0.05, 0.5, 1.0), (0, 1, 2, 3, 1000)
@@ -43,7 +43,7 @@ WAYS = {
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Options:
     """How the kernels run; threads share a task of any size."""
     for name, number in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1)):
-        monkeypatch.setattr(spread, name, number)
+        monkeypatch.setattr(task_threads, name, number)
     options = replace(WAYS[request.param], precise=False)
     monkeypatch.setattr(Runtime, "options", property(lambda _: options))
     return options

@@ -181,7 +181,7 @@ def test_names_that_are_not_there_cost_nothing_until_they_are_shown(monkeypatch:
         asked.append(name)
         return "did you mean something?"
 
-    monkeypatch.setattr("stackgrad.runtime.usage.close_names", counted)
+    monkeypatch.setattr("stackgrad.runtime.usage_errors.close_names", counted)
     x = sg.field(sg.f32, 3)
 
     @sg.kernel

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import stackgrad as sg
-from stackgrad.backends.cpu.laps import TaskTimes, measure_compilation
-from stackgrad.backends.launching import profiling
+from stackgrad.backends.cpu.task_times import TaskTimes, measure_compilation
+from stackgrad.backends.launching import launch_collectors
 from stackgrad.runtime.session import RUNTIME
-from stackgrad.runtime.usage import UsageError
+from stackgrad.runtime.usage_errors import UsageError
 
 
 class Two:
@@ -131,7 +131,7 @@ def test_nothing_is_told_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         two.two()
     two.two()
     assert profile.launches == 1
-    assert profiling._collectors == () and RUNTIME.profiles == () and not RUNTIME.words[0]
+    assert launch_collectors._collectors == () and RUNTIME.profiles == () and not RUNTIME.words[0]
 
 
 def test_launches_that_stand_ready_are_seen() -> None:
@@ -236,7 +236,7 @@ def test_from_several_threads() -> None:
 def test_the_table(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count(0.0, 0.25)
     with sg.profile() as profile:
-        monkeypatch.setattr(profiling.time, "perf_counter", lambda: next(ticks))
+        monkeypatch.setattr(launch_collectors.time, "perf_counter", lambda: next(ticks))
         two.two()
         two.two()
         monkeypatch.undo()

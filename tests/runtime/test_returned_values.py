@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from returned_support import MACHINES, SIZES, close, field, integers, start, values, weigher
-from stackgrad.runtime.usage import TapeError
+from stackgrad.runtime.usage_errors import TapeError
 
 pytestmark = pytest.mark.parametrize("machine", MACHINES)
 

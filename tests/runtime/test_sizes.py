@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from runtime_kernels import over_array
-from stackgrad.backends.launching import sizing
+from stackgrad.backends.launching import size_finder
 
 SLICES = over_array(
     "slices",
@@ -135,10 +135,10 @@ def test_what_reals_decide_is_counted(runtime: str) -> None:
 def test_machine_code_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once NumPy has been at it for long enough; the sizes stay the same."""
     sg.init(arch=sg.cpu, default_fp=sg.f64)
-    monkeypatch.setattr(sizing, "BREAK_EVEN", 0.0)
+    monkeypatch.setattr(size_finder, "BREAK_EVEN", 0.0)
     made = []
-    right = sizing.size_kernel
-    monkeypatch.setattr(sizing, "size_kernel", lambda *args: made.append(args) or right(*args))
+    right = size_finder.size_kernel
+    monkeypatch.setattr(size_finder, "size_kernel", lambda *args: made.append(args) or right(*args))
     kernel, arrays = launched(SLICES, [2, 0, 5])
     assert len(made) == 1 and sizes_of(kernel) == (1, 0, 0)
     assert (use().stacks[0].capacity, use().stacks[0].total, use().passing) == (5, 7, 2)

@@ -149,7 +149,7 @@ def test_a_child_takes_what_absent_threads_held(tmp_path: Any) -> None:
         """
         from stackgrad.backends.forks import free_in_child
         from stackgrad.backends.llvm.compiler_lock import LOCK
-        from stackgrad.launch.specialise import TRACING
+        from stackgrad.launch.specializations import TRACING
         small, order, held = free_in_child(threading.Lock()), [], threading.Event()
 
         def hold() -> None:

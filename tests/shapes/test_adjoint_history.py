@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.backends.launching.usage import SlabUse
+from stackgrad.backends.launching.adstack_usage import SlabUse
 from stackgrad.capture import capture
 from stackgrad.harness.testing.executors import LaunchExecutor, plain_interpreter, present_backends, reference_executor
 

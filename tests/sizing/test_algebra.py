@@ -30,7 +30,7 @@ from stackgrad.compiler.sizing.expressions import (
     walk,
 )
 from stackgrad.compiler.sizing.host import WORDS
-from stackgrad.compiler.sizing.post_order import from_rows, to_rows
+from stackgrad.compiler.sizing.stored_sizes import from_rows, to_rows
 from stackgrad.compiler.sizing.text import PRINT, numbered, parse_size, print_size
 from stackgrad.compiler.sizing.to_kernel import MAKE
 

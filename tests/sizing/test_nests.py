@@ -16,7 +16,7 @@ from stackgrad.compiler.driver import Lowering, prepare_reverse
 from stackgrad.compiler.ir.nodes import StackAlloca
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import walk_kernel
-from stackgrad.compiler.sizing.count import OUTPUTS, stack_names
+from stackgrad.compiler.sizing.counting_kernel import OUTPUTS, stack_names
 from stackgrad.compiler.sizing.evaluate import Evaluator, InexactSizes, sizes
 from stackgrad.compiler.sizing.sizes import KernelSizes, estimate
 from stackgrad.compiler.sizing.to_kernel import INEXACT, size_kernel

@@ -8,9 +8,9 @@ import pytest
 from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.emit import ShaderFeatures
-from stackgrad.backends.spirv.large import two_over_pi
 from stackgrad.backends.spirv.module import encode, text_words
 from stackgrad.backends.spirv.opcodes import OPCODES
+from stackgrad.backends.spirv.payne_hanek import two_over_pi
 from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.shaders import Shaders, generate
 from stackgrad.compiler.driver import prepare_reverse

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from stackgrad.backends.base import Options
-from stackgrad.backends.codegen.polynomials import lean as fused
+from stackgrad.backends.codegen.polynomials import gpu_trigonometric as fused
 from stackgrad.backends.codegen.polynomials.coefficients import COEFFICIENTS, CONSTANTS
 from stackgrad.backends.codegen.polynomials.trigonometric import LIMITS
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.lean import LEAN, PARTS, shortest_writer
+from stackgrad.backends.spirv.gpu_trigonometric import LEAN, PARTS, shortest_writer
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
@@ -42,7 +42,7 @@ def half_wave(d: np.ndarray, mad: Mad) -> np.ndarray:
 
 
 def computed(name: str, x: np.ndarray, mad: Mad) -> np.ndarray:
-    """What the code computes: the steps of backends/spirv/lean.py."""
+    """What the code computes: the steps of backends/spirv/gpu_trigonometric.py."""
     inverse, half = F(CONSTANTS["inverse_pi"]["f32"][0]), F(0.5)
     total = mad(x, inverse, BIG) if name == "sin" else mad(x, inverse, -half) + BIG
     n, odd = total - BIG, total.view(np.uint32) << 31

@@ -15,11 +15,11 @@ import pytest
 from stackgrad.cli import main
 from stackgrad.compiler.ir.types import f64
 from stackgrad.harness.testing.executors import backend_by_name
-from stackgrad.harness.tools import apart, peers
+from stackgrad.harness.tools import isolated_python, peers
 from stackgrad.harness.tools.campaign import unit
 from stackgrad.harness.tools.campaign.page import page
-from stackgrad.harness.tools.campaign.plain import SCHEMA as UNITS
-from stackgrad.harness.tools.campaign.plain import CampaignUnit, UnitFinding, from_plain, to_plain
+from stackgrad.harness.tools.campaign.plain_results import SCHEMA as UNITS
+from stackgrad.harness.tools.campaign.plain_results import CampaignUnit, UnitFinding, from_plain, to_plain
 from stackgrad.harness.tools.campaign.report import report
 from stackgrad.harness.tools.campaign.reproducers import reproducer
 from stackgrad.harness.tools.campaign.spec import SCHEMA as SPECS
@@ -355,7 +355,7 @@ def test_scripts_of_findings_import_nothing_that_lies_beside_them(tmp_path: Path
     assert status == 3 and said.endswith(f"['{script}']\n") and said[0].isdigit()
     plain = subprocess.run([sys.executable, str(script)], capture_output=True, cwd=tmp_path)
     assert plain.returncode == 1 and (tmp_path / "canary").exists(), "run as a plain script it does import it"
-    assert apart.script_command("python3", "x")[0] == "python3"
+    assert isolated_python.script_command("python3", "x")[0] == "python3"
 
 
 def test_native_code_of_a_report_runs_only_what_the_reference_has_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan import host_code
 from stackgrad.backends.vulkan.backend import GROUPS, VulkanBackend
-from stackgrad.backends.vulkan.cards import PhysicalDevice
 from stackgrad.backends.vulkan.executable import VulkanExecutable
+from stackgrad.backends.vulkan.physical_devices import PhysicalDevice
 from stackgrad.compiler.ir.parser import parse_kernel
 
 FAST = Options(precise=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stackgrad.backends.vulkan.cards import NoVulkanDevice, PhysicalDevice, choose
 from stackgrad.backends.vulkan.counts import iterations
-from stackgrad.backends.vulkan.families import compute_family
+from stackgrad.backends.vulkan.physical_devices import NoVulkanDevice, PhysicalDevice, choose
+from stackgrad.backends.vulkan.queue_families import compute_family
 from stackgrad.compiler.ir.parser import parse_kernel
 
 

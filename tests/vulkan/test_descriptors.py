@@ -14,7 +14,7 @@ from stackgrad.backends.spirv import access
 from stackgrad.backends.vulkan import descriptors
 from stackgrad.backends.vulkan.backend import VulkanBackend, most_threads
 from stackgrad.backends.vulkan.memory import VulkanHeap
-from stackgrad.backends.vulkan.recording import RecordedCommands
+from stackgrad.backends.vulkan.recorded_commands import RecordedCommands
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import AdstackOverflow, DeviceError, OutOfBounds, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel

@@ -12,8 +12,8 @@ import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.vulkan import device
 from stackgrad.backends.vulkan.backend import VulkanBackend
-from stackgrad.backends.vulkan.cards import NoVulkanDevice
 from stackgrad.backends.vulkan.device import VulkanDevice
+from stackgrad.backends.vulkan.physical_devices import NoVulkanDevice
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS
 from stackgrad.reference.scalar import NUMPY, cast

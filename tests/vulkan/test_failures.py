@@ -22,8 +22,8 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.vulkan import host_code
 from stackgrad.backends.vulkan.backend import VulkanBackend
-from stackgrad.backends.vulkan.cards import NoVulkanDevice
 from stackgrad.backends.vulkan.device import VulkanDevice
+from stackgrad.backends.vulkan.physical_devices import NoVulkanDevice
 from stackgrad.compiler.errors import DeviceError, Unsupported
 from stackgrad.compiler.ir.parser import parse_kernel
 

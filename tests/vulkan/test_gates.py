@@ -20,7 +20,7 @@ from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.backends.vulkan.block import VulkanBlock
 from stackgrad.backends.vulkan.executable import VulkanExecutable
-from stackgrad.backends.vulkan.recording import RecordedCommands
+from stackgrad.backends.vulkan.recorded_commands import RecordedCommands
 from stackgrad.compiler.driver import prepare_reverse
 
 sys.path.append(str(Path(__file__).parent.parent / "runtime"))

@@ -1,5 +1,5 @@
 """Numbers of one bit, made of the index of a loop, as indices of an array with several axes: NVIDIA's driver read
-V[i % 2, 0] as V[1, 0] beside y[i, j] (backends/spirv/hiding.py).
+V[i % 2, 0] as V[1, 0] beside y[i, j] (backends/spirv/opaque_values.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Loops that end where a number reaches the larger of another and its negative: NVIDIA's driver ran
-`while n < abs(w - i)` once, or any number of times (backends/spirv/hiding.py).
+`while n < abs(w - i)` once, or any number of times (backends/spirv/opaque_values.py).
 """
 
 from __future__ import annotations

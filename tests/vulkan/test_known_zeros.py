@@ -1,5 +1,5 @@
 """Arithmetic with zeros that a driver can know, bit by bit as the reference has it: a product with one is NaN for NaN
-and infinities, and has a sign; a quotient by one is not undefined. See backends/spirv/hiding.py.
+and infinities, and has a sign; a quotient by one is not undefined. See backends/spirv/opaque_values.py.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.backends.vulkan import laps
+from stackgrad.backends.vulkan import task_times
 from stackgrad.backends.vulkan.backend import VulkanBackend
 
 
 @pytest.fixture
 def runtime(vulkan: VulkanBackend) -> Iterator[None]:
-    if not laps.valid_bits(vulkan.device):
+    if not task_times.valid_bits(vulkan.device):
         pytest.skip(f"{vulkan.device.card.name} takes no time stamps")
     sg.init(arch=sg.vulkan)
     yield

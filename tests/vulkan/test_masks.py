@@ -18,7 +18,7 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.vulkan.backend import MASK, VulkanBackend
-from stackgrad.backends.vulkan.cards import MASKABLE
+from stackgrad.backends.vulkan.physical_devices import MASKABLE
 from stackgrad.capture import capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import DeviceError, Unsupported

@@ -16,9 +16,9 @@ from sine_sweeps import FEW, STRANGE, both, damped, sweep
 from stack_loops import ADD, POP, READ, TAIL
 from stackgrad.backends.base import Backend, Options
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.backends.spirv import trips
+from stackgrad.backends.spirv import for_loops
 from stackgrad.backends.spirv.decode import instructions
-from stackgrad.backends.spirv.pops import PopGroups
+from stackgrad.backends.spirv.pop_groups import PopGroups
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
@@ -122,7 +122,7 @@ def test_a_loop_that_saves_is_written_several_times(name: str, more: int, monkey
     """Unless a sine in it looks at its argument, as where control hangs on the result."""
     source = kernel(GROUPED[name], "f32")
     found = loops(source)
-    monkeypatch.setattr(trips, "SAVED_AT_ONCE", ())
+    monkeypatch.setattr(for_loops, "SAVED_AT_ONCE", ())
     assert found - loops(source) == more
 
 

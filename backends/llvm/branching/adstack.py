@@ -1,14 +1,14 @@
 """This module holds the rows of LOWER on adstacks.
 
 The depth of a stack is a register (stack memory that LLVM promotes), which all stacks that always have one depth share
-(lockstep.py). Between two of its changes the stacks of a group differ by numbers known at compile time, `pending`: a
-push writes slot depth + pending, and when all are equal again they go into the register. A slot is a primal, or a
+(equal_depths.py). Between two of its changes the stacks of a group differ by numbers known at compile time, `pending`:
+a push writes slot depth + pending, and when all are equal again they go into the register. A slot is a primal, or a
 primal and then its adjoint. The address of slot k of a row is base + row·stride + offset + k·slot bytes where rows are
 contiguous, and base + offset·rows + (k·rows + row)·slot bytes where they are interleaved. The first push of a group to
 a depth compares it with the least capacity of the group, in every build, unless the loop around it has done so for all
-its trips (capacity.py, which also keeps addresses of slots in place of the depth in such loops). A read below an empty
-stack gives 0 and touches slot 0, which is the row's own also where the stack has no slots (void_stacks.py); nothing is
-written to it.
+its trips (loop_capacity.py, which also keeps addresses of slots in place of the depth in such loops). A read below an
+empty stack gives 0 and touches slot 0, which is the row's own also where the stack has no slots (void_stacks.py);
+nothing is written to it.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
+from ...codegen.argument_ranges import first_is_apart
 from ...codegen.index_checks import check_before_loop
-from ...codegen.reach import first_is_apart
 from ...codegen.types import I1, I32, I64, const
 from ..emit import Emitter
 from ..errors import FAILED, report
 from ..polls import poll_in_loop
-from .capacity import check_depth_once, check_room_once
+from .loop_capacity import check_depth_once, check_room_once
 from .pop_groups import PopGroups, unroll_factor
 from .stack_state import Cursor
 

@@ -6,7 +6,8 @@
     the trips left, one by one
 
 The reads are in flight together, and nothing that a trip does holds them up: the loop pushes nothing. Where sines have
-no shorter code for small arguments (reach.py), nothing is compared. `k` of the code below counts trips from 0.
+no shorter code for small arguments (argument_ranges.py), nothing is compared. `k` of the code below counts trips from
+0.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.roles import JUMPS, LOOPS
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir
-from ...codegen.reach import is_code_shorter, needs_library, ranges_of
+from ...codegen.argument_ranges import is_code_shorter, needs_library, ranges_of
 from ...codegen.stack_changes import AT_ONCE, SAVED_AT_ONCE, pops_of_a_trip
 from ...codegen.types import F32, I64, const, memory_type
 from ..emit import Emitter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ....compiler.analysis.lockstep import lockstep
+from ....compiler.analysis.equal_depths import lockstep
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
 from ...codegen.layout import StackLayout

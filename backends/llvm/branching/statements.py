@@ -13,11 +13,11 @@ from ....compiler.ir.roles import CONTROL
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import u1, u8
 from ...codegen import casts, ir, random
+from ...codegen.argument_ranges import reach_of
 from ...codegen.emit import ArithEmitter
 from ...codegen.libcall import LIBRARY
 from ...codegen.ops import apply
-from ...codegen.pairs import paired_result
-from ...codegen.reach import reach_of
+from ...codegen.sincos import paired_result
 from ...codegen.types import I32, I64, PTR, VOID, const, memory_type, value_type
 from ..emit import Emitter
 from ..polls import run_signal_handlers

@@ -22,7 +22,7 @@ from ...codegen.layout import StackLayout
 from ...codegen.ops import apply
 from ...codegen.stack_changes import pushes_of_a_trip
 from ...codegen.types import I8, I32, I64, const, memory_type
-from ..branching.capacity import check_room
+from ..branching.loop_capacity import check_room
 from ..branching.statements import from_memory, to_memory
 from .access import LanePlace, read, write
 from .lanes import LaneEmitter

@@ -12,7 +12,7 @@ from ...codegen.emit import MASKED_SITES, ModuleState
 from ...codegen.gates import selection
 from ...codegen.target import Target
 from ..module import Generated
-from ..worth import is_profitable
+from ..profitability import is_profitable
 from .compaction import selecting_function
 from .function import lower_exits_of, masked_function, runs_along_rows
 

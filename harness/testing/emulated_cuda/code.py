@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ....backends.llvm.optimise import InvalidLLVMError
+from ....backends.llvm.optimize import InvalidLLVMError
 from .checks import CheckPlaces, Untranslatable
 from .fibers import Fibers
 from .host_module import HostModule

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ....backends.base import Options
 from ....backends.cuda.driver import CudaDeviceInfo, KernelCall, LaunchGraph
-from ....backends.llvm.optimise import InvalidLLVMError
+from ....backends.llvm.optimize import InvalidLLVMError
 from . import checks
 from .checks import Untranslatable
 from .code import LoadedFunction, LoadedModule, image_of

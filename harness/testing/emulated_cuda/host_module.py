@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 
 from ....backends.host.jit import machine
 from ....backends.llvm.compiler_lock import LOCK
-from ....backends.llvm.optimise import initialize, optimize, parse
+from ....backends.llvm.optimize import initialize, optimize, parse
 
 _NUMBERS = count()
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ....compiler.errors import StackgradError
-from .plain import Plain
+from .plain_results import Plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -15,7 +15,7 @@ from ...testing.compare import Verdict
 from ..fuzz.corpus import failed_key
 from ..fuzz.statistics import Finding, Statistics
 from ..model.source import definitions
-from .plain import Plain, total
+from .plain_results import Plain, total
 from .store import CampaignStore
 
 _COMPARED: tuple[Verdict, ...] = ("ok", "disagree")

@@ -22,13 +22,13 @@ from ...testing.outcome import Arrays, OkOutcome, attempt
 from ..fuzz.corpus import failed_key
 from ..fuzz.lowerings import Lowerings, kernel_of
 from ..fuzz.plan import MASKED, Key
-from ..fuzz.standard import FUEL
+from ..fuzz.reference_run import FUEL
 from ..fuzz.statistics import Finding
-from ..fuzz.widened import WidenedCpu
+from ..fuzz.widened_cpu import WidenedCpu
 from ..model.source import render_source
 from ..mutants import MUTANTS
 from ..relations.chain import DRAWS, LaunchChain, RelationExecutor
-from .plain import Plain
+from .plain_results import Plain
 
 MOST = 10
 """Number of findings of a report that are run again."""

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from ..fuzz.statistics import Statistics
-from .plain import Plain, from_plain, total
+from .plain_results import Plain, from_plain, total
 from .store import CampaignStore
 from .unit import run_apart
 

@@ -16,7 +16,7 @@ from ....backends.folders import Folder
 from ..fuzz import corpus
 from ..fuzz.statistics import Statistics
 from ..plain_data import MalformedDataError
-from .plain import Plain, ended_and_found, from_plain
+from .plain_results import Plain, ended_and_found, from_plain
 from .spec import CampaignSpec, from_json
 
 SPEC, UNITS, CORPUS = "campaign.json", "units", "corpus"

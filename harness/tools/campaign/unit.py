@@ -14,7 +14,7 @@ from functools import partial
 from ..fuzz.loop import fuzz
 from ..strategies import sample
 from . import spec as specs
-from .plain import Plain, to_plain
+from .plain_results import Plain, to_plain
 from .spec import CampaignSpec
 
 

@@ -17,11 +17,11 @@ from ....reference.traps import TRAPS
 from ...testing.launch import GRAD
 from ...testing.outcome import Arrays
 from ...testing.rounding import perturb_by_largest
-from ..fuzz.beside import gradient_by_hand
 from ..fuzz.derivatives import UNIT, compare
 from ..fuzz.lowerings import Lowerings
+from ..fuzz.peer_comparison import gradient_by_hand
 from ..fuzz.plan import FuzzPlan
-from ..fuzz.standard import FUEL, BoundedResult
+from ..fuzz.reference_run import FUEL, BoundedResult
 from ..model import Program, load
 from ..model import nodes as m
 from ..model.walk import walk_program

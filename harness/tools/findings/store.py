@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....backends.folders import write_beside
-from ..apart import script_command
+from ..isolated_python import script_command
 from ..model import to_json
 from ..model.source import definitions
 from ..peers import installed, peer_python

@@ -34,9 +34,9 @@ from .instrument import MOVE, REAL, WHOLE, TracedStatement, boxes, offset_values
 from .lowerings import Lowerings, before_arrays, kernel_of
 from .plan import FuzzPlan, Key
 from .reduce import sign_of_judged
-from .standard import judge, launch_bounded
+from .reference_run import judge, launch_bounded
 from .statistics import Finding
-from .widened import executors
+from .widened_cpu import executors
 
 UNIT = 2.0**-53
 

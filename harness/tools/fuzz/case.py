@@ -18,8 +18,7 @@ import numpy as np
 from ....backends.base import Backend, Draws, Options, Scalars, Sizes
 from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering
-from ....compiler.errors import NotDifferentiable
-from ....compiler.errors import Unsupported as UnsupportedError
+from ....compiler.errors import NotDifferentiable, Unsupported
 from ....compiler.ir.nodes import Kernel
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run
@@ -31,15 +30,15 @@ from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, Unsuppor
 from ..model import Program
 from ..peers import Peer
 from ..strategies import OPERATIONS
-from . import again, beside, derivatives, features, raw_stacks, related, taped
-from .ends import describe_end, named_error, same_bits
+from . import derivatives, features, peer_comparison, raw_stacks, relation_checks, second_launch, tape_programs
+from .equivalent_programs import TWINS
+from .execution_end import describe_end, named_error, same_bits
 from .lowerings import Lowerings, before_arrays, has_combining_atomics, kernel_of
 from .marks import marking_refusal, refusal_difference
 from .plan import MASKED, FuzzPlan
+from .reference_run import FUEL, BoundedResult, judge, launch_bounded
 from .result import CaseFeatures, CaseResult, JudgedComparison
-from .standard import FUEL, BoundedResult, judge, launch_bounded
-from .twins import TWINS
-from .widened import executors
+from .widened_cpu import executors
 
 TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
 ArrayState = dict[str, np.ndarray]
@@ -52,7 +51,7 @@ class FuzzPanel:
     backends: Mapping[str, Backend]
     peers: Mapping[str, Peer] = field(default_factory=dict)
     reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
-    tapes: taped.TapeBench = field(default_factory=taped.TapeBench)
+    tapes: tape_programs.TapeBench = field(default_factory=tape_programs.TapeBench)
 
 
 def run_case(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> CaseResult:
@@ -82,8 +81,9 @@ class _Case:
 
     def run(self) -> None:
         """Make comparisons until one that later comparisons need is not available."""
-        self.judged += [*raw_stacks.compare(self.plan, self.panel.backends), *taped.compare(self.plan, self.panel)]
-        if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, taped.DIRECTION):
+        self.judged += raw_stacks.compare(self.plan, self.panel.backends)
+        self.judged += tape_programs.compare(self.plan, self.panel)
+        if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, tape_programs.DIRECTION):
             return
         try:
             kernel = self._kernel()
@@ -100,9 +100,10 @@ class _Case:
         if isinstance(final, OkOutcome) and not self.plan.stops_before_reverse and self.lowerings.gradients:
             self._reverse(self.lowerings)
         if isinstance(final, OkOutcome) and self.plan.relations:
-            self.judged += related.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
+            self.judged += relation_checks.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
         if self.plan.peers:
-            self.judged += beside.compare(self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)
+            plan, peers = self.plan, self.panel.peers
+            self.judged += peer_comparison.compare(self.program, made, self.initial, self.scalars, plan, peers)
 
     def _kernel(self) -> Kernel:
         """Return the kernel under test."""
@@ -115,7 +116,7 @@ class _Case:
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
         """Record that the compiler refuses; an undeclared refusal is a mistake, because the program is valid."""
-        if isinstance(error, NotDifferentiable | UnsupportedError):
+        if isinstance(error, NotDifferentiable | Unsupported):
             self.add(direction, executor, "the compiler", verdict, one_line(error))
         else:
             self.add(direction, executor, "the compiler", "disagree", named_error(error))
@@ -151,12 +152,10 @@ class _Case:
             self._backends_forward(outcome, replace(self.plan, branching=False, masked=True))
         return outcome
 
-    def _has_gradient(self, outcome: Outcome) -> bool:
+    def _has_gradient(self, end: Outcome) -> bool:
         """Return True if a grad kernel will run."""
         assert self.lowerings is not None
-        return (
-            isinstance(outcome, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
-        )
+        return isinstance(end, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
 
     def _refusal(self, made: Lowerings) -> Exception | None:
         """Return the reason why these launches have no gradient, or None."""
@@ -312,7 +311,7 @@ class _Case:
         if self.plan.twins:
             self._twins_reverse(made, seeds)
         state = {**self._primals(0, lean), **seeds}
-        self.judged += again.compare(lean, state, self.scalars, self.panel.reference, self.plan)
+        self.judged += second_launch.compare(lean, state, self.scalars, self.panel.reference, self.plan)
 
     def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
         """Compare the gradients of twins: the other rendering, in which vectors are scalars, and those of TWINS."""
@@ -382,14 +381,12 @@ class _Case:
             errors = {name: found.errors[name] for name in seeds}
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
-    def _pull(
-        self, lowered: Lowering, launch_on: Callable[[ArrayState, Scalars, Draws], None], seeds: Arrays
-    ) -> Arrays:
+    def _pull(self, lowered: Lowering, start: Callable[[ArrayState, Scalars, Draws], None], seeds: Arrays) -> Arrays:
         """Return the adjoints of the initial content by the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
             memory = _copies({**self._primals(launch, lowered), **adjoints})
-            launch_on(memory, self.scalars, Draws(0, launch))
+            start(memory, self.scalars, Draws(0, launch))
             adjoints = {name: memory[name] for name in seeds}
         return adjoints
 

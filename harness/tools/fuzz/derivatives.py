@@ -33,8 +33,8 @@ from ...testing.rounding import (
 )
 from .lowerings import Lowerings, before_arrays
 from .plan import FuzzPlan
+from .reference_run import BoundedResult, judge, launch_bounded
 from .result import JudgedComparison
-from .standard import BoundedResult, judge, launch_bounded
 
 UNIT = 2.0**-53
 KINK = 0.1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ....compiler.ad.driver import reverse_taped
+from ....compiler.ad.grad_kernel import reverse_taped
 from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
 from ....compiler.ir.nodes import Atomic, Kernel, LocalArray
 from ....compiler.ir.types import f64

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....compiler.ad.policies import LOWERINGS, POLICIES
 from ..relations import RELATIONS
-from .twins import TWINS
+from .equivalent_programs import TWINS
 
 Key = tuple[str, str]
 """One comparison of a case: direction and executor.
@@ -59,7 +59,7 @@ TAPES = 0.05
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 STRAY = 0.06
-"""Share of cases in which an index leads outside, on the backends of the case; see relations/stray.py."""
+"""Share of cases in which an index leads outside, on the backends of the case; see relations/out_of_bounds.py."""
 RELATED_BY = (*(name for name in RELATIONS if name != "stray"), "widened")
 """Relations to draw from; `widened` stands twice, because only it sees a derivative that is wrong in one type alone."""
 

@@ -15,16 +15,16 @@ from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering
 from ....compiler.errors import Unsupported as UnsupportedError
 from ....compiler.ir.nodes import Kernel
-from ....compiler.sizing.count import count_stacks
+from ....compiler.sizing.counting_kernel import count_stacks
 from ...testing.outcome import Arrays, Outcome, TrapOutcome, UnsupportedOutcome, attempt
 from ..strategies import sample_adstacks
 from ..strategies.adstacks import EMPTY, OVERFLOW, read_as_zero
 from ..strategies.raw import RawCase
-from .ends import describe_end
+from .execution_end import describe_end
 from .plan import FuzzPlan
+from .reference_run import judge, launch_bounded
 from .result import JudgedComparison
-from .standard import judge, launch_bounded
-from .widened import executors
+from .widened_cpu import executors
 
 DIRECTION = "stacks"
 _NUMBERS = re.compile(r"it holds (\d+) values and a push made it (\d+)")

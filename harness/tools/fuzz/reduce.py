@@ -26,8 +26,8 @@ from .edits import EDITS
 from .lowerings import Lowerings, before_arrays
 from .marks import marking_refusal
 from .plan import FuzzPlan
+from .reference_run import FUEL
 from .result import CaseResult, JudgedComparison
-from .standard import FUEL
 from .statistics import Finding
 from .worker import Crash, Execute, Job
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ....backends import disk_cache
 from ...testing.executors import backend_by_name
-from ..apart import protect_imports
+from ..isolated_python import protect_imports
 from ..model import Program
 from ..mutants import MUTANTS
 from ..peers import Peer

@@ -22,7 +22,7 @@ from ....backends.cuda.toolkit import libdevice_path
 from ....backends.host.trampoline import text_of as trampoline_text
 from ....backends.llvm.masked import generate_masked
 from ....backends.llvm.module import generate as generate_llvm
-from ....backends.llvm.optimise import initialize, optimize, parse
+from ....backends.llvm.optimize import initialize, optimize, parse
 from ....backends.metal.program import program as metal_program
 from ....backends.metal.translate import PROGRAM as METAL_TRANSLATOR
 from ....backends.spirv.emit import ShaderFeatures

@@ -13,8 +13,8 @@ import numpy as np
 from .... import math
 from ....compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
 from ....compiler.frontend.functions import EXPORTS
-from ....compiler.frontend.infer import FrontendOptions
 from ....compiler.frontend.trace import Traced, trace
+from ....compiler.frontend.type_inference import FrontendOptions
 from ....compiler.ir.nodes import Kernel
 from ....compiler.ir.types import SCALARS
 from . import nodes as m

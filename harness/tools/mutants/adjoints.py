@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from ....compiler.ad import driver
+from ....compiler.ad import grad_kernel
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import Handler
 from ....compiler.ad.structure import BlockPath
@@ -128,7 +128,7 @@ def _all_elements_own() -> Plant:
     def wrong(task: Task) -> set[str]:
         return {s.array for s in walk(task.body) if isinstance(s, ACCESSES)}
 
-    return patched(driver, "own_arrays", wrong)
+    return patched(grad_kernel, "own_arrays", wrong)
 
 
 def _zero_after_atomic_add() -> Plant:

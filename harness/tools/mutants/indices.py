@@ -1,7 +1,7 @@
 """This module contains mutants of index checks: comparisons that let a bad index pass, and false proofs.
 
 They lead to accesses outside of arrays. The fuzzer sees an error that is missing, a closed page that was touched (the
-process ends), or bytes in front of an array that have changed; see relations/stray.py.
+process ends), or bytes in front of an array that have changed; see relations/out_of_bounds.py.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from ....backends.base import SLABS, Sizes
 from ....backends.codegen.layout import StackLayout
 from ....backends.cpu import stacks
-from ....backends.launching import slices
+from ....backends.launching import prelaunch
 from .planting import Mutant, Plant, patched
 
 
@@ -35,12 +35,12 @@ def _gate_of_the_next_slab() -> Plant:
 
 
 def _versions_ignored() -> Plant:
-    right = slices.PreLaunch.key
+    right = prelaunch.PreLaunch.key
 
     def wrong(self: Any, arrays: Any, scalars: Any, draws: Any, versions: tuple[int, ...] | None) -> object:
         return right(self, arrays, scalars, draws, versions and ())
 
-    return patched(slices.PreLaunch, "key", wrong)
+    return patched(prelaunch.PreLaunch, "key", wrong)
 
 
 MUTANTS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
-from ....compiler.ad import driver
+from ....compiler.ad import grad_kernel
 from ....compiler.ad.requirement import Requirements, ReverseRead
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import REVERSE, Handler
@@ -99,13 +99,13 @@ def _moved(r: TaskReverser, loop: n.For, edit: str) -> n.For:
 
 
 def _tasks_forward() -> Plant:
-    right = driver._reverse_tasks
+    right = grad_kernel._reverse_tasks
 
     def wrong(*args: object) -> Kernel:
         made: Kernel = right(*args)  # type: ignore[arg-type]
         return replace(made, tasks=made.tasks[::-1])
 
-    return patched(driver, "_reverse_tasks", wrong)
+    return patched(grad_kernel, "_reverse_tasks", wrong)
 
 
 def _continue_leaves() -> Plant:

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from ....backends.codegen.emit import ArithEmitter
 from ....backends.codegen.ops import LLVM
-from ....compiler.analysis.marking import NeededMarker
+from ....compiler.analysis.needed_statements import NeededMarker
 from ....compiler.ir import nodes as n
 from ....compiler.ir.effects import EffectPlace
 from ....compiler.ir.nodes import Stmt, Value

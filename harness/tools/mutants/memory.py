@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....compiler import driver as pipeline
-from ....compiler.ad import driver
+from ....compiler.ad import grad_kernel
 from ....compiler.ad.activity import Activity, find_activity
 from ....compiler.ad.forward import ForwardSweep
 from ....compiler.ad.risk import RiskAnalysis
@@ -20,7 +20,7 @@ from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ....compiler.ir.types import adjoint_type
 from ....compiler.ir.walk import map_blocks, rename, replace_fields
 from ....compiler.passes.promote_elements import _ElementPromoter, _UpdateReplacer
-from ....compiler.sizing import count
+from ....compiler.sizing import counting_kernel
 from .planting import Mutant, Plant, TaskReverser, patched, patched_handler
 
 # ---- the state before the launch ----------------------------------------------------------------------------------
@@ -28,12 +28,12 @@ from .planting import Mutant, Plant, TaskReverser, patched, patched_handler
 
 def _earlier_tasks_left_out() -> Plant:
     """Repeat nothing on a copy but the task itself; temporaries are still computed."""
-    right = driver.writes_any
+    right = grad_kernel.writes_any
 
     def wrong(task: Task, arrays: Collection[str]) -> bool:
         return right(task, arrays) and any(name.startswith("$") for name in arrays)
 
-    return patched(driver, "writes_any", wrong)
+    return patched(grad_kernel, "writes_any", wrong)
 
 
 def _present_read() -> Plant:
@@ -48,10 +48,10 @@ def _present_read() -> Plant:
         copies = args[3]
         return refuse(*args) if not copies else []
 
-    refuse = driver.check_state
+    refuse = grad_kernel.check_state
     stack = ExitStack()
     stack.enter_context(patched(ForwardSweep, "_statement", wrong))
-    stack.enter_context(patched(driver, "check_state", check))
+    stack.enter_context(patched(grad_kernel, "check_state", check))
     return stack
 
 
@@ -122,10 +122,10 @@ def _counted_on_old_content() -> Plant:
     """Leave all stores to arrays out of the slice that counts adstacks, even if its control reads them."""
 
     def wrong(kernel: Kernel) -> Kernel:
-        kept = frozenset({*count.OUTPUTS} | {t.name for t in kernel.temps})
-        return count.remove_dead_code(count._without_stores(kernel, kept))
+        kept = frozenset({*counting_kernel.OUTPUTS} | {t.name for t in kernel.temps})
+        return counting_kernel.remove_dead_code(counting_kernel._without_stores(kernel, kept))
 
-    return patched(count, "_slice", wrong)
+    return patched(counting_kernel, "_slice", wrong)
 
 
 # ---- temporaries and draws ----------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _temporaries_constant() -> Plant:
     def wrong(kernel: Kernel) -> Activity:
         return find_activity(replace(kernel, temps=()))
 
-    return patched(driver, "find_activity", wrong)
+    return patched(grad_kernel, "find_activity", wrong)
 
 
 def _draws_of_grad_tasks() -> Plant:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....backends import disk_cache
-from ....compiler.ad import needs as rule_needs
+from ....compiler.ad import rule_reads as rule_needs
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.rules import VJP, DerivativeRule
 from ....compiler.ad.statements import REVERSE, Handler

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ....compiler import driver as pipelines
-from ....compiler.ad import driver
+from ....compiler.ad import grad_kernel
 from ....compiler.ad.activity import Activity
-from ....compiler.ad.elements import LocalAccesses
+from ....compiler.ad.repeatable_reads import LocalAccesses
 from ....compiler.ad.requirement import Requirements
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.risk import RiskAnalysis
@@ -24,7 +24,7 @@ from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ....compiler.ir.roles import SCALAR_USES
 from ....compiler.ir.types import i64
 from ....compiler.ir.walk import map_blocks, operands, rename, walk
-from ....compiler.sizing import count
+from ....compiler.sizing import counting_kernel
 from ....compiler.sizing.algebra import sub
 from ....compiler.sizing.expressions import const
 from ....compiler.sizing.sizes import KernelSizes
@@ -75,7 +75,7 @@ def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
 
 
 def _slopes_shared() -> Plant:
-    right = driver.with_slopes
+    right = grad_kernel.with_slopes
 
     def wrong(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
         made, slopes, first_id = right(task, activity, first_id)
@@ -87,7 +87,7 @@ def _slopes_shared() -> Plant:
                         slopes[stmt.result, k] = first.setdefault((stmt.op, k), slopes[stmt.result, k])
         return made, slopes, first_id
 
-    return patched(driver, "with_slopes", wrong)
+    return patched(grad_kernel, "with_slopes", wrong)
 
 
 def _edited(change: Callable[[Block], Block]) -> Plant:
@@ -191,13 +191,13 @@ def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
 
 
 def _count_one_short() -> Plant:
-    right = count._CountingRewriter._results
+    right = counting_kernel._CountingRewriter._results
 
-    def wrong(self: count._CountingRewriter, number: int, own: list[str]) -> Block:
+    def wrong(self: counting_kernel._CountingRewriter, number: int, own: list[str]) -> Block:
         made = right(self, number, own)
         b = Builder(self.next_id)
         for stmt in made:
-            if isinstance(stmt, n.Atomic) and stmt.array == count.DEPTHS:
+            if isinstance(stmt, n.Atomic) and stmt.array == counting_kernel.DEPTHS:
                 less = b.op("sub", stmt.value, b.const(1, i64))
                 stmt = replace(stmt, value=less)
             b.emit(stmt)
@@ -205,7 +205,7 @@ def _count_one_short() -> Plant:
         return b.take()
 
     planted = ExitStack()
-    planted.enter_context(patched(count._CountingRewriter, "_results", wrong))
+    planted.enter_context(patched(counting_kernel._CountingRewriter, "_results", wrong))
     planted.enter_context(patched(pipelines, "recognize_sizes", lambda *args: None))
     return planted
 
@@ -305,6 +305,6 @@ MUTANTS = (
         "prelude-missing",
         "The grad kernel finds the temporaries of the kernel empty.",
         "temporaries live for one launch, so a grad kernel makes them again",
-        lambda: patched(driver, "_temporaries", lambda *args: ()),
+        lambda: patched(grad_kernel, "_temporaries", lambda *args: ()),
     ),
 )

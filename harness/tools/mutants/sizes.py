@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ....compiler.sizing import flows
-from ....compiler.sizing.flows import StackFlow
-from ....compiler.sizing.spans import SymbolicInterval
+from ....compiler.sizing import stack_flow
+from ....compiler.sizing.stack_flow import StackFlow
+from ....compiler.sizing.symbolic_intervals import SymbolicInterval
 from .planting import Mutant, Plant, patched
 
 
@@ -12,7 +12,7 @@ def _guard_ignored() -> Plant:
     def wrong(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
         return x
 
-    return patched(flows, "branching_flow", wrong)
+    return patched(stack_flow, "branching_flow", wrong)
 
 
 MUTANTS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....data.fields import array
-from ....runtime.recording import ThreadState, ThreadStates
+from ....runtime.thread_state import ThreadState, ThreadStates
 from .planting import Mutant, Plant, patched
 
 

@@ -20,7 +20,7 @@ from ....reference.launch import run
 from ...testing.outcome import Arrays
 from ..fuzz.lowerings import Lowerings, before_arrays
 from ..fuzz.marks import marking_refusal
-from ..fuzz.standard import FUEL, BoundedResult, launch_bounded
+from ..fuzz.reference_run import FUEL, BoundedResult, launch_bounded
 
 ArrayState = dict[str, np.ndarray]
 DRAWS = Draws()

@@ -15,8 +15,8 @@ from ....reference.traps import OutOfFuel
 from ...testing.bounds import judge, overall
 from ...testing.compare import Verdict
 from ...testing.outcome import Arrays, OkOutcome, Outcome, RefusedOutcome, TrapOutcome, UnsupportedOutcome
+from ..fuzz.reference_run import BoundedResult
 from ..fuzz.result import JudgedComparison
-from ..fuzz.standard import BoundedResult
 
 UNITS = 4
 """Number of units in the last place that count as no difference."""

@@ -19,8 +19,8 @@ from ....compiler.ir.walk import next_id, rename_block, used_values, walk, walk_
 from ....compiler.passes.split_tasks import PORTABLE
 from ....reference.backend import ReferenceBackend
 from ....reference.order import ChunkRange, Order
+from ..fuzz.reference_run import FUEL
 from ..fuzz.result import JudgedComparison
-from ..fuzz.standard import FUEL
 from .chain import LaunchChain, RelationExecutor
 from .kernels import BlockCopier, contains_statements
 from .pairs import ChainPair

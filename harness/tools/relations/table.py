@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ..fuzz.result import JudgedComparison
-from . import launches, loops, order, seeds, stray, widths
+from . import launches, loops, order, out_of_bounds, seeds, widths
 from .chain import LaunchChain, RelationExecutor
 
 Relation = Callable[[LaunchChain, RelationExecutor, int, bool], Iterator[JudgedComparison]]
@@ -21,6 +21,6 @@ TABLE: Mapping[str, Relation] = {
     "permuted": order.check,
     "widened": widths.check,
     "kernel-split": launches.check,
-    "stray": stray.check,
+    "stray": out_of_bounds.check,
 }
 """Every relation by name."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 from ..autodiff.check import grad_check
 from ..autodiff.custom import grad_for, grad_replaced, no_grad
 from ..autodiff.forward import FwdMode
+from ..autodiff.functional import hessian, hvp, jacobian, jvp, vjp
 from ..autodiff.gradients import SNodeGradType, clear_all_gradients
+from ..autodiff.host_reads import LostGradientWarning
 from ..autodiff.numeric import GradCheckError, GradReport, Mismatch
-from ..autodiff.reads import LostGradientWarning
-from ..autodiff.second import hessian, hvp, jacobian, jvp, vjp
 from ..autodiff.tape import DEFAULT_BUDGET, Tape
 from ..autodiff.validation import ValidationError, ValidationWarning
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.fields import Array
 from ..launch.copying import launch_copy
-from ..runtime.usage import TapeError
+from ..runtime.usage_errors import TapeError
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .field_snapshot import FieldsSnapshot
 from .numeric import GradCheckError, GradReport, Tolerance, checked_arrays, compare
-from .state import FieldsSnapshot
 from .tape import Tape
 
 

@@ -11,9 +11,9 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ..launch.classes import BoundKernel
-from ..launch.constant import CONSTANT, without_recording, without_tangents
+from ..launch.constant_launches import CONSTANT, without_recording, without_tangents
 from ..launch.kernels import Kernel
-from ..runtime.usage import TapeError
+from ..runtime.usage_errors import TapeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,13 +18,13 @@ from ..data.fields import Array, MatrixArray
 from ..launch.copying import launch_copy
 from ..launch.program import no_arrays
 from ..runtime.session import RUNTIME, stamp
-from ..runtime.usage import TapeError
-from .claims import ArrayClaim
+from ..runtime.usage_errors import TapeError
+from .array_claims import ArrayClaim
 from .gradients import SNodeGradType, clear_all_gradients
+from .host_reads import TangentReads
 from .overwrites import box_of, intersect_box_lists
-from .reads import TangentReads
 from .seeds import seeds_of, tensor_shape
-from .unseen import ExpectedContents, common_indices, shared_boxes
+from .unannounced_writes import ExpectedContents, common_indices, shared_boxes
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from ..runtime.session import RUNTIME
-from ..runtime.usage import OptionError
+from ..runtime.usage_errors import OptionError
 
 
 class SNodeGradType(enum.Enum):

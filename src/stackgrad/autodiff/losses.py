@@ -14,10 +14,10 @@ import numpy as np
 from ..compiler.ir.types import Scalar, from_dtype
 from ..data.fields import Array, MatrixArray
 from ..data.fields.conversions import as_numpy
-from ..data.halves import Accumulator
+from ..data.half_accumulators import Accumulator
 from ..data.leaves import ArgumentMismatch, foreign
 from ..runtime.session import RUNTIME
-from ..runtime.usage import FieldError, TapeError
+from ..runtime.usage_errors import FieldError, TapeError
 
 CURE = "give a 0-d field with needs_grad=True"
 

@@ -18,9 +18,9 @@ import numpy as np
 from ..compiler.ir.types import Scalar
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
-from ..runtime.usage import TapeError, UsageError
+from ..runtime.usage_errors import TapeError, UsageError
+from .field_snapshot import FieldsSnapshot
 from .losses import SeededLoss
-from .state import FieldsSnapshot
 
 Steps = tuple[float, ...]
 DEFAULTS: dict[str, tuple[Steps, float, float]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data.fields.conversions import as_numpy
-from ..runtime.usage import FieldError, TapeError
+from ..runtime.usage_errors import FieldError, TapeError
 
 
 def tensor_shape(tensor: Any) -> tuple[int, ...]:

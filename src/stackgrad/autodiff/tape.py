@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.fields import Array
 from ..launch.copying import launch_copy
-from ..launch.kept import BeforeContent
-from ..launch.ordered import ordered_binding
+from ..launch.ordered_launches import ordered_binding
+from ..launch.saved_boxes import BeforeContent
 from ..runtime.session import RUNTIME
-from ..runtime.usage import TapeError
-from .again import TapeReplay
+from ..runtime.usage_errors import TapeError
+from .array_claims import ArrayClaim
 from .backward_pass import BackwardPass
-from .claims import ArrayClaim
 from .gradients import clear_all_gradients
+from .host_reads import HostReads, site
 from .losses import terms_of
 from .overwrites import ConstantLaunch, box_of, replaced_elements
-from .reads import HostReads, site
+from .tape_replay import TapeReplay
 from .tape_state import CustomRecord, LaunchRecord, PendingWrite, StateLog
-from .unseen import shared_boxes
+from .unannounced_writes import shared_boxes
 from .validation import Validation
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..data.fields import Array
 from ..runtime.session import stamp
-from ..runtime.usage import TapeError
+from ..runtime.usage_errors import TapeError
+from .field_snapshot import FieldsSnapshot
 from .numeric import GradCheckError, Tolerance, checked_arrays, compare
-from .state import FieldsSnapshot
 
 if TYPE_CHECKING:
     from .tape import Tape

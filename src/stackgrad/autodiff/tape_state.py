@@ -19,11 +19,11 @@ import numpy as np
 from ..compiler.errors import InternalError
 from ..compiler.sizing.regions import Box, hull, intersect_boxes
 from ..data.fields import Array
-from ..launch.kept import BeforeContent, SavedBox, box_covers
+from ..launch.saved_boxes import BeforeContent, SavedBox, box_covers
 from ..runtime.session import RUNTIME, stamp
-from ..runtime.usage import TapeError
+from ..runtime.usage_errors import TapeError
 from .overwrites import ConstantLaunch, HostWrite, UnannouncedWrite, intersect_box_lists
-from .unseen import ExpectedContents, common_indices
+from .unannounced_writes import ExpectedContents, common_indices
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars

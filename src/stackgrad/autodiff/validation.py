@@ -3,7 +3,8 @@
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
 of the program that the tape differentiates: the adjoint of the old content would pass to whoever made it. For exported
-arrays the tape looks for such writes itself, and ends adjoints (see `unseen.py`); then validation only warns. So
+arrays the tape looks for such writes itself, and ends adjoints (see `unannounced_writes.py`); then validation only
+warns. So
 
 * what a launch touched is compared, before the next launch or write of the host that touches it and at the end of the
   block, with a copy of the content that it was left with: the *expected* content;
@@ -23,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiler.errors import InternalError, warn
-from ..compiler.frontend.refused import caller_span
+from ..compiler.frontend.refused_names import caller_span
 from ..compiler.sizing.regions import Box
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
-from ..runtime.usage import TapeError
+from ..runtime.usage_errors import TapeError
 from .overwrites import box_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ..launch.bound import GRAD
 from ..launch.copying import launch_copy
 from ..launch.program import NOTHING, Binding, Program
 from ..runtime.session import RUNTIME
-from ..runtime.usage import UsageError
+from ..runtime.usage_errors import UsageError
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars

@@ -11,7 +11,7 @@ from ..backends.folders import write_beside
 from ..backends.registry import UnknownBackend
 from ..harness.testing.executors import present_backends
 from ..harness.tools.campaign.page import environment, page
-from ..harness.tools.campaign.plain import total
+from ..harness.tools.campaign.plain_results import total
 from ..harness.tools.campaign.report import report
 from ..harness.tools.campaign.reproducers import reproducers
 from ..harness.tools.campaign.run import ClusterPool, ProcessPool, WorkerPool, run

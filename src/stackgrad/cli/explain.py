@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ..backends import registry
 from ..backends.base import Options
+from ..backends.launching.adstack_usage import SlabUse, StackUse
 from ..backends.launching.launcher import Launcher
-from ..backends.launching.usage import SlabUse, StackUse
 from ..capture import CapturedLaunch
 from ..compiler.ad.explain import History, TaskHistory, explain
 from ..compiler.driver import Lowering, prepare_for_ad, prepare_reverse

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType
 from ..compiler.ir.types import Scalar
-from ..runtime.usage import FieldError
+from ..runtime.usage_errors import FieldError
 from .values.struct_types import element_type
 
 

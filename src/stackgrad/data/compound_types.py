@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
 from ..compiler.ir.documented import documented
 from ..compiler.ir.types import Scalar
-from ..runtime.usage import MatrixError, StructError
+from ..runtime.usage_errors import MatrixError, StructError
 from .dtypes import scalar_type
 from .fields import MatrixField, MatrixNdarray, StructField, matrix_field, struct_field
 from .fields.kinds import CompoundOptions, FieldOptions, ShapeLike

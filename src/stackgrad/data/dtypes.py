@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiler.ir.types import SCALARS, Scalar, from_dtype
 from ..runtime.session import RUNTIME
-from ..runtime.usage import FieldError
+from ..runtime.usage_errors import FieldError
 
 
 def scalar_type(dtype: object) -> Scalar:

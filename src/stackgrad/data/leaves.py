@@ -17,7 +17,7 @@ import numpy as np
 from ..compiler.ir.types import Scalar, from_dtype
 from ..runtime.session import RUNTIME
 from .fields.array import Array
-from .halves import accumulator_of
+from .half_accumulators import accumulator_of
 
 
 class ArgumentMismatch(Exception):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
 from ..compiler.ir.types import Scalar, from_dtype
 from ..runtime.session import RUNTIME
-from ..runtime.usage import FieldError
+from ..runtime.usage_errors import FieldError
 from .dtypes import scalar_type
 from .fields import Backend, MatrixNdarray, ScalarNdarray
 from .fields.conversions import extents_of

@@ -11,10 +11,10 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from ..compiler.frontend.refused import refuse
+from ..compiler.frontend.refused_names import refuse
 from ..compiler.ir.documented import documented
 from ..runtime.session import RUNTIME
-from ..runtime.usage import FieldError
+from ..runtime.usage_errors import FieldError
 from .fields.array import Array
 from .fields.kinds import Field
 from .fields.offsets import checked_offset, set_offset

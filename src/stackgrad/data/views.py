@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from ..compiler.frontend.aggregates import VIEW, NdarrayType, ViewType
 from ..compiler.frontend.protocols import is_host_view
-from ..compiler.frontend.refused import caller_span
-from ..runtime.usage import ViewError
+from ..compiler.frontend.refused_names import caller_span
+from ..runtime.usage_errors import ViewError
 from .annotations import annotated_element
 
 T = TypeVar("T")

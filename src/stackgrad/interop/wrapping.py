@@ -16,9 +16,9 @@ import numpy as np
 
 from ..backends.launching.launcher import NO_DRAWS
 from ..compiler.ir.types import Scalar
-from ..data.halves import accumulator_of
+from ..data.half_accumulators import accumulator_of
 from ..data.leaves import ForeignArray
-from ..runtime.usage import ArgumentError, close_names
+from ..runtime.usage_errors import ArgumentError, close_names
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.launching.launcher import NO_DRAWS
 from ..interop.wrapping import Out, WrappedKernel, WrappedLaunch, is_array
-from ..runtime.usage import ArgumentError, import_optional
+from ..runtime.usage_errors import ArgumentError, import_optional
 
 __all__ = ["wrap"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..compiler.errors import NotDifferentiable
 from ..compiler.sizing.regions import Box
 from ..data.fields import Array
-from ..runtime.usage import ArgumentError
+from ..runtime.usage_errors import ArgumentError
 
 if TYPE_CHECKING:
     from ..backends.launching.launcher import Launcher

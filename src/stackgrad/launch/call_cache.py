@@ -2,7 +2,8 @@
 
 An entry stands for all calls with arguments of the same kinds. It holds while the guards of what its trace read hold,
 the objects that it was traced for live, and the runtime is of the generation of the cache. It has launches in two
-tiers: prepared in Python for the objects of single calls (`prepared.py`), and ready in machine code (`native.py`).
+tiers: prepared in Python for the objects of single calls (`prepared.py`), and ready in machine code
+(`native_launches.py`).
 
 Invariant: `CallCache.drop` is the only way in which an entry ends, and all its launches of both tiers end with it.
 """
@@ -18,18 +19,18 @@ from ..compiler.errors import KernelTypeError, Span, warn
 from ..data.leaves import ArgumentMismatch
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME
-from ..runtime.usage import KernelWarning
+from ..runtime.usage_errors import KernelWarning
 from .aliasing import is_among
 from .arguments import REQUIRED, arrange_arguments
 from .calls import Call, take_apart
 from .matching import Matcher, ScalarMatcher, ValueMatcher, ViewMatcher, matcher_of
 from .prepared import Known
-from .specialise import TRACING, Specialization, Tracing, specialised
+from .specializations import TRACING, Specialization, Tracing, specialised
 
 if TYPE_CHECKING:
-    from ..compiler.frontend.infer import FrontendOptions
     from ..compiler.frontend.parameters import Parameter
-    from .native import Handle
+    from ..compiler.frontend.type_inference import FrontendOptions
+    from .native_launches import Handle
     from .program import Binding
 
 _MANY = 64

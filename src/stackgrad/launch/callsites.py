@@ -19,9 +19,9 @@ from ..compiler.errors import StackgradError
 from ..data.leaves import ArgumentMismatch
 from ..runtime.session import RUNTIME
 from ..runtime.streams import KEYWORD, on, without_stream
-from .native import NativeCall, NativeLaunches
+from .native_launches import NativeCall, NativeLaunches
 from .prepared import Prepared
-from .watched import result_of
+from .watched_launches import result_of
 
 if TYPE_CHECKING:
     from ..backends.base import Arrays, Scalars
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .calls import Call
     from .directions import ProgramSide
     from .program import Binding, Program
-    from .specialise import Specialization
+    from .specializations import Specialization
 
 PATIENT = 3
 """Number of launches from Python before the first launch stands ready."""
@@ -115,7 +115,7 @@ class CallSite:
     def _establish(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
         """Go the whole way of a call: match, trace, lower, tie to memory, compile, launch; and remember it."""
         call = cache.match(args)  # matching.py
-        entry = cache.entry(args, call)  # specialise.py; nothing is traced if an entry of these kinds holds
+        entry = cache.entry(args, call)  # specializations.py; nothing is traced if an entry of these kinds holds
         special = entry.special
         launcher = self._side(special.program).launcher  # program.py; lowered once
         binding = cache.bound(entry, call)  # bound.py
@@ -192,7 +192,7 @@ class CallSite:
 
     def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, NativeCall] | None:
         """Return the entry and the situation of a call that was launched, or None if machine code cannot launch it."""
-        from .situations import situation_of
+        from .native_calls import situation_of
 
         cache = self._kernel.cache()
         if len(args) != len(cache.matchers):

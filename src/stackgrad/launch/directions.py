@@ -19,8 +19,8 @@ from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
     from ..backends.launching.launcher import Launcher
-    from .kept import BeforeContent
     from .program import Binding
+    from .saved_boxes import BeforeContent
 
 NOTHING: Mapping[str, BeforeContent] = {}
 

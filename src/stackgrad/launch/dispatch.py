@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..runtime.session import sync
-from ..runtime.usage import UsageError
+from ..runtime.usage_errors import UsageError
 
 Implementation = Callable[..., Any]
 

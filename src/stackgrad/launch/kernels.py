@@ -15,13 +15,13 @@ from ..compiler.errors import warn
 from ..compiler.ir.nodes import Kernel as KernelIR
 from ..runtime.session import RUNTIME
 from ..runtime.tracing import definition_span, frontend_options, trace_function
-from ..runtime.usage import ArgumentError, KernelWarning, OptionError
+from ..runtime.usage_errors import ArgumentError, KernelWarning, OptionError
 from .call_cache import CallCache
 from .calls import Call
 from .callsites import CallSite
 from .classes import BoundKernel
-from .constant import CONSTANT
-from .specialise import TRACING
+from .constant_launches import CONSTANT
+from .specializations import TRACING
 from .statistics import KernelStats, stats_of
 from .text_kernels import TextKernel, kernel_from_text
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..backends.launching.launcher import LoweringLike
     from ..compiler.frontend.trace import Traced
     from .program import Binding, Program
-    from .specialise import Specialization
+    from .specializations import Specialization
 
 __all__ = [
     "TRACING",

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..compiler.errors import short_repr
 from ..compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
-from ..compiler.frontend.infer import FrontendOptions
 from ..compiler.frontend.members import LaunchValue, MembersStandIn
 from ..compiler.frontend.parameters import Parameter, annotated_parameter
 from ..compiler.frontend.protocols import (
@@ -26,6 +25,7 @@ from ..compiler.frontend.protocols import (
     is_matrix_field,
     is_struct_field,
 )
+from ..compiler.frontend.type_inference import FrontendOptions
 from ..compiler.ir.extents import NARROW
 from ..compiler.ir.types import Scalar, i32
 from ..data.fields.array import Array

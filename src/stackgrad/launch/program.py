@@ -21,19 +21,19 @@ from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
 from ..compiler.sizing.regions import AccessRegions, Box
 from ..data.fields import Array
-from ..data.halves import accumulators_of, rounding_launch
+from ..data.half_accumulators import accumulators_of, rounding_launch
 from ..runtime.dump import dump_kernels
 from ..runtime.session import RUNTIME, stamp
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .directions import BoundGradient, ProgramSide, TouchedArrays, is_by_hand, is_checked
 from .lowerings import cached_lowering
-from .watched import launch_watched
+from .watched_launches import launch_watched
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
     from ..backends.launching.launcher import LoweringLike
     from ..runtime.guards import Guard
-    from .ordered import OrderedLaunch
+    from .ordered_launches import OrderedLaunch
 
 NOTHING: Mapping[str, np.ndarray] = {}
 Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
@@ -105,12 +105,10 @@ class Program:
     def forward(self) -> Launcher:
         """Return the launcher of the kernel itself."""
         if self._forward is None:
-            from ..compiler.driver import prepare_forward
+            from ..compiler.driver import prepare_forward as prepare
 
             debug = RUNTIME.settings.debug
-            self._forward = self._launcher(
-                cached_lowering(prepare_forward, self.kernel, check=debug, stated=debug), "forward"
-            )
+            self._forward = self._launcher(cached_lowering(prepare, self.kernel, check=debug, stated=debug), "forward")
         return self._forward
 
     def reverse(self) -> Launcher:

@@ -15,7 +15,7 @@ from ..compiler.ir.nodes import StackAlloca
 from ..compiler.ir.walk import walk_kernel
 from ..data.fields import Array
 from ..runtime.session import RUNTIME
-from ..runtime.usage import ArgumentError, close_names
+from ..runtime.usage_errors import ArgumentError, close_names
 from .arguments import CallSignature
 from .bound import GRAD
 from .directions import implicit_adjoints

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..compiler.frontend.functions import EXPORTS, func
-from ..compiler.frontend.refused import RefusedName
+from ..compiler.frontend.refused_names import RefusedName
 from ..data.values import Matrix as _Matrix
 from ..data.values import Vector as _Vector
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from . import usage
+from . import usage_errors
 
 _PACKAGE = __name__.partition(".")[0]
 _SEARCHED = ("ad", "math", "types", "linalg", "capture")
@@ -121,7 +121,7 @@ def cure_of(name: str, names: list[str]) -> str:
     inside = {public: f"sg.{path}" for public, path in _inside().items()}
     if name in inside:
         return f"cure: use {inside[name]}"
-    return usage.close_names(name, {**inside, **{public: f"sg.{public}" for public in names}})
+    return usage_errors.close_names(name, {**inside, **{public: f"sg.{public}" for public in names}})
 
 
 def _inside() -> dict[str, str]:

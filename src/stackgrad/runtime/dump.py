@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.nodes import Kernel
-from .usage import OptionError
+from .usage_errors import OptionError
 
 if TYPE_CHECKING:
     from ..backends.launching.launcher import LoweringLike

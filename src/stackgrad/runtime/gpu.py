@@ -11,7 +11,7 @@ from typing import Any
 
 from ..compiler.ir.documented import documented
 from .session import RUNTIME
-from .usage import ArgumentError
+from .usage_errors import ArgumentError
 
 _CUDA = """\
 Name the architecture of GPUs of NVIDIA, for `sg.init(arch=sg.cuda)`.

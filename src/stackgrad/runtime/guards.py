@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.host.pins import PinnedName, pin_cell, pin_global
+from ..backends.host.pinned_names import PinnedName, pin_cell, pin_global
 from ..compiler.frontend.reads import NUMBERS, EvaluationRead, NameRead, PartRead, Read, materialize
 from ..compiler.frontend.snapshots import (
     ArraySnapshot,

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from ..backends.launching import profiling
-from ..backends.launching.profiling import Tasks
-from ..backends.launching.usage import SlabUse
+from ..backends.launching import launch_collectors
+from ..backends.launching.adstack_usage import SlabUse
+from ..backends.launching.launch_collectors import Tasks
 from ..compiler.ir.nodes import Kernel, Task
 from .session import RUNTIME
-from .usage import UsageError
+from .usage_errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -158,13 +158,13 @@ class Profile:
         if self._active:
             raise UsageError("this profile is being taken already", "stop it first, or take another one beside it")
         self._active = True
-        profiling.add_collector(self)
+        launch_collectors.add_collector(self)
         RUNTIME.profiles = (*RUNTIME.profiles, self)
 
     def stop(self) -> None:
         """Stop counting launches."""
         self._active = False
-        profiling.remove_collector(self)
+        launch_collectors.remove_collector(self)
         RUNTIME.profiles = tuple(p for p in RUNTIME.profiles if p is not self)
 
     def __enter__(self) -> Self:

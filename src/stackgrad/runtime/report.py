@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..backends.base import SLABS
-from ..backends.launching.usage import SlabUse
+from ..backends.launching.adstack_usage import SlabUse
 from .session import RUNTIME
 
 

@@ -18,8 +18,8 @@ from ..backends.forks import free_in_child
 from ..backends.words import GENERATION, WATCHED, words
 from ..compiler.errors import DeviceError
 from ..compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
-from .recording import ForwardMode, ThreadState, ThreadStates, Watcher, WeakCollection
-from .usage import OptionError, close_names
+from .thread_state import ForwardMode, ThreadState, ThreadStates, Watcher, WeakCollection
+from .usage_errors import OptionError, close_names
 
 if TYPE_CHECKING:
     from ..backends.base import Backend, Draws, Options, Remote

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.errors import Unsupported
-from ..compiler.frontend.refused import caller_span
+from ..compiler.frontend.refused_names import caller_span
 from .gpu import device_of_runtime
 from .session import RUNTIME
-from .usage import ArgumentError
+from .usage_errors import ArgumentError
 
 if TYPE_CHECKING:
     from typing import Self

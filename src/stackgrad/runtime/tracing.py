@@ -9,8 +9,8 @@ from ..compiler.errors import Span, StackgradError
 from .session import RUNTIME
 
 if TYPE_CHECKING:
-    from ..compiler.frontend.infer import FrontendOptions
     from ..compiler.frontend.trace import Traced
+    from ..compiler.frontend.type_inference import FrontendOptions
 
 
 def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None = None) -> Traced:
@@ -29,7 +29,7 @@ def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None
 
 def frontend_options() -> FrontendOptions:
     """Return the present settings, as far as they decide what a kernel means."""
-    from ..compiler.frontend.infer import FrontendOptions
+    from ..compiler.frontend.type_inference import FrontendOptions
 
     settings = RUNTIME.settings
     return FrontendOptions(settings.default_fp, settings.default_ip, settings.debug, settings.bounds or settings.debug)

@@ -14,7 +14,7 @@ import numpy as np
 from ..data.leaves import memory_of_tensor
 from ..interop.wrapping import Out, WrappedKernel
 from ..runtime.session import RUNTIME
-from ..runtime.usage import ArgumentError, import_optional
+from ..runtime.usage_errors import ArgumentError, import_optional
 
 __all__ = ["wrap"]
 

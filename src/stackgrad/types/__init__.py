@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, dataclass_transform, overload
 
 from ..compiler.frontend.aggregates import MatrixType, NdarrayType, Template
-from ..compiler.frontend.refused import RefusedName, refusal_of
+from ..compiler.frontend.refused_names import RefusedName, refusal_of
 from ..compiler.ir.documented import documented
 from ..compiler.ir.types import SCALARS, Scalar
 from ..data import primitive_types
@@ -19,7 +19,7 @@ from ..data.compound_types import MatrixSpec, StructSpec
 from ..data.primitive_types import *  # noqa: F403 - the scalar types are names of this module too
 from ..data.values.makers import extent
 from ..data.values.struct_types import element_type, struct_type
-from ..runtime.usage import StructError
+from ..runtime.usage_errors import StructError
 
 template = Template
 C = TypeVar("C", bound=type)

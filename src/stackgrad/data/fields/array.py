@@ -20,7 +20,7 @@ from ...backends import words as w
 from ...compiler.errors import short_repr
 from ...compiler.ir.types import Scalar, adjoint_type
 from ...runtime.session import RUNTIME, stamp
-from ...runtime.usage import FieldError, GradientError, StaleFieldError
+from ...runtime.usage_errors import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
 from .copies import copy_if_watched
 from .exchange import Exchange
@@ -30,7 +30,7 @@ from .unplaced import NoMemory
 if TYPE_CHECKING:
     from typing import Self
 
-    from ...runtime.recording import ThreadState
+    from ...runtime.thread_state import ThreadState
 
 UNPLACED, DESTROYED = -1, -2
 """Generations of arrays without memory, and of arrays whose tree was destroyed; no runtime has these numbers."""

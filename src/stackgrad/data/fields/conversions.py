@@ -13,7 +13,7 @@ import numpy as np
 
 from ...compiler.ir.types import Scalar
 from ...runtime.session import RUNTIME
-from ...runtime.usage import FieldError
+from ...runtime.usage_errors import FieldError
 
 
 def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:

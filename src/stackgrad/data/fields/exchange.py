@@ -12,7 +12,7 @@ import numpy as np
 from ...backends.words import WATCHED
 from ...compiler.ir.types import Scalar
 from ...runtime.session import RUNTIME
-from ...runtime.usage import FieldError, import_optional
+from ...runtime.usage_errors import FieldError, import_optional
 from .conversions import as_numpy
 
 _CPU = 1

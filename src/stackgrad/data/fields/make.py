@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ...compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
 from ...compiler.ir.types import Scalar
 from ...runtime.session import RUNTIME
-from ...runtime.usage import FieldError
+from ...runtime.usage_errors import FieldError
 from ..dtypes import scalar_type
 from .array import Array
 from .conversions import extents_of

@@ -13,7 +13,7 @@ import numpy as np
 from ...compiler.errors import short_repr
 from ...compiler.frontend.aggregates import MatrixType, adjoint_element
 from ...compiler.ir.types import Scalar
-from ...runtime.usage import FieldError
+from ...runtime.usage_errors import FieldError
 from ..values import Matrix
 from ..values.operators import data_of, is_number
 from ..views import slice_view

@@ -10,7 +10,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from ...compiler.errors import OutOfBounds
-from ...runtime.usage import FieldError
+from ...runtime.usage_errors import FieldError
 
 if TYPE_CHECKING:
     from .array import Array

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.frontend.aggregates import StructType, adjoint_element
-from ...runtime.usage import FieldError, GradientError, close_names
+from ...runtime.usage_errors import FieldError, GradientError, close_names
 from ..values import Struct
 from ..values.struct import as_struct
 from .array import Array

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ...runtime.usage import FieldError
+from ...runtime.usage_errors import FieldError
 
 if TYPE_CHECKING:
     from .array import Array

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...runtime.usage import MatrixError
+from ...runtime.usage_errors import MatrixError
 from ..dtypes import scalar_type
 from . import operators
 

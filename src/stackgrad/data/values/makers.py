@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from ...runtime.usage import MatrixError
+from ...runtime.usage_errors import MatrixError
 
 if TYPE_CHECKING:
     from ...compiler.ir.types import Scalar

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...compiler.errors import OutOfBounds
 from ...compiler.ir.types import Scalar, from_dtype
-from ...runtime.usage import MatrixError
+from ...runtime.usage_errors import MatrixError
 from ..dtypes import scalar_type
 from . import operators
 from .algebra import Algebra

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.usage import MatrixError
+from ...runtime.usage_errors import MatrixError
 
 Result = tuple[Any, bool]
 """The entries of a result, and True if their type is their own."""

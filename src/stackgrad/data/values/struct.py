@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from ...compiler.frontend.aggregates import MatrixType, StructType
-from ...runtime.usage import StructError, close_names
+from ...runtime.usage_errors import StructError, close_names
 from ..dtypes import scalar_type
 from .makers import factory
 from .matrix import Matrix, Vector

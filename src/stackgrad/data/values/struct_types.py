@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
-from ...runtime.usage import FieldError, StructError
+from ...runtime.usage_errors import FieldError, StructError
 from ..dtypes import is_default, scalar_type
 
 RESERVED = ("type", "members", "keys", "items", "to_dict", "field", "grad", "dual", "shape")

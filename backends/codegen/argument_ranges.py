@@ -1,0 +1,70 @@
+"""This module finds code that is shorter because arguments are known to be small: sin and cos on GPUs (real_ranges.py).
+
+Values on whose last bit control depends are left alone: a kernel, its gradient and its counting kernel would know
+different intervals of them, and must agree.
+
+    for _ in range(n): v = sin(v)      →      if n: v = sin(v);  for _ in range(n - 1): v = sin(v)  [v is small]
+
+is the form of a loop of which all trips but the first have shorter code.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...compiler.analysis.real_ranges import RealRanges, is_innermost, pops_history, real_ranges
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Task
+from ...compiler.ir.types import f64
+from ...compiler.ir.walk import walk, walk_task
+from .emit import ModuleState
+from .polynomials.gpu_trigonometric import LEAN, form_within
+from .protocols import TaskEmitter
+
+APART = 48
+"""Most statements of a loop whose first trip is written apart."""
+
+
+def ranges_of(m: ModuleState, task: int) -> RealRanges:
+    """Return the intervals of a task's values; they are empty where nothing needs them."""
+    if task not in m.ranges:
+        differs = m.target.lean and not m.options.precise and not m.options.debug
+        m.ranges[task] = real_ranges(m.kernel.tasks[task]) if differs and _asks(m.kernel.tasks[task]) else RealRanges()
+    return m.ranges[task]
+
+
+def _asks(task: Task) -> bool:
+    """Return True if the task has an operation whose code depends on the interval of its argument."""
+    return any(isinstance(stmt, n.Op) and stmt.op in LEAN for stmt in walk_task(task))
+
+
+def reach_of(e: TaskEmitter, stmt: n.Op) -> float:
+    """Return the largest magnitude of the argument of an operation, in the trips being written."""
+    return _reach(e, stmt, e.flow.usual) if e.m.target.lean else math.inf
+
+
+def _reach(e: TaskEmitter, stmt: n.Op, usual: bool) -> float:
+    """Return the largest magnitude of the argument of an operation; `usual` says that usual trips are written."""
+    if stmt.op not in LEAN or stmt.result.type == f64 or stmt.result in e.m.exact:
+        return math.inf
+    return ranges_of(e.m, e.task).reach(stmt.args[0], usual)
+
+
+def needs_library(e: TaskEmitter, loop: n.For | n.While) -> bool:
+    """Return True if the trips being written compare arguments, because the library computes large ones."""
+    inside = (s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN)
+    return any(form_within(s.op, _reach(e, s, e.flow.usual)) is None for s in inside)
+
+
+def is_code_shorter(e: TaskEmitter, loop: n.For | n.While) -> bool:
+    """Return True if code of usual trips of a loop is shorter than code of any trip."""
+    inside = [s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN]
+    return is_innermost(loop) and any(
+        form_within(s.op, _reach(e, s, True)) != form_within(s.op, _reach(e, s, False)) for s in inside
+    )
+
+
+def first_is_apart(e: TaskEmitter, loop: n.For) -> bool:
+    """Return True if the first trip of a loop is written apart, so that shorter code serves all others."""
+    small = sum(1 for _ in walk(loop.body)) <= APART
+    return e.m.target.lean and small and not pops_history(loop) and is_code_shorter(e, loop)

@@ -1,0 +1,316 @@
+"""This module defines a launch that stands ready: a handle of the trampoline and the block that it launches with.
+
+Invariant: a standing launch is valid only while its block holds what Python established for this very state: the sizes
+for these versions, numbers and extents, and the heap's present addresses. `stand` establishes it, anything that fails
+on the way leaves the handle invalid.
+
+Who owns what: the object owns the handle's words and the block, and keeps the executable, whose code the handle names.
+Arrays and objects that the handle names by address are referred to weakly; when one dies, the handle becomes invalid
+before the memory is given back. The object must not be dropped while `is_taken`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from array import array
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ...compiler.ir.types import Scalar
+from .. import words as w
+from ..base import Arrays, Scalars, Sizes
+from ..codegen.layout import BlockLayout
+from . import handles as h
+from .block import ArgumentBlock
+from .pinned_names import PinnedName
+
+
+class ReadyExecutable(Protocol):
+    """Describe an executable whose launches can stand ready."""
+
+    layout: BlockLayout
+
+    @property
+    def heap(self) -> HeapLike:
+        """Return the heap whose epoch the launches depend on."""
+
+    @property
+    def address(self) -> int:
+        """Return the address of the machine code `launch(block)`."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Return True if blocks hold addresses that last as long as the heap's epoch."""
+
+    @property
+    def calls_back(self) -> bool:
+        """Return True if a launch runs Python code."""
+
+    def new_block(self) -> ArgumentBlock:
+        """Return a block in which no launch stands yet."""
+
+    def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Prepare a block for native launches; return False if that is not possible now."""
+
+    def refuse(self, block: Any, sizes: Sizes) -> bool:
+        """Raise why a launch failed, or make it after all; return True if launches with the block still stand ready."""
+
+
+def launchable(executable: object) -> ReadyExecutable | None:
+    """Return an executable whose launches can stand ready, or None."""
+    found: Any = executable
+    return None if getattr(executable, "stand", None) is None else found
+
+
+class HeapLike(Protocol):
+    """Describe a heap as launches see it."""
+
+    words: array[int]
+
+    @property
+    def epoch(self) -> int:
+        """Return a number that changes whenever an address of the heap does."""
+
+
+class ExpectedArgument(NamedTuple):
+    """Represent what a call must give at one place.
+
+    Attributes:
+        kind: Kind of the argument; see handles.py.
+        thing: The object, or the class that it must have.
+        scalar: Name of the number that the argument gives.
+        decides: Another number means other sizes.
+    """
+
+    kind: int
+    thing: Any = None
+    scalar: str = ""
+    decides: bool = False
+
+
+class LaunchArray(NamedTuple):
+    """Represent an array of the launch.
+
+    Attributes:
+        name: Name in the kernel; "" for an array that it does not use, which must only be other memory.
+        source: Where the array is found; see handles.py.
+        axes: Number of axes.
+        flags: Flags of the array; see handles.py.
+        bytes: Bytes of the array.
+        address: Address of the array.
+        run: Words of the array.
+        owner: Owner of the words of an array at a fixed address.
+        argument: Number of the argument that leads to the array.
+        offset: Offset in that object of the pointer to the words.
+        sort: Kind that the array must have, 0 for any; address of a NumPy dtype that lives as long as the process.
+        version: Version that the sizes are known for.
+        item: Bytes of an element.
+    """
+
+    name: str
+    source: int
+    axes: int
+    flags: int
+    bytes: int
+    address: int
+    run: array[int] | None = None
+    owner: Any = None
+    argument: int = 0
+    offset: int = 0
+    sort: int = 0
+    version: int = 0
+    item: int = 0
+
+
+class ReadyLaunch:
+    """Represent one handle; `number` is its own, among those of its launcher."""
+
+    __slots__ = (
+        "words",
+        "block",
+        "executable",
+        "number",
+        "sizes",
+        "_entries",
+        "_kept",
+        "_pinned",
+        "_pins",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        executable: ReadyExecutable,
+        counters: array[int],
+        number: int,
+        is_sized: bool,
+        patience: int,
+        arguments: Sequence[ExpectedArgument],
+        held: Sequence[LaunchArray],
+    ) -> None:
+        """Make the handle; raise KeyError for a number whose type machine code does not take."""
+        self.executable, self.number = executable, number
+        self.block = executable.new_block()
+        self.sizes = Sizes()
+        self._kept: list[Any] = []
+        self._pinned, self._pins = w.words(()), list[Any]()
+        entries = h.HEAD + len(arguments) * h.ARGUMENT + len(held) * h.ARRAY
+        self.words = w.words(bytes(8 * (entries + sum([1 + one.axes for one in held]))))
+        words = self.words
+        words[h.LAUNCH], words[h.BLOCK] = executable.address, self.block.address
+        words[h.ARGUMENTS], words[h.ARRAYS] = len(arguments), len(held)
+        words[h.COUNTERS], words[h.NUMBER], words[h.PATIENCE] = w.address_of(counters), number, patience
+        words[h.SIZED] = is_sized
+        words[h.HEAP] = w.address_of(executable.heap.words) if executable.is_bound else 0
+        for k, argument in enumerate(arguments):
+            self._enter_argument(h.HEAD + k * h.ARGUMENT, argument)
+        self._entries = h.HEAD + len(arguments) * h.ARGUMENT
+        spare = entries
+        for k, one in enumerate(held):
+            spare = self._enter_array(self._entries + k * h.ARRAY, one, spare)
+
+    def _enter_argument(self, at: int, argument: ExpectedArgument) -> None:
+        """Write the entry of an argument."""
+        words = self.words
+        words[at + h.A_KIND] = argument.kind
+        if argument.scalar:
+            slot, dtype = self.executable.layout.scalars[argument.scalar]
+            words[at + h.A_KIND] = _NUMBERS[kind_of(dtype)]
+            words[at + h.A_SLOT] = self.block.address + slot
+            words[at + h.A_LOW], words[at + h.A_HIGH], words[at + h.A_MASK] = _range(dtype)
+            words[at + h.A_FIXED] = argument.decides
+        else:
+            words[at + h.A_IS] = id(argument.thing)
+            self.watch(argument.thing)
+
+    def _enter_array(self, at: int, one: LaunchArray, spare: int) -> int:
+        """Write the entry of an array; return the number of the first spare word."""
+        words, base = self.words, w.address_of(self.words)
+        words[at + h.E_SOURCE], words[at + h.E_ARGUMENT], words[at + h.E_OFFSET] = one.source, one.argument, one.offset
+        if one.source == h.FIXED and one.run is not None:
+            words[at + h.E_WORDS] = w.address_of(one.run)
+            self.watch(one.owner)
+        words[at + h.E_IS], words[at + h.E_AXES], words[at + h.E_ITEM] = one.sort, one.axes, one.item
+        words[at + h.E_FLAGS] = one.flags
+        if one.name:
+            slot = self.executable.layout.arrays[one.name]
+            words[at + h.E_SLOT] = self.block.address + slot.address_at
+            words[at + h.E_EXTENTS] = self.block.address + slot.shape_at
+            return spare
+        words[at + h.E_SLOT], words[at + h.E_EXTENTS] = base + 8 * spare, base + 8 * (spare + 1)
+        words[spare] = one.address
+        return spare + 1 + one.axes
+
+    def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
+        """Make the handle invalid when the object dies; an object that cannot tell of its death is kept alive."""
+        kept = self._kept if kept is None else kept
+        # The function must not look up globals: this module may be gone before the object.
+        words, valid, orphan = self.words, h.VALID, h.ORPHAN
+
+        def invalidate(_: object) -> None:
+            words[valid] = orphan
+
+        try:
+            kept.append(weakref.ref(thing, invalidate))
+        except TypeError:
+            kept.append(thing)
+
+    def pin(self, pins: Sequence[PinnedName]) -> None:
+        """Set the names that must keep their present meaning; the handle must be invalid meanwhile."""
+        kept: list[Any] = []
+        for one in pins:
+            self.watch(one.owner, kept)
+            self.watch(one.named, kept)
+        found = [word for one in pins for pair in one.words for word in pair]
+        self._pinned, self._pins = w.words(found), kept
+        self.words[h.PINS], self.words[h.PINNED] = len(found) // 2, w.address_of(self._pinned)
+
+    def stand(
+        self,
+        generation: int,
+        held: Sequence[LaunchArray],
+        arrays: Arrays,
+        scalars: Scalars,
+        sizes: Sizes,
+        pins: Sequence[PinnedName] = (),
+    ) -> bool:
+        """Make the handle valid for this state; return False if that is not possible now.
+
+        Args:
+            generation: Generation of the runtime.
+            held: Arrays as when the handle was made, except for versions.
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+            pins: Names that must keep their present meaning.
+        """
+        words = self.words
+        if self.is_orphan or self.is_taken:
+            return False
+        # The handle is invalid while its block changes.
+        words[h.VALID] = 0
+        # The epoch is read first: if it changes meanwhile, the handle fits no call.
+        epoch = self.executable.heap.epoch
+        if not self.executable.stand(self.block, arrays, scalars, sizes):
+            return False
+        self.pin(pins)
+        self.sizes = sizes
+        words[h.BORN], words[h.HEAP_EPOCH] = generation, epoch
+        words[h.MOVED], words[h.LAUNCHED] = 1, 0
+        at = self._entries
+        for one in held:
+            words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes
+            at += h.ARRAY
+        if not self.is_orphan:
+            words[h.VALID] = h.READY
+        return True
+
+    @property
+    def is_orphan(self) -> bool:
+        """Return True if no call can fit any more: the handle is retired, or an object died that it names."""
+        return self.words[h.VALID] == h.ORPHAN
+
+    def retire(self) -> None:
+        """Let no call fit the handle any more."""
+        self.words[h.VALID] = h.ORPHAN
+
+    def refuse(self) -> None:
+        """Raise the error of the failed launch and make the handle invalid, unless the launch is made after all."""
+        is_ready = False
+        try:
+            is_ready = self.executable.refuse(self.block, self.sizes)
+        finally:
+            self.words[h.TAKEN] = 0
+            if not is_ready and not self.is_orphan:
+                self.words[h.VALID] = 0
+
+    @property
+    def is_taken(self) -> bool:
+        """Return True if a launch with the handle is under way."""
+        return self.words[h.TAKEN] != 0
+
+    @property
+    def launched(self) -> int:
+        """Return the launches since `stand` that were short enough for the trampoline."""
+        return self.words[h.LAUNCHED]
+
+
+def kind_of(dtype: Scalar) -> str:
+    """Return how numbers of a type are taken; f16 is not taken."""
+    return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
+
+
+_NUMBERS = {"f64": h.REAL64, "f32": h.REAL32, "int": h.INTEGER, "bool": h.BOOLEAN}
+
+
+def takes(dtype: Scalar) -> bool:
+    """Return True if machine code takes numbers of this type."""
+    return kind_of(dtype) in _NUMBERS
+
+
+def _range(dtype: Scalar) -> tuple[int, int, int]:
+    """Return least and greatest integer of a type within a word, and the bits of the type; -1 stands for all bits."""
+    if not dtype.is_int:
+        return 0, 0, 0
+    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+    return low, min(high, (1 << 63) - 1), -1 if dtype.bits == 64 else (1 << dtype.bits) - 1

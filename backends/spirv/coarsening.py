@@ -1,0 +1,74 @@
+"""Write several iterations of a parallel task side by side in one thread.
+
+Where a body is short and straight, a thread takes several iterations at a time and writes them statement by statement,
+so that their loads are on the way together:
+
+    while place + 3·stride < total: load x[place]; load x[place + stride]; ..; place += 4·stride
+    while place < total: load x[place]; ..; place += stride
+
+Iterations of a parallel task may run in any order and interleaved, so this order is one of the legal ones. Tasks with
+adstacks are not written side by side, because each thread has one row. Tasks whose order shows are not either, because
+one thread runs them in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...compiler.ir import nodes as n
+from ...compiler.ir.nodes import Block, Stmt
+from ...compiler.ir.roles import STRAIGHT
+from ..codegen import ir
+from ..codegen.checked import Deferred
+from ..codegen.index_checks import end_deferred
+from .emit import Emitter
+from .gpu_trigonometric import LEAN
+from .ops import CALLED
+from .statements import LOWER
+
+ABREAST = 4
+"""Number of iterations that a thread takes at a time; as many threads as fill a device then keep memory busy."""
+
+MOST = 16
+"""Greatest number of statements of a body whose iterations are written side by side."""
+
+
+def can_coarsen(e: Emitter, body: Block) -> bool:
+    """Return True if the iterations of this body are to be written side by side."""
+    if not e.m.features.abreast or e.m.options.debug or e.m.in_order(e.task) or len(body) > MOST:
+        return False
+    return all(map(_is_straight, body)) and any(isinstance(s, n.Load) for s in body)
+
+
+def _is_straight(stmt: Stmt) -> bool:
+    """Return True if the statement lowers to code without control flow and without a call of a function."""
+    called = isinstance(stmt, n.Op) and stmt.op in {*CALLED, *LEAN} and stmt.args[0].type.is_real
+    return isinstance(stmt, STRAIGHT) and not called
+
+
+def lower_abreast(e: Emitter, body: Block, places: list[ir.LLVMValue], start: Callable[[ir.LLVMValue], None]) -> None:
+    """Write the iterations at the given places side by side, statement by statement.
+
+    Args:
+        e: emitter of the task
+        body: statements of one iteration, which `can_coarsen` has accepted
+        places: number of each iteration in its box, as IR values
+        start: sets the indices of the iteration at a place
+    """
+    copies, outer = [], e.values
+    for place in places:
+        e.values = dict(outer)
+        start(place)
+        copies.append((e.iteration, e.values))
+    for stmt in body:
+        # An index outside ends the launch only behind the loads of all iterations, so that these loads are on the way
+        # together. Without buffer addresses a load outside reads the argument block instead, so loads are not deferred
+        # there.
+        reads_together = isinstance(stmt, n.Within) or isinstance(stmt, n.Load) and e.m.bindings is None
+        ends: Deferred = []
+        e.deferred = ends if reads_together else None
+        for e.iteration, e.values in copies:
+            LOWER[type(stmt)](e, stmt)
+        e.deferred = None
+        end_deferred(e, ends)
+    e.values = outer

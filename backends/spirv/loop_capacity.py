@@ -1,0 +1,84 @@
+"""Check the room and the content of adstacks once for a whole loop, as branching/loop_capacity.py finds it.
+
+Distances are in bytes. trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of a
+row lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...compiler.ir import nodes as n
+from ..codegen import ir
+from ..codegen.stack_changes import pops_of_a_trip, pushes, pushes_of_a_trip
+from .emit import Emitter
+from .stack_state import StackGroup, state_of
+
+
+@contextmanager
+def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
+    """Check room and content before a loop, so that pushes and pops inside need no checks of their own.
+
+    Debug builds check each push and pop instead.
+
+    Args:
+        e: emitter of the task
+        loop: loop of the kernel
+        trips: number of its trips, in 64 bits
+    """
+    outer = e.roomy, e.filled
+    if not e.m.options.debug:
+        _room(e, loop, trips)
+        _content(e, loop, trips)
+    try:
+        yield
+    finally:
+        e.roomy, e.filled = outer
+
+
+def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
+    """Trap if the pushes of a loop do not fit in a stack."""
+    found = pushes_of_a_trip(loop)
+    # Stacks of a group have one depth, so one check serves all of them.
+    groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
+    for push in groups.values():
+        s, each = state_of(e, push.stack), pushes(loop.body, push.stack)
+        place = s.place(e)
+        bad = _beyond(e, s.group, trips, each, e.b.sub(s.group.limit, place))
+        e.trap_with(
+            bad,
+            e.m.site("room", e.task, push),
+            lambda s=s, each=each, place=place: (  # type: ignore[misc]
+                e.b.add(s.group.depth(e, place), e.b.mul(trips, e.word(each))),
+                s.group.capacity,
+            ),
+        )
+    e.roomy = e.roomy | set(found)
+
+
+def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
+    """Trap if a loop pops more values than a stack holds."""
+    found = pops_of_a_trip(loop)
+    pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
+    groups = {id(state_of(e, name).group): name for name in reversed(found)}
+    for name in groups.values():
+        s, each = state_of(e, name), found[name]
+        place = s.place(e)
+        bad = _beyond(e, s.group, trips, each, e.b.sub(place, s.group.base))
+        e.trap_with(
+            bad,
+            e.m.site("empty", e.task, pops[name]),
+            lambda s=s, each=each, place=place: (  # type: ignore[misc]
+                e.b.mul(trips, e.word(each)),
+                s.group.depth(e, place),
+            ),
+        )
+    e.filled = e.filled | found
+
+
+def _beyond(e: Emitter, group: StackGroup, trips: ir.LLVMValue, each: int, there: ir.LLVMValue) -> ir.LLVMValue:
+    """Return the condition that the trips, of `each` slots, take more bytes than `there`."""
+    b = e.b
+    taken = b.mul(b.mul(trips, e.word(each)), group.pitch)
+    return b.or_(b.icmp_unsigned(">", trips, group.capacity), b.icmp_unsigned(">", taken, there))

@@ -1,0 +1,147 @@
+"""Let a grad kernel read arrays that its kernel overwrites, from copies of the state before the launch.
+
+    y[i] = 2 x[i];  x[i] = exp(x[i])        forward sweep:  %1 = load x.before[i]; %2 = exp %1; store x.before[i], %2
+
+Memory as the kernel left it no longer holds these values. Where the state before the launch is known, the forward sweep
+of a task reads the arrays from a copy of that state and repeats its stores in the copy, so that every load finds what
+it found in the kernel. A task must start from the state before that task. So each task has a copy of its own, on which
+the tasks before it run first. Loads that may be overwritten are never recomputed in the reverse sweep: their values are
+kept or saved like any other value.
+
+Only what the order of the text decides can be repeated. A load whose element another iteration of a parallel loop
+overwrites stays refused. (Where another iteration only may overwrite the element, marks decide, see `marks`.) The
+result of an atomic on elements that iterations share stays refused too, and so does what was stored by means of that
+result. `returned` makes kernels whose order is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..ir import nodes as n
+from ..ir.effects import arrays_written
+from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.roles import ACCESSES, ARRAY_READS
+from ..ir.types import ArrayType
+from ..ir.walk import map_blocks, replace_fields, walk_task
+from .order_dependence import unordered_arrays
+from .risk import Risk
+
+SUFFIX = ".before"
+
+
+@dataclass(frozen=True)
+class BeforeCopies:
+    """Name the copies of the state before the launch that a grad kernel reads.
+
+    Attributes:
+        tasks: For each task of the kernel, the name of the copy of each array. It is empty if there are no copies.
+        prelude: The same mapping for the tasks that compute the temporaries again.
+    """
+
+    tasks: tuple[Mapping[str, str], ...] = ()
+    prelude: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, task: int) -> Mapping[str, str]:
+        """Return the name of the copy of each array that one task reads."""
+        return self.tasks[task] if self.tasks else {}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Return the array behind each copy, by the name of the copy."""
+        return {copy: array for found in (*self.tasks, self.prelude) for array, copy in found.items()}
+
+
+def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
+    """Name copies for the tasks that read the given arrays.
+
+    The copy of x for the first task that reads x is named `x.before`. The copies for later tasks are named `x.before2`
+    and so on.
+    """
+    taken = {p.name for p in kernel.params} | {t.name for t in kernel.temps}
+    made: list[dict[str, str]] = []
+    # The last entry, without a task, stands for the prelude: it repeats all tasks to make the temporaries again.
+    for t, task in [*enumerate(kernel.tasks), *([(len(kernel.tasks), None)] if kernel.temps else [])]:
+        read = set().union(*map(_read, kernel.tasks if task is None else (task,))) & set(arrays)
+        read = _with_makers(kernel.tasks[:t], read, arrays)
+        made.append({array: _unique(array, taken) for array in sorted(read)})
+    return BeforeCopies(tuple(made[: len(kernel.tasks)]), made[-1] if kernel.temps else {})
+
+
+def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
+    """Add to `read` those of `arrays` that the given tasks read to make the content of the arrays in `read`.
+
+    These earlier tasks run on the copies, so the copies must hold what they read too.
+    """
+    while True:
+        makers = [t for t in tasks if not arrays_written(t.body).isdisjoint(read)]
+        more = read | (set().union(*map(_read, makers)) & set(arrays))
+        if more == read:
+            return read
+        read = more
+
+
+def _unique(array: str, taken: set[str]) -> str:
+    """Return a new name for a copy of the array, and add the name to `taken`."""
+    number, name = 1, array + SUFFIX
+    while name in taken:
+        number += 1
+        name = f"{array}{SUFFIX}{number}"
+    taken.add(name)
+    return name
+
+
+def _read(task: Task) -> set[str]:
+    """Return the names of the arrays from which a task reads elements."""
+    return {s.array for s in walk_task(task) if isinstance(s, ARRAY_READS)}
+
+
+def params(kernel: Kernel, copies: BeforeCopies) -> tuple[Param, ...]:
+    """Return a parameter without a gradient for each copy."""
+    types = kernel.array_types()
+    return tuple(Param(copy, ArrayType(types[a].dtype, types[a].ndim)) for copy, a in copies.names.items())
+
+
+def redirect_to_copies(block: Block, copies: Mapping[str, str]) -> Block:
+    """Return the block with all accesses to the arrays in `copies` turned to their copies."""
+    return tuple(turned(stmt, copies) for stmt in block) if copies else block
+
+
+def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
+    """Return the statement, with its nested blocks, turned to the copies."""
+    stmt = map_blocks(stmt, lambda inner: redirect_to_copies(inner, copies))
+    if isinstance(stmt, ACCESSES) and stmt.array in copies:
+        return replace_fields(stmt, array=copies[stmt.array])
+    return stmt
+
+
+class RemovableRisks:
+    """Represent the set of risks that copies of the state before the launch remove."""
+
+    def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:
+        """Analyze which arrays a repetition of each task may leave in another state.
+
+        Args:
+            kernel: The kernel of stage structured that the copies are for.
+            own: For each task, the arrays in which every iteration touches own elements only.
+        """
+        self._params = {p.name for p in kernel.params}
+        self._own = list(own)
+        self._unordered = [unordered_arrays(task, mine) for task, mine in zip(kernel.tasks, self._own)]
+        self._returned: dict[Value, int] = {
+            s.result: t for t, task in enumerate(kernel.tasks) for s in walk_task(task) if isinstance(s, n.Atomic)
+        }
+
+    def __contains__(self, risk: object) -> bool:
+        return isinstance(risk, Risk) and self._is_cured(risk)
+
+    def _is_cured(self, risk: Risk) -> bool:
+        """Return True if the load of this risk finds on a copy what it found in the kernel."""
+        task = self._returned.get(risk.load.result)
+        shared = task is not None and risk.load.array not in self._own[task]
+        return not risk.distance and not shared and risk.load.array in self._params and not self._is_unordered(risk)
+
+    def _is_unordered(self, risk: Risk) -> bool:
+        """Return True if a repetition of the tasks up to the load, in another order, may change what it reads."""
+        return any(risk.load.array in arrays for arrays in self._unordered[: risk.pairs[0].task + 1])

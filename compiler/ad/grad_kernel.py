@@ -1,0 +1,273 @@
+"""Make the grad kernel of a kernel, in a sequence of named steps.
+
+The grad kernel runs with memory as the kernel left it. Its first tasks compute the temporaries of the kernel again,
+because these live for one launch only. Then follows one task for each task of the kernel, last to first, with the
+forward sweep and the reverse sweep in one body. The grad kernel has the parameters of the kernel and a parameter
+`x.grad` for each array x with a gradient. Under a tape it also takes copies of arrays as they were before the launch,
+see `before`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ..errors import NotDifferentiable, Span
+from ..ir.effects import arrays_written
+from ..ir.nodes import Kernel, Param, Task, Temp, Value
+from ..ir.roles import LOCAL_DECLARATIONS
+from ..ir.types import ArrayType, adjoint_type
+from ..ir.walk import next_id, walk_kernel
+from .activity import Activity, find_activity
+from .before_copies import BeforeCopies, RemovableRisks, make_copies, params, redirect_to_copies
+from .check import StateOverwritten, check_kernel, check_state, find_dependences, refuse_claims
+from .copier import Copier
+from .forget_primals import forget_primals
+from .marks import MarkedPair, MarkingKernel, make_marking, stated_claims
+from .own_arrays import own_arrays
+from .plan import SavingPlan, SavingPlanner
+from .policies import Policy, policy_of
+from .reverse import TaskReverser
+from .risk import Risk, RiskAnalysis
+from .slopes import Slopes, with_slopes
+from .structure import Structure
+
+
+def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
+    """Return the grad kernel of a kernel, and the marking kernel that decides whether the gradient is right.
+
+    Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
+    after it ran. The gradient is right if a launch of the marking kernel finds no conflict.
+
+    Args:
+        kernel: A kernel of stage structured with versions rewritten and loops numbered.
+        lowering: Name of a policy; empty for the default.
+        stated: True if the marking kernel also checks the claims of the program, as far as it can.
+
+    Returns:
+        The grad kernel, of stage adjoint, and the marking kernel, or None if nothing is left to decide.
+
+    Raises:
+        NotDifferentiable: The gradient does not exist or would be wrong.
+        Unsupported: The kernel holds something that reverse mode cannot handle yet.
+    """
+    made = _ReverseAnalysis(kernel, lowering)
+    try:
+        grad = made.run(frozenset())
+    except StateOverwritten as problem:
+        raise NotDifferentiable(problem.diagnostics) from None
+    return grad, made.marking(stated)
+
+
+def reverse_taped(
+    kernel: Kernel, lowering: str = "", stated: bool = False
+) -> tuple[Kernel, dict[str, str], MarkingKernel | None]:
+    """Return what `reverse` returns for a launch under a tape, which can supply the state before the launch.
+
+    Args:
+        kernel: A kernel of stage structured with versions rewritten and loops numbered.
+        lowering: Name of a policy; empty for the default.
+        stated: True if the marking kernel also checks the claims of the program, as far as it can.
+
+    Returns:
+        The grad kernel, the array behind each of its parameters `x.before`, and the marking kernel or None. The caller
+        puts the content that x had before the launch into `x.before`, and the grad kernel may overwrite it.
+
+    Raises:
+        NotDifferentiable: The gradient does not exist or would be wrong.
+        Unsupported: The kernel holds something that reverse mode cannot handle yet.
+    """
+    made = _ReverseAnalysis(kernel, lowering, taped=True)
+    arrays: frozenset[str] = frozenset()
+    while True:
+        try:
+            grad = made.run(arrays)
+            return grad, made.copies.names, made.marking(stated)
+        except StateOverwritten as problem:
+            # Each round copies the arrays whose loads were refused, until nothing is refused or a copy does not help.
+            left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in made.cured))
+            more = arrays | {risk.load.array for risk, _ in problem.found}
+            if left or more == arrays:
+                raise NotDifferentiable(left or problem.diagnostics) from None
+            arrays = more
+
+
+class _ReverseAnalysis:
+    """Represent the analysis of one kernel, from which several grad kernels can be made.
+
+    Attributes:
+        kernel: The kernel.
+        policy: The choices that the plans may make.
+        taped: True if a tape can supply the state before the launch.
+        activity: The activity of the kernel.
+        structures: The structure of each task.
+        first_id: First id of a value that is free.
+        found: The risks of all loads, by the result of the load.
+        dependences: Pairs of iterations that may exchange values with a gradient.
+        claims: Pairs that a launch must clear for the grad kernel that was made last.
+        cured: The risks that copies remove.
+        copies: The copies that the grad kernel made last reads.
+    """
+
+    def __init__(self, kernel: Kernel, lowering: str, taped: bool = False) -> None:
+        self.kernel = kernel
+        self.policy = policy_of(lowering)
+        self.taped = taped
+        self.activity = find_activity(kernel)
+        self.structures, self.first_id = _structures(kernel, self.activity, self.policy)
+        if not any(t.grad for t in kernel.array_types().values()):
+            reason = f"no array of kernel '{kernel.name}' has a gradient"
+            raise NotDifferentiable(reason, "create the fields with needs_grad=True", _first_span(kernel))
+        risks = RiskAnalysis(kernel)
+        check_kernel(kernel, self.activity, risks)
+        self.found = risks.find()
+        self.dependences = find_dependences(kernel, self.activity, risks, self.found)
+        self.claims: list[MarkedPair] = []
+        self.cured = RemovableRisks(kernel, map(own_arrays, kernel.tasks) if self.found else ())
+        self.copies = BeforeCopies()
+
+    def run(self, before: frozenset[str]) -> Kernel:
+        """Return the grad kernel that reads copies of the arrays in `before`.
+
+        Raises:
+            StateOverwritten: The grad kernel reads elements that the kernel overwrites.
+        """
+        kernel, at_risk = self.kernel, dict(self.found)
+        self.copies = make_copies(kernel, before) if before else BeforeCopies()
+        raw = _reverse_tasks(kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies)
+        prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
+        grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
+        self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
+        # A kernel has at least one task, also where nothing is left to do.
+        return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
+
+    def marking(self, stated: bool) -> MarkingKernel | None:
+        """Return the marking kernel for the grad kernel that was made last; None if nothing is left to decide.
+
+        Raises:
+            NotDifferentiable: No marking kernel can be made.
+        """
+        claims = [*self.dependences, *self.claims]
+        found = list(stated_claims(self.kernel)) if stated else []
+        if not claims and not found:
+            return None
+        made = make_marking(self.kernel, [*claims, *found], self.found)
+        # The claims of the program are looked at only if that is possible; those of the gradient must be.
+        if made is None and found and claims:
+            made = make_marking(self.kernel, claims, self.found)
+        if made is None and claims:
+            raise refuse_claims(self.kernel, claims)
+        return made
+
+
+def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan, dict[Value, Risk]]]:
+    """Return for each task the prefix of the names made for it, its plan, and the risks of its loads.
+
+    Raises:
+        NotDifferentiable: The kernel has no gradient, as in `reverse`.
+    """
+    made = _ReverseAnalysis(kernel, lowering)
+    return [
+        (_prefix(kernel, t), SavingPlanner(structure, made.activity, set(made.found), made.policy).make(), made.found)
+        for t, structure in enumerate(made.structures)
+    ]
+
+
+def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
+    """Return the structure of each task as it is reversed, with slopes if the policy has them, and the next free id."""
+    first_id, found = next_id(kernel), []
+    for task in kernel.tasks:
+        slopes: Slopes = {}
+        if policy.slopes:
+            task, slopes, first_id = with_slopes(task, activity, first_id)
+        found.append(Structure(task, slopes))
+    return found, first_id
+
+
+def _reverse_tasks(
+    kernel: Kernel,
+    structures: Sequence[Structure],
+    first_id: int,
+    activity: Activity,
+    policy: Policy,
+    at_risk: dict[Value, Risk],
+    copies: BeforeCopies,
+) -> Kernel:
+    """Return the grad kernel without its prelude: the reverses of the tasks, last to first."""
+    tasks: list[Task] = []
+    for t, task in reversed(list(enumerate(kernel.tasks))):
+        structure, own = structures[t], copies.of(t)
+        plan = SavingPlanner(structure, activity, set(at_risk), policy).make()
+        # Draws are made again whether or not they are read, so they would keep a forward sweep that nothing needs.
+        if not plan.reversed:
+            tasks.append(replace(task, bounds=redirect_to_copies(task.bounds, own), body=()))
+            continue
+        prefix = _prefix(kernel, t)
+        if own:
+            copier = Copier(first_id, own, at_risk, f"{prefix}.earlier.")
+            tasks += [copier.task(p) for p in kernel.tasks[:t] if writes_any(p, own)]
+            first_id = copier.next_id
+        made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), prefix, own)
+        tasks.append(made.build())
+        first_id = made.b.next_id
+    return _grad_kernel(kernel, activity, tuple(tasks), copies)
+
+
+def _first_span(kernel: Kernel) -> Span | None:
+    """Return the first place in the source that the kernel knows, or None."""
+    spans = [s for s in kernel.locations if s is not None]
+    return spans[0] if spans else None
+
+
+def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], copies: BeforeCopies) -> Kernel:
+    """Return the grad kernel with these tasks, and with its parameters and temporaries."""
+    return replace(
+        kernel,
+        name=f"{kernel.name}.grad",
+        params=kernel.params + _adjoint_params(kernel) + params(kernel, copies),
+        temps=kernel.temps + tuple(_adjoint_temp(t) for t in kernel.temps if t.name in activity.arrays),
+        tasks=tasks,
+    )
+
+
+def _adjoint_temp(temp: Temp) -> Temp:
+    """Return the temporary that holds the adjoint of a temporary."""
+    return Temp(f"{temp.name}.grad", adjoint_type(temp.dtype))
+
+
+def writes_any(task: Task, arrays: Collection[str]) -> bool:
+    """Return True if the task writes any of these arrays."""
+    return not arrays_written(task.body).isdisjoint(arrays)
+
+
+def _prefix(kernel: Kernel, t: int) -> str:
+    """Return the text that all names made for task t begin with. No local of the kernel begins with it."""
+    names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
+    prefix = f"t{t}"
+    while any(name.startswith(f"{prefix}.") for name in names):
+        prefix += "_"
+    return prefix
+
+
+def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:
+    """Return the parameters `x.grad` that the kernel does not have yet."""
+    present = {p.name for p in kernel.params}
+    with_grad = [(f"{p.name}.grad", p.type) for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
+    return tuple(Param(name, t.adjoint) for name, t in with_grad if name not in present)
+
+
+# ---- temporaries --------------------------------------------------------------------------------------------------
+
+
+def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copies: BeforeCopies) -> tuple[Task, ...]:
+    """Return the tasks that compute the temporaries of the kernel again, without its stores to arrays.
+
+    Dead code removal leaves what the temporaries need. The copied tasks have values of their own, because a value is
+    defined once in a kernel. Risks follow the copies.
+    """
+    temps = {t.name: t.name for t in kernel.temps}
+    if not temps:
+        return ()
+    stored = {**temps, **copies.prelude}
+    copier = Copier(first_id, stored, at_risk, "prelude.")
+    return tuple(copier.task(t) for t in kernel.tasks if writes_any(t, stored))

@@ -1,0 +1,157 @@
+"""Find what locals hold that one iteration of a loop leaves for the next.
+
+    v = v + e      →   before iteration i: v0 + sum(begin .. i: e)      after the loop: v0 + sum(begin .. end: e)
+    v = e          →   before iteration i: e of i - 1, v0 in the first  after the loop: e of end - 1, v0 if it is empty
+
+This holds where e does not need a local of this kind. All other locals that the loop sets are unknown in it and after
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir import nodes as n
+from ..ir.types import Scalar
+from . import algebra as a
+from . import ranges
+from . import symbolic_intervals as s
+from .expressions import ONE, SAFE, ZERO, SizeExpr, bounds_of, variable
+from .symbolic_intervals import UNKNOWN, Checks, SymbolicInterval
+
+if TYPE_CHECKING:
+    from .recognize import SizeRecognizer
+    from .stack_flow import LoopRange, StackFlow
+
+SYMBOL = 1 << 40
+"""Numbers from SYMBOL on stand for what a local holds at the start of an iteration."""
+
+
+@dataclass(frozen=True)
+class CarriedStep:
+    """Describe what an iteration does to a local.
+
+    Attributes:
+        grows: True if the local grows by `value`; False if it becomes `value`.
+        value: The growth or the new value.
+    """
+
+    grows: bool
+    value: SizeExpr
+
+
+def walk_loop_body(
+    r: SizeRecognizer, stmt: n.For, loop: LoopRange, enter: Callable[[], None]
+) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval], Checks]:
+    """Walk the body of a loop. Afterwards the locals of the recogniser hold what the loop leaves.
+
+    Args:
+        r: The recogniser.
+        stmt: The loop.
+        loop: Its range.
+        enter: Enters the loop.
+
+    Returns:
+        The flows and the peaks of an iteration, and the checks under which they are right.
+    """
+    before = r.state.locals
+    names = [v for v in r.assigned(stmt.body) if v in before and v not in r.counters]
+    steps: dict[str, CarriedStep] = {}
+    known = loop.number is not None and not loop.early and not stmt.descending
+    if known and r.gets(stmt.body).intersection(names):
+        steps = _steps(r, stmt, enter, before, names)
+    # This second walk knows what each local holds at the start of an iteration.
+    r.state.locals = {**before, **{k: _start(loop, before[k], steps.get(k)) for k in names}}
+    flows, peaks = _walk(r, stmt, enter)
+    last = r.state.locals
+    checks = s.NONE.union(*[last[k].checks for k in steps])
+    r.state.locals = dict(before)
+    for name in names:
+        value = last[name].exact
+        step = steps.get(name) or (CarriedStep(False, value) if known and value is not None else None)
+        r.state.locals[name] = _after(loop, before[name], step).given(checks | last[name].checks)
+    return flows, peaks, checks
+
+
+def _walk(
+    r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
+) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
+    """Walk the body once and return its flows and peaks. The loops around are restored."""
+    around, bounds = r.state.around, dict(r.state.bounds)
+    enter()
+    found = r.block(stmt.body)
+    r.state.around, r.state.bounds = around, bounds
+    return found
+
+
+def _steps(
+    r: SizeRecognizer, stmt: n.For, enter: Callable[[], None], before: dict[str, SymbolicInterval], names: list[str]
+) -> dict[str, CarriedStep]:
+    """Return the steps of locals, found by a walk in which each local holds a symbol at the start."""
+    symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
+    r.state.locals = {**before, **{name: s.exact_interval(symbol) for name, symbol in symbols.items()}}
+    _walk(r, stmt, enter)
+    found = {name: _step(r.state.locals[name].exact, max(symbol.free)) for name, symbol in symbols.items()}
+    return {name: step for name, step in found.items() if step is not None}
+
+
+def _bounds(dtype: Scalar) -> tuple[int, int]:
+    """Return where the content of a local lies. This is checked where the content is computed."""
+    return SAFE if not dtype.is_int or dtype.bits == 64 else bounds_of(dtype)
+
+
+def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
+    """Return the step from a symbol to what a local holds after an iteration; None if it needs other symbols."""
+    if after is None or after.is_condition or after.is_real:
+        return None
+    growth = _growth(after, symbol)
+    value = growth if growth is not None else after
+    return None if any(v >= SYMBOL for v in value.free) else CarriedStep(growth is not None, value)
+
+
+def _growth(after: SizeExpr, symbol: int) -> SizeExpr | None:
+    """Return e with after = symbol + e, also where a condition decides about e; None if there is no such e."""
+    if after.kind == "when":
+        sides = [_growth(side, symbol) for side in after.args[1:]]
+        return None if None in sides else a.select_value(after.args[0], *sides)  # type: ignore[arg-type]
+    found = ranges.split_linear(after, symbol)
+    return found[1] if found is not None and found[0] == ONE else None
+
+
+def _start(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
+    """Return what a local holds at the start of an iteration."""
+    if step is None or first.exact is None or loop.number is None:
+        return UNKNOWN
+    begin, end = loop.begin.exact, loop.end.exact
+    assert begin is not None and end is not None
+    index = variable(loop.number, begin.low, max(end.high - 1, begin.low))
+    if step.grows:
+        return s.exact_interval(a.add(first.exact, _sum(loop, begin, index, step.value)), first.checks)
+    value = a.substitute(step.value, loop.number, a.sub(index, ONE))
+    return s.exact_interval(a.select_value(a.positive(a.sub(index, begin)), value, first.exact), first.checks)
+
+
+def _sum(loop: LoopRange, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> SizeExpr:
+    """Return the sum over the iterations before `end`, by an index of its own."""
+    assert loop.number is not None
+    own = variable(loop.number + SYMBOL // 2, begin.low, max(end.high - 1, begin.low))
+    body = a.substitute(value, loop.number, own)
+    return ranges.range_sum(max(own.free), begin, end, body, loop.around)
+
+
+def _after(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
+    """Return what a local holds after the loop."""
+    begin, end = loop.begin.exact, loop.end.exact
+    if step is None or first.exact is None or begin is None or end is None or loop.number is None:
+        return UNKNOWN
+    checks = first.checks | loop.length.checks
+    if step.grows:
+        total = ranges.range_sum(loop.number, begin, end, step.value, loop.around)
+        return s.exact_interval(a.add(first.exact, total), checks)
+    if loop.length.exact == ZERO or step.value.is_condition or step.value.is_real:
+        return UNKNOWN
+    value = a.substitute(step.value, loop.number, a.sub(end, ONE))
+    assert loop.length.exact is not None
+    return s.exact_interval(a.select_value(a.positive(loop.length.exact), value, first.exact), checks)

@@ -1,0 +1,161 @@
+"""Represent what a piece of a task does to an adstack: how much it grows, how high it gets meanwhile, how far it falls.
+
+    one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
+    a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
+
+Heights are counted from the start of the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import algebra as a
+from . import ranges
+from . import symbolic_intervals as s
+from .expressions import ZERO, SizeExpr
+from .ranges import Bounds
+from .symbolic_intervals import NOTHING, UNKNOWN, SymbolicInterval
+
+
+@dataclass(frozen=True)
+class StackFlow:
+    """Represent the effect of a piece of a task on the height of one adstack.
+
+    Attributes:
+        net: The growth from the start to the end.
+        rise: The highest point above the start, at least 0.
+        fall: The lowest point below the start, at least 0.
+    """
+
+    net: SymbolicInterval = NOTHING
+    rise: SymbolicInterval = NOTHING
+    fall: SymbolicInterval = NOTHING
+
+    @property
+    def only_pushes(self) -> bool:
+        """Return True if the piece never pops."""
+        return self.net is self.rise and self.fall is NOTHING
+
+    @property
+    def only_pops(self) -> bool:
+        """Return True if the piece never pushes."""
+        grows, falls = self.net.exact, self.fall.exact
+        return self.rise.exact == ZERO and grows is not None and falls is not None and a.add(grows, falls) == ZERO
+
+
+STILL = StackFlow()
+ONE = s.constant_interval(1)
+PUSH = StackFlow(ONE, ONE)
+POP = StackFlow(s.constant_interval(-1), NOTHING, ONE)
+
+
+def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
+    """Return the flow of two pieces that run one after the other."""
+    if x is STILL or y is STILL:
+        return y if x is STILL else x
+    net = s.add(x.net, y.net)
+    if x.only_pushes and y.only_pushes:
+        return StackFlow(net, net)
+    rise = s.maximum(x.rise, s.add(x.net, y.rise))
+    fall = s.maximum(x.fall, s.sub(y.fall, x.net))
+    return StackFlow(net, rise, fall)
+
+
+def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
+    """Return the flow of one of two pieces: of x if the condition holds, and else of y."""
+    net = s.select_interval(condition, x.net, y.net)
+    if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
+        return StackFlow(net, net)
+    return StackFlow(net, s.select_interval(condition, x.rise, y.rise), s.select_interval(condition, x.fall, y.fall))
+
+
+@dataclass(frozen=True)
+class LoopRange:
+    """Represent the range of a loop.
+
+    Attributes:
+        number: Number of the index; None if the range is not known.
+        begin: First index.
+        end: The index after the last one.
+        length: Number of iterations.
+        early: True if the loop may end early.
+        around: Begin and end of the loops around, by number of their index.
+    """
+
+    number: int | None
+    begin: SymbolicInterval
+    end: SymbolicInterval
+    length: SymbolicInterval
+    early: bool
+    around: Bounds
+
+    def over(
+        self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
+    ) -> SymbolicInterval:
+        """Return the sum or the largest value over the loop of x, which is at least 0.
+
+        Args:
+            make: `ranges.total` or `ranges.largest`.
+            x: The value in one iteration.
+        """
+        checks = x.checks | self.length.checks
+        if self.number is None:
+            return self._at_most(make, x)
+        begin, end = self.begin.exact, self.end.exact
+        assert begin is not None and end is not None
+        ends = [None if e is None else make(self.number, begin, end, e, self.around) for e in (x.low, x.high)]
+        if x.exact is not None and not self.early:
+            assert ends[0] is not None
+            return s.exact_interval(ends[0], checks)
+        return SymbolicInterval(ZERO if self.early else ends[0], ends[1], checks)
+
+    def _at_most(
+        self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
+    ) -> SymbolicInterval:
+        """Return the sum or largest value where the range is not known, though its length may have an upper bound."""
+        if x.exact == ZERO:
+            return x
+        if make is ranges.range_maximum:
+            return SymbolicInterval(ZERO, x.high, x.checks | self.length.checks)
+        product = (
+            s.mul(SymbolicInterval(ZERO, self.length.high), SymbolicInterval(ZERO, x.high))
+            if x.high is not None
+            else UNKNOWN
+        )
+        return SymbolicInterval(ZERO, product.high, x.checks | self.length.checks)
+
+
+def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
+    """Return the flow of a loop over a piece."""
+    if body is STILL:
+        return STILL
+    if body.only_pushes:
+        net = loop.over(ranges.range_sum, body.net)
+        return StackFlow(net, net)
+    if body.only_pops:
+        fallen = loop.over(ranges.range_sum, s.sub(NOTHING, body.net))
+        return StackFlow(s.sub(NOTHING, fallen), NOTHING, fallen)
+    if body.net.exact == ZERO:
+        return StackFlow(
+            NOTHING, loop.over(ranges.range_maximum, body.rise), loop.over(ranges.range_maximum, body.fall)
+        )
+    # A body that pushes and pops and leaves another height needs more than a sum, so nothing is known.
+    return StackFlow(UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def peak(flow: StackFlow) -> SymbolicInterval:
+    """Return how high an adstack gets that is empty at first.
+
+    A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
+    adstack.
+    """
+    fallen = flow.fall.high
+    sound = fallen is not None and (fallen == ZERO or fallen.high <= 0)
+    return flow.rise if sound else SymbolicInterval(ZERO, None)
+
+
+def higher_peak(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
+    """Return the larger of two peaks."""
+    return s.apply_operation((x, y), a.maximum, True, True)

@@ -1,0 +1,71 @@
+"""Check the relations that a case's plan draws, on the reference or on the backends of the case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ....backends.base import Backend
+from ....reference.backend import ReferenceBackend
+from ...testing.executors import CHECKED, PRECISE
+from ...testing.launch import GRAD
+from ...testing.outcome import Arrays
+from ..model import Program
+from ..relations.chain import LaunchChain, RelationExecutor
+from ..relations.table import TABLE
+from .lowerings import Lowerings
+from .plan import FuzzPlan
+from .reference_run import FUEL, BoundedResult
+from .result import JudgedComparison
+from .widened_cpu import executors
+
+
+class HasBackends(Protocol):
+    """Hold backends by name."""
+
+    @property
+    def backends(self) -> Mapping[str, Backend]:
+        """Return the backends by name."""
+
+
+def compare(
+    made: Lowerings,
+    initial: Arrays,
+    launches: Sequence[BoundedResult],
+    program: Program,
+    plan: FuzzPlan,
+    panel: HasBackends,
+) -> Iterator[JudgedComparison]:
+    """Yield the verdicts on the relations of a plan.
+
+    Args:
+        made: The lowerings of the program.
+        initial: Initial content of its arrays.
+        launches: The state after each launch; relations change the first launch, which ends well.
+        program: The program of the case.
+        plan: The plan of the case.
+        panel: The backends of the process.
+    """
+    states = initial, launches[0].arrays
+    scalars, seeds = program.scalars(), program.seeds()
+    wanted = {name: {d for d in ("forward", "reverse") if plan.wants(d, name)} for name in plan.relations}
+    given = {name + GRAD: seed for name, seed in seeds.items() if name in made.gradients}
+    for name in (name for name in wanted if wanted[name]):
+        chain = LaunchChain((made,), states[0], scalars, given if "reverse" in wanted[name] else {})
+        # The states are known, so the cached property is set.
+        chain.__dict__["states"] = states
+        if chain.seeds and chain.refusal() is not None:
+            chain = LaunchChain((made,), states[0], scalars, {})
+        where = replace(plan, relate_on="backends") if name == "stray" else plan
+        for on in _executors(where, panel.backends):
+            values = on.name == "reference" or plan.forward or not chain.seeds
+            yield from TABLE[name](chain, on, plan.part, values and "forward" in wanted[name])
+
+
+def _executors(plan: FuzzPlan, backends: Mapping[str, Backend]) -> Iterator[RelationExecutor]:
+    if plan.relate_on != "backends" or not plan.backends:
+        yield RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+    if plan.relate_on != "reference":
+        for name, backend in executors(backends, plan).items():
+            yield RelationExecutor(name, backend, replace(PRECISE, effort=plan.effort))

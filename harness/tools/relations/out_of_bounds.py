@@ -1,0 +1,205 @@
+"""Lead an index outside: every launch must end with OutOfBounds and leave the memory around arrays untouched.
+
+    load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
+    within i, n    →    within i + n, n            a position within a local vector, or an index of a view
+
+The reference decides whether the changed kernel, or its gradient, reaches the index at all. Backends run as they do for
+users, on arrays between walls (harness/testing/guard_pages.py). Values are not compared, because a launch that ends
+with an error leaves only what was written so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ....backends.launching.launcher import Launcher
+from ....compiler.analysis.index_checks import indices_of
+from ....compiler.driver import FORWARD, Lowering, run_passes
+from ....compiler.errors import NotDifferentiable, OutOfBounds, Unsupported
+from ....compiler.ir import nodes as n
+from ....compiler.ir.build import Builder
+from ....compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ....compiler.ir.types import ArrayType, i32, i64
+from ....compiler.ir.walk import map_blocks, next_id, walk_kernel
+from ....reference.backend import ReferenceBackend
+from ...testing.compare import Verdict
+from ...testing.executors import CHECKED
+from ...testing.guard_pages import GuardedArrays
+from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, attempt
+from ..fuzz.lowerings import Lowerings, before_arrays
+from ..fuzz.reference_run import FUEL
+from ..fuzz.result import JudgedComparison
+from .chain import DRAWS, LaunchChain, RelationExecutor
+from .judging import RelationQuestion
+
+Access = n.Load | n.Store | n.Atomic
+IndexedStmt = Access | n.Within
+FAR = 1 << 20
+EXPECTED = OutOfBounds.__name__
+
+
+def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
+    """Yield the verdicts on a kernel with an index outside.
+
+    Args:
+        chain: A chain of the kernel.
+        on: The executor; the reference itself is not judged.
+        draw: Number that selects the index and the way in which it is changed.
+        forward: True to check the forward kernel too.
+    """
+    kernel = strayed(chain.kernel, draw)
+    if kernel is None or on.name == "reference":
+        return
+    made = Lowerings(kernel)
+    if forward:
+        lowered = _unproved(kernel), made.optimised
+        yield from _compare(RelationQuestion("forward", "stray", on.name), lowered, chain.initial, chain, on)
+    if chain.seeds:
+        try:
+            lean = made.lean
+        except (NotDifferentiable, Unsupported):
+            return
+        memory = {**chain.initial, **before_arrays(lean, chain.initial), **chain.seeds}
+        yield from _compare(RelationQuestion("reverse", "stray", on.name), (lean, lean), memory, chain, on)
+
+
+def _unproved(kernel: Kernel) -> Lowering:
+    """Return the forward kernel with all comparisons of positions, so that the reference sees a wrong proof."""
+    return Lowering(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
+
+
+def _compare(
+    question: RelationQuestion,
+    lowered: tuple[Lowering, Lowering],
+    memory: Arrays,
+    chain: LaunchChain,
+    on: RelationExecutor,
+) -> Iterator[JudgedComparison]:
+    """Launch on the reference and on the executor, and yield the verdict on how they ended.
+
+    `lowered` holds the kernel for the reference and the kernel for the executor.
+    """
+    reference = RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
+    expected = _launch(lowered[0], GuardedArrays.of(memory), chain, reference)
+    if (
+        isinstance(expected, TrapOutcome)
+        and expected.kind != EXPECTED
+        or not isinstance(expected, OkOutcome | TrapOutcome)
+    ):
+        return
+    given = GuardedArrays.of(memory)
+    found = _launch(lowered[1], given, chain, on)
+    yield question.answer(*_verdict(expected, found, given.is_whole))
+
+
+def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
+    """Return the verdict and its reason.
+
+    Args:
+        expected: Outcome of the reference.
+        found: Outcome of the executor.
+        is_whole: True if the executor left the walls around the arrays untouched.
+    """
+    if not is_whole:
+        return "disagree", "memory in front of an array was written"
+    if isinstance(expected, TrapOutcome) and not (isinstance(found, TrapOutcome) and found.kind == EXPECTED):
+        end = str(found) if isinstance(found, TrapOutcome) else "its end"
+        return "disagree", f"came to {end}, the reference ended with {expected}"
+    if isinstance(expected, OkOutcome) and isinstance(found, TrapOutcome):
+        return "disagree", f"ended with {found}, the reference ran to its end"
+    return "ok", ""
+
+
+def _launch(lowered: Lowering, memory: GuardedArrays, chain: LaunchChain, on: RelationExecutor) -> Outcome:
+    def run() -> Arrays:
+        Launcher(lowered, on.backend, on.options).run(memory.arrays, chain.scalars, DRAWS)
+        return memory.arrays
+
+    return attempt(run)
+
+
+# ---- kernels with an index astray ---------------------------------------------------------------------------
+
+
+def strayed(kernel: Kernel, draw: int) -> Kernel | None:
+    """Return the kernel with one index of one access changed, or None if no index can be changed."""
+    written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
+    types = kernel.array_types()
+    places = [
+        (stmt, axis)
+        for task in kernel.tasks
+        for stmt in walk_kernel(replace(kernel, tasks=(task,)))
+        if isinstance(stmt, n.Within) or isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
+        for axis, index in enumerate(indices_of(stmt))
+        if index.type in (i32, i64)
+    ]
+    if not places:
+        return None
+    stmt, axis = places[draw % len(places)]
+    # Small shifts may stay inside, which is harmless only for loads of arrays that nothing writes.
+    near = isinstance(stmt, n.Load) and stmt.array not in written
+    ways = WAYS if near else WAYS[:SURE]
+    way = ways[draw // len(places) % len(ways)]
+    b = Builder(next_id(kernel))
+    b.loc = stmt.loc
+    index = way(b, stmt, axis)
+    if isinstance(stmt, n.Within):
+        return _replaced(kernel, stmt, (*b.take(), replace(stmt, index=index)))
+    changed = replace(stmt, indices=(*stmt.indices[:axis], index, *stmt.indices[axis + 1 :]))
+    return _replaced(kernel, stmt, (*b.take(), changed))
+
+
+def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
+    """Return the kernel with the first occurrence of a statement replaced."""
+    left = [old]
+
+    def visit(block: Block) -> Block:
+        out: list[Stmt] = []
+        for stmt in block:
+            if left and stmt is old:
+                left.clear()
+                out += new
+            else:
+                out.append(map_blocks(stmt, visit))
+        return tuple(out)
+
+    tasks = tuple(replace(task, bounds=visit(task.bounds), body=visit(task.body)) for task in kernel.tasks)
+    return replace(kernel, tasks=tasks)
+
+
+def _beyond(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
+    """Return index + extent."""
+    index = indices_of(stmt)[axis]
+    if isinstance(stmt, n.Within):
+        return b.op("add", index, b.cast(stmt.extent, index.type))
+    return b.op("add", index, b.shape(stmt.array, axis, index.type))
+
+
+def _moved(by: int) -> Callable[[Builder, IndexedStmt, int], Value]:
+    """Return a function that adds a number to the index."""
+
+    def way(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
+        index = indices_of(stmt)[axis]
+        return b.op("add", index, b.const(by, index.type))
+
+    return way
+
+
+def _mirrored(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
+    """Return -1 - index."""
+    index = indices_of(stmt)[axis]
+    return b.op("sub", b.const(-1, index.type), index)
+
+
+SURE = 3
+"""Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
+
+WAYS: tuple[Callable[[Builder, IndexedStmt, int], Value], ...] = (
+    _beyond,
+    _mirrored,
+    _moved(FAR),
+    _moved(-1),
+    _moved(1),
+)
+"""Functions that change an index."""

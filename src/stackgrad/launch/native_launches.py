@@ -1,0 +1,322 @@
+"""Manage the launches of a kernel that stand ready in machine code, in one direction.
+
+Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
+specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
+handle (results, random numbers, views, copies of earlier content, prints, claims) keeps a call in Python. Guards are
+checked in Python before each call. A handle belongs to the entry of its kinds, and ends with it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..backends.forks import free_in_child
+from ..backends.host.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
+from ..backends.words import address_of
+from ..compiler.errors import AdstackOverflow
+from ..runtime.guards import Guard, hold
+from ..runtime.session import RUNTIME
+
+if TYPE_CHECKING:
+    from ..backends.base import Arrays, Scalars, Sizes
+    from ..backends.host.pinned_names import PinnedName
+    from ..backends.host.ready_launch import ExpectedArgument, LaunchArray, ReadyLaunch
+    from ..backends.launching.launcher import Launcher
+    from .call_cache import Entry
+
+HANDLES = 8
+"""Number of launches of one kernel in one direction that stand ready at the same time."""
+
+_FOR_EVER = (1 << 63) - 1
+"""Patience with launches that the call does not wait for: such a call is slow only because the device's queue is full.
+"""
+
+_NUMBERS = count(1)
+
+_LINGERING: list[ReadyLaunch] = []
+"""Handles that were dropped while a launch with them was under way; their memory must stay until it ends."""
+
+
+Function = Callable[..., Any]
+
+
+class NativeCall(NamedTuple):
+    """A call that was launched from Python, and the state that it found.
+
+    Attributes:
+        key: A key that is equal for calls that one handle may serve.
+        launcher: The launcher.
+        arguments: The arguments as the trampoline must recognize them.
+        held: The arrays, and where each is found.
+        arrays: The memory of the launch by name.
+        scalars: The scalar arguments by name.
+        sizes: The adstack sizes for the present state.
+        guards: Guards of what the kernel read from Python objects, unless a pin covers it.
+        pins: Names that machine code itself can check to mean what they meant.
+    """
+
+    key: tuple[Any, ...]
+    launcher: Launcher
+    arguments: list[ExpectedArgument]
+    held: list[LaunchArray]
+    arrays: Arrays
+    scalars: Scalars
+    sizes: Sizes
+    guards: tuple[Guard, ...]
+    pins: list[PinnedName]
+
+    @property
+    def first(self) -> int:
+        """Return the identity of the first argument if calls are recognized by it, else 0."""
+        known = self.arguments and self.arguments[0].kind == OBJECT
+        return id(self.arguments[0].thing) if known else 0
+
+
+class Handle:
+    """A launch of an entry that machine code makes.
+
+    Attributes:
+        native: The chain that the handle is part of.
+        entry: The entry.
+        key: What tells the handle apart from others of the entry.
+        standing: The words that machine code reads, and what they refer to.
+        launcher: The launcher.
+        first: The identity of the first argument if calls are recognized by it, else 0.
+        guards: Guards that Python must ask before a call.
+    """
+
+    __slots__ = ("native", "entry", "key", "standing", "launcher", "first", "guards")
+
+    def __init__(self, native: NativeLaunches, entry: Entry, situation: NativeCall, standing: ReadyLaunch) -> None:
+        self.native = native
+        self.entry = entry
+        self.key = situation.key
+        self.standing = standing
+        self.launcher = situation.launcher
+        self.first = situation.first
+        self.guards = situation.guards
+
+    def retire(self) -> None:
+        """Let no call fit the handle from now on, and unlink it, at once or before the next one is linked."""
+        self.standing.retire()
+        self.native.sweep()
+
+
+class _Asked(NamedTuple):
+    """Guards that are asked together, and those of each entry."""
+
+    guards: tuple[Guard, ...]
+    entries: dict[Entry, dict[Guard, None]]
+
+
+def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
+    """Return the guards to ask for each first argument.
+
+    All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches that
+    are not recognized by their first argument apply to every call.
+    """
+    found: dict[int, dict[Entry, dict[Guard, None]]] = {}
+    for one in handles:
+        found.setdefault(one.first, {}).setdefault(one.entry, {}).update(dict.fromkeys(one.guards))
+    for first, own in found.items():
+        for entry, guards in found.get(0, {}).items() if first else ():
+            own.setdefault(entry, {}).update(guards)
+    return {first: _Asked(tuple(g for guards in own.values() for g in guards), own) for first, own in found.items()}
+
+
+class NativeLaunches:
+    """The chain of the handles of a kernel in one direction: all that need no guards, or all that do.
+
+    Attributes:
+        function: The builtin function through which they are called, made by `builtin`; None before.
+    """
+
+    __slots__ = ("function", "_guards", "_root", "_handles", "_lock", "__weakref__")
+
+    def __init__(self) -> None:
+        self.function: Function | None = None
+        self._guards: Mapping[int, _Asked] = {}
+        self._root: array[int] | None = None
+        self._handles: dict[int, Handle] = {}
+        self._lock = free_in_child(threading.Lock())
+
+    def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Unlink all handles, because the builtin function may live longer.
+
+        Globals are passed as defaults: they may be gone when the interpreter ends.
+        """
+        if self._root is not None:
+            self._root[first] = 0
+            if not is_ending():
+                _LINGERING.extend(one.standing for one in self._handles.values() if one.standing.is_taken)
+
+    @property
+    def launched(self) -> int:
+        """Return the number of launches by the present handles, each counted since it was last made to stand."""
+        return sum(one.standing.launched for one in self._handles.values())
+
+    @property
+    def handles(self) -> tuple[Handle, ...]:
+        """Return the present handles, the oldest first."""
+        return tuple(self._handles.values())
+
+    def builtin(self, slow: Function, raiser: Function) -> Function | None:
+        """Return a builtin function that launches what stands ready, and passes every other call on to `slow`.
+
+        Args:
+            slow: The function for other calls. It is kept alive.
+            raiser: A function that is called when a launch has failed; it must call `fail`. It is kept alive.
+
+        Returns:
+            The function, or None if launches cannot stand ready on this machine.
+        """
+        from ..backends.host.trampoline import new_root, trampoline
+
+        machine = trampoline()
+        if machine is None:
+            return None
+        self._root = new_root(RUNTIME.words)
+        self.function = machine.builtin(self._root, slow, raiser)
+        return self.function
+
+    def holds(self, args: tuple[Any, ...]) -> bool:
+        """Return True if everything that launches on this first argument read from Python objects is unchanged.
+
+        An entry for which that is not so is dropped.
+        """
+        asked = self._guards.get(id(args[0]) if args else 0) or self._guards.get(0)
+        if asked is None:
+            return False
+        if hold(asked.guards):
+            return True
+        for entry, guards in asked.entries.items():
+            if not hold(guards):
+                entry.drop()
+        return False
+
+    # -- handles --------------------------------------------------------------------------------------------
+
+    def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
+        """Let calls in a situation be launched by machine code.
+
+        Args:
+            entry: The entry of the call.
+            situation: The situation.
+
+        Returns:
+            True if a handle for such calls has launched since it stood ready last, False if it has not; None if there
+            was no handle.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            for handle in self.handles:
+                if not hold(handle.guards):
+                    handle.entry.drop()
+            self._sweep()
+            return None if entry.is_dropped else self._stand(entry, situation)
+        finally:
+            self._lock.release()
+
+    def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
+        """Make or renew the handle of a situation; the lock is held."""
+        found, was_worth = entry.handles.get(situation.key), None
+        if found is not None and found.native is self:
+            was_worth = found.standing.launched > 0
+            if found.guards != situation.guards:  # A name may have moved to where machine code cannot look.
+                found.guards = situation.guards
+                self._link()
+        else:
+            if found is not None:  # What needed no guards needs them now, or the other way round.
+                found.retire()
+            found = self._make(entry, situation)
+        standing = found.standing
+        if standing.stand(
+            RUNTIME.generation, situation.held, situation.arrays, situation.scalars, situation.sizes, situation.pins
+        ):
+            situation.launcher.stand(standing.number, situation.sizes)
+        return was_worth
+
+    def _make(self, entry: Entry, situation: NativeCall) -> Handle:
+        """Make a new handle at the head of the chain."""
+        from ..backends.host.ready_launch import ReadyLaunch
+        from ..backends.host.trampoline import trampoline
+
+        machine = trampoline()
+        assert machine is not None, "there is a chain"
+        while len(self._handles) >= HANDLES:
+            self._unlink(next(iter(self._handles.values())))
+        launcher, number = situation.launcher, next(_NUMBERS)
+        executable: Any = launcher.compile()
+        standing = ReadyLaunch(
+            executable,
+            launcher.stats.words,
+            number,
+            launcher.is_sized,
+            machine.patience if RUNTIME.remote is None else _FOR_EVER,
+            situation.arguments,
+            situation.held,
+        )
+        made = self._handles[number] = entry.handles[situation.key] = Handle(self, entry, situation, standing)
+        self._link()
+        return made
+
+    def sweep(self) -> None:
+        """Unlink the handles that no call can fit any more, unless another thread changes the chain now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        for handle in self.handles:
+            if handle.standing.is_orphan:
+                self._unlink(handle)
+
+    def _unlink(self, handle: Handle) -> None:
+        """Take a handle out of the chain and of its entry; its memory stays while a launch with it is under way."""
+        standing = handle.standing
+        del self._handles[standing.number]
+        self._link()
+        if handle.entry.handles.get(handle.key) is handle:
+            del handle.entry.handles[handle.key]
+        handle.launcher.stand(standing.number, None)
+        _LINGERING[:] = [one for one in _LINGERING if one.is_taken]
+        if standing.is_taken:
+            _LINGERING.append(standing)
+
+    def _link(self) -> None:
+        """Chain the handles, the newest first, and collect their guards."""
+        assert self._root is not None
+        following = 0
+        for one in self._handles.values():
+            one.standing.words[NEXT] = following
+            following = address_of(one.standing.words)
+        self._root[FIRST] = following
+        self._guards = _by_first([one for one in self._handles.values() if one.guards])
+
+    def fail(self, memory: Callable[[], tuple[Arrays, Scalars]]) -> None:
+        """Raise the error of the launch that has just failed.
+
+        Args:
+            memory: A function that returns the arrays and scalars of that launch.
+        """
+        assert self._root is not None
+        number = self._root[FAILED_NUMBER]
+        known = {one.standing.number: one.standing for one in self._handles.values()}
+        standing = known.get(number) or next(one for one in _LINGERING if one.number == number)
+        handle = self._handles.get(number)
+        sizes = standing.sizes
+        try:
+            standing.refuse()
+        except AdstackOverflow as overflow:
+            if handle is None:
+                raise
+            arrays, scalars = memory()
+            raise handle.launcher.explain(overflow, sizes, arrays, scalars) from overflow
