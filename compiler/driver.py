@@ -98,7 +98,7 @@ BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("number_draws", number_draws),
     ("lower_exits", lower_exits),
     *TIDY,
-    ("serialise_products", serialize_products),
+    ("serialize_products", serialize_products),
     ("promote_elements", promote_elements),
     *TIDY,
     ("number_loops", number_loops),

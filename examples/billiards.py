@@ -2,7 +2,7 @@
 
 Balls of one mass roll without friction. Two of them meet where their distance is twice the radius: with d the vector
 from one to the other and w the velocity of the other relative to it, at the smaller root of |d + tau w|^2 = 4 R^2,
-and then each gets the impulse along the line n between the centres (Newton: "Philosophiae naturalis principia
+and then each gets the impulse along the line n between the centers (Newton: "Philosophiae naturalis principia
 mathematica", 1687; the time of impact within a step as in Hu, Anderson, Li, Sun, Carr, Ragan-Kelley, Durand:
 "DiffTaichi: differentiable programming for physical simulation", 2020):
 
@@ -26,7 +26,7 @@ DT = 0.02
 RADIUS = 0.03
 ELASTICITY = 0.95
 GAP = 0.02
-"""Between neighbours of the rack."""
+"""Between neighbors of the rack."""
 RACK = (0.55, 0.5)
 CUE = (0.15, 0.47)
 SPEED = (1.0, 0.02)
@@ -127,7 +127,7 @@ def main(
 ) -> list[float]:
     """Aim; the squared distance from the goal before each step."""
     common.start(arch)
-    return common.minimise(*build(rows, steps, cue), iterations, rate, report)
+    return common.minimize(*build(rows, steps, cue), iterations, rate, report)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Throw a cloth over a ball so that its middle comes to a given place: masses and springs in three dimensions.
 
 The model of Provot ("Deformation constraints in a mass-spring model to describe rigid cloth behavior", 1995): a
-lattice of n x n masses with springs to the eight neighbours at distance one (structure and shear) and the four at
-distance two (flexion). Mass p feels from each neighbour q at the distance d = |x_q - x_p|, with r the direction,
+lattice of n x n masses with springs to the eight neighbors at distance one (structure and shear) and the four at
+distance two (flexion). Mass p feels from each neighbor q at the distance d = |x_q - x_p|, with r the direction,
 
     STIFFNESS (d - rest length) r + DAMPING (r . (v_q - v_p)) r
 
@@ -29,7 +29,7 @@ HEIGHT = 0.55
 """Of the cloth at first, and so a little above the ball."""
 GOAL = (0.75, 0.58, 0.31)
 """A place at the surface of the ball: the cloth cannot be told to pass through it."""
-NEIGHBOURS = [(i, j) for i in range(-2, 3) for j in range(-2, 3) if 0 < i * i + j * j <= 2 or i * i + j * j == 4]
+NEIGHBORS = [(i, j) for i in range(-2, 3) for j in range(-2, 3) if 0 < i * i + j * j <= 2 or i * i + j * j == 4]
 RATE = 0.03
 SMALL = {"n": 5, "steps": 30, "iterations": 30}
 CHECK = {"n": 3, "steps": 3, "height": 0.39, "iterations": 1}
@@ -47,8 +47,8 @@ class Cloth:
         self.throw = sg.Vector.field(3, sg.f64, shape=(), needs_grad=True)
         self.pull = sg.Vector.field(3, sg.f64, shape=(2, 2), needs_grad=True)
         self.loss = sg.field(sg.f64, shape=(), needs_grad=True)
-        self.step = sg.Vector.field(2, sg.i32, shape=len(NEIGHBOURS))
-        self.step.from_numpy(np.array(NEIGHBOURS, dtype=np.int32))
+        self.step = sg.Vector.field(2, sg.i32, shape=len(NEIGHBORS))
+        self.step.from_numpy(np.array(NEIGHBORS, dtype=np.int32))
         i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
         content = np.zeros((steps + 1, n, n, 3))
         content[0] = np.stack([i * self.cell, j * self.cell, np.full((n, n), height)], axis=2)
@@ -72,7 +72,7 @@ class Cloth:
     def move(self, t: sg.i32):
         for i, j in sg.ndrange(self.n, self.n):
             a = sg.Vector([0.0, 0.0, GRAVITY]) - DRAG * self.v[t, i, j]
-            for s in range(len(NEIGHBOURS)):
+            for s in range(len(NEIGHBORS)):
                 k, l = i + self.step[s].x, j + self.step[s].y
                 if 0 <= k < self.n and 0 <= l < self.n:
                     a += self.spring(t, i, j, k, l)
@@ -122,7 +122,7 @@ def main(
 ) -> list[float]:
     """Throw; the squared distance from the goal before each step."""
     common.start(arch)
-    return common.minimise(*build(n, steps, height), iterations, rate, report)
+    return common.minimize(*build(n, steps, height), iterations, rate, report)
 
 
 if __name__ == "__main__":

@@ -58,16 +58,16 @@ class Adam:
         self.field.from_numpy(np.asarray(moved))  # NumPy makes numbers of arrays without an axis
 
 
-def minimise(
+def minimize(
     unknowns: Sequence[Any], evaluate: Callable[[], float], iterations: int, rate: float, report: bool
 ) -> list[float]:
     """Descend by Adam; the loss before each step. evaluate: gives the loss and leaves the slopes in the gradients."""
-    optimisers = [Adam(unknown, rate) for unknown in unknowns]
+    optimizers = [Adam(unknown, rate) for unknown in unknowns]
     history = []
     for iteration in range(iterations):
         history.append(evaluate())
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
         if report and iteration % 10 == 0:
             print(f"iteration {iteration:3d}  loss {history[-1]:.3e}")
     return history

@@ -7,7 +7,7 @@ at p to one at q pulls it along q - p with the force
     l = rest length (1 + STRENGTH tanh(amplitude) sin(FREQUENCY time + phase)):
 
 a muscle with an amplitude and a phase of its own moves its length l. A mass that would sink into the ground
-sticks to it for that step. The loss is minus the distance that the centre of mass has moved; gradient descent
+sticks to it for that step. The loss is minus the distance that the center of mass has moved; gradient descent
 finds the amplitudes and phases. Fields are indexed by time, so the tape needs no copies of overwritten state.
 
     python examples/mass_spring_walker.py
@@ -34,7 +34,7 @@ CHECK = {"steps": 48, "iterations": 3}
 
 
 def body() -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Three boxes in a row with two legs: positions (n, 2) in metres, and the springs as pairs of masses.
+    """Three boxes in a row with two legs: positions (n, 2) in meters, and the springs as pairs of masses.
 
     0 - 1 - 2 - 3
     | x | x | x |      every box has both diagonals
@@ -165,15 +165,15 @@ class Adam:
 
 
 def main(steps: int = 256, iterations: int = 40, arch: Any = None, report: bool = True) -> list[float]:
-    """Optimise; the loss at each iteration, in metres."""
+    """Optimize; the loss at each iteration, in meters."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
     unknowns, evaluate = build(steps)
-    optimisers = [Adam(unknown) for unknown in unknowns]
+    optimizers = [Adam(unknown) for unknown in unknowns]
     history = []
     for iteration in range(iterations):
         history.append(evaluate())
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
         if report and iteration % 5 == 0:
             print(f"iteration {iteration:3d}  moved {-history[-1]:+.3f} m")
     return history

@@ -223,7 +223,7 @@ def grid_to_particles(s: State) -> sg.Kernel:
 
 def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel, sg.Kernel]:
     """The kernels that set the spinning block in motion, and that measure the squared distance (m²) of its
-    centre of mass from the target at the end.
+    center of mass from the target at the end.
     """
     n, steps, x, v, C = s.n, s.steps, s.x, s.v, s.C
 
@@ -290,7 +290,7 @@ def build(side: int, cells: int, steps: int, fp: Any) -> tuple[tuple[sg.Field], 
 def main(
     side: int = 40, cells: int = 64, steps: int = 512, iterations: int = 40, arch: Any = None, report: bool = True
 ) -> list[float]:
-    """Optimise; the distance of the centre of mass from the target at each iteration, in metres."""
+    """Optimize; the distance of the center of mass from the target at each iteration, in meters."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f32)
     (throw,), evaluate = build(side, cells, steps, sg.f32)
     history = []

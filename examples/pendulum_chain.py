@@ -99,7 +99,7 @@ def barzilai_borwein(moved: np.ndarray, turned: np.ndarray) -> np.ndarray:
 def main(
     chains: int = 64, duration: float = 1.5, iterations: int = 40, arch: Any = None, report: bool = True
 ) -> list[float]:
-    """Optimise; the mean squared distance from the target angles at each iteration, in rad²."""
+    """Optimize; the mean squared distance from the target angles at each iteration, in rad²."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
     (kick,), evaluate, substeps = build(chains, duration)
     history = []

@@ -122,7 +122,7 @@ def main(
 ) -> list[float]:
     """Reach; the mean squared distance from the goals, and the price, before each step."""
     common.start(arch)
-    return common.minimise(*build(arms), iterations, rate, report)
+    return common.minimize(*build(arms), iterations, rate, report)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def main(
 ) -> list[float]:
     """Train; the mean squared error before each step."""
     common.start(arch)
-    return common.minimise(*build(sequences), iterations, rate, report)
+    return common.minimize(*build(sequences), iterations, rate, report)
 
 
 if __name__ == "__main__":

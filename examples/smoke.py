@@ -7,7 +7,7 @@ velocity along itself, makes it free of divergence, and carries the smoke along 
     project    L p = div w by sweeps of Jacobi's iteration,  v' = w - grad p
     advect     s'(c) = s(c - dt v'(c))
 
-div and grad are central differences over neighbours; L is the usual five-point Laplacian. The control of smoke by
+div and grad are central differences over neighbors; L is the usual five-point Laplacian. The control of smoke by
 derivatives of the simulation is that of Treuille, McNamara, Popovic, Stam ("Keyframe control of smoke simulations",
 2003), with the first velocity of every cell as the unknown. Which four cells a value is interpolated from is decided
 by floor, whose derivative is zero: the gradient goes through the weights.
@@ -146,7 +146,7 @@ def main(
 ) -> list[float]:
     """Stir; the mean squared difference from the wanted smoke before each step."""
     common.start(arch)
-    return common.minimise(*build(cells, steps, sweeps), iterations, rate, report)
+    return common.minimize(*build(cells, steps, sweeps), iterations, rate, report)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def main(
 ) -> list[float]:
     """Invert; the loss before each step."""
     common.start(arch)
-    return common.minimise(*build(cells, steps, gauges), iterations, rate, report)
+    return common.minimize(*build(cells, steps, gauges), iterations, rate, report)
 
 
 if __name__ == "__main__":

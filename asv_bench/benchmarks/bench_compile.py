@@ -40,7 +40,7 @@ PASSES = (
     "reverse",
     "count_stacks",
     "number_draws",
-    "serialise_products",
+    "serialize_products",
     "drop_checks",
 )
 """Names of passes of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""

@@ -293,7 +293,7 @@ def walker(boxes: int, steps: int) -> Program:
     """Return a strip of boxes of masses and springs that falls onto the ground, step by step, under a tape."""
     points, springs = _strip(boxes)
     n, m, shape = len(points), len(springs), (steps + 1, len(points))
-    graph = tuple(whole(a) for a in _neighbours(n, springs))
+    graph = tuple(whole(a) for a in _neighbors(n, springs))
     state = np.zeros((2, *shape))
     state[:, 0] = points.T
     px, py, vx, vy = real(shape, state[0]), real(shape, state[1]), real(shape), real(shape)
@@ -365,7 +365,7 @@ def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
     return points, springs
 
 
-def _neighbours(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _neighbors(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the neighbors of each mass.
 
     These are row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number.

@@ -255,10 +255,10 @@ class CpuBackend:
         generated = generate_later(generate, kernel, options, self.target)
         return CpuExecutable(kernel, generated, self.heap, options, self.target)
 
-    def ir_text(self, kernel: Kernel, options: Options | None = None, optimise: bool = True) -> str:
+    def ir_text(self, kernel: Kernel, options: Options | None = None, optimize: bool = True) -> str:
         """Return the LLVM IR of a kernel, after LLVM's pipeline or before it."""
         generated = generate(kernel, options or Options(), self.target)
-        if not optimise:
+        if not optimize:
             return generated.text
         with LOCK:
             return str(optimized_module(generated.text))

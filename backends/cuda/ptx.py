@@ -86,12 +86,12 @@ def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.Module
         library = llvm.parse_bitcode(_libdevice())
         library.triple, library.data_layout = TRIPLE, layout
         module.link_in(library)
-    _internalise(module, entries)
+    _internalize(module, entries)
     optimize(module, machine)
     return module, machine
 
 
-def _internalise(module: llvm.ModuleRef, entries: Sequence[str]) -> None:
+def _internalize(module: llvm.ModuleRef, entries: Sequence[str]) -> None:
     """Hide all but the entry points, so that the pipeline removes the unused functions and tables of libdevice."""
     for function in module.functions:
         if not function.is_declaration and function.name not in entries:

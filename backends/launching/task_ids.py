@@ -40,9 +40,9 @@ class TaskIds:
 
     def of(self, kernel: Kernel, task: int) -> int:
         """Return the number of a task."""
-        made = vars(kernel).get("specialisation")
+        made = vars(kernel).get("specialization")
         if made is None:
-            made = vars(kernel)["specialisation"] = kernel_digest(kernel)
+            made = vars(kernel)["specialization"] = kernel_digest(kernel)
         return self.number(kernel.name, made, task)
 
     def number(self, name: str, made: str, task: int) -> int:

@@ -53,12 +53,12 @@ def optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
     """Run LLVM's standard pipeline for the machine, without the passes that make vectors; effort 0 runs nothing.
 
     Masked code is made of vectors already and gets few passes: more of them take longer than the rest of its
-    compilation and make it no faster. Nor are loops vectorized: see `_optimise_masked` for what that leads to.
+    compilation and make it no faster. Nor are loops vectorized: see `_optimize_masked` for what that leads to.
     """
     if effort == 0:
         return
     if any(f.name.startswith(MASKED) and not f.is_declaration for f in module.functions):
-        _optimise_masked(module, machine)
+        _optimize_masked(module, machine)
         return
     options = llvm.create_pipeline_tuning_options(speed_level=effort)
     options.loop_vectorization = False
@@ -71,7 +71,7 @@ def optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
     builder.getModulePassManager().run(module, builder)
 
 
-def _optimise_masked(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def _optimize_masked(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """Inline what asks for it, promote stack memory to registers, and tidy up.
 
     Instructions are not combined: LLVM 22 would make a masked load whose result is selected by the same mask into one

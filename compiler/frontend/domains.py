@@ -75,7 +75,7 @@ def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
     Raises:
         Problem: the expression is no domain, or the number of indices is wrong.
     """
-    domain = _recognise(t, node.iter)
+    domain = _recognize(t, node.iter)
     names = target_names(node)
     # A single name for several axes stands for the vector of all indices.
     if isinstance(node.target, ast.Name) and (domain.grouped or domain.rank != 1):
@@ -97,7 +97,7 @@ def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Ite
         yield from zip(names, indices)
 
 
-def _recognise(t: Tracer, node: ast.expr) -> LoopDomain:
+def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
     """Return the domain that an expression means."""
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
@@ -105,7 +105,7 @@ def _recognise(t: Tracer, node: ast.expr) -> LoopDomain:
         if target is builtins.range:
             return _range(t, node)
         if target is builtins.reversed and len(node.args) == 1:
-            inner = _recognise(t, node.args[0])
+            inner = _recognize(t, node.args[0])
             # `reversed` twice restores the order.
             return replace(inner, descending=not inner.descending)
         if function_name(target) == "ndrange":
@@ -134,7 +134,7 @@ def _recognise(t: Tracer, node: ast.expr) -> LoopDomain:
 def _grouped(t: Tracer, node: ast.Call) -> LoopDomain:
     if len(node.args) != 1 or node.keywords:
         raise syntax_problem("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
-    inner = _recognise(t, node.args[0])
+    inner = _recognize(t, node.args[0])
     if inner.step != 1 or inner.stride is not None:
         raise type_problem(
             "`grouped` takes a field or an `ndrange`, not a range with a step",

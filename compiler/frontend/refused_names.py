@@ -46,8 +46,8 @@ _TILE = Refusal(
     "`{name}` multiplies tiles with the matrix units of a GPU, which kernels here do not address",
     "write the product as loops over elements, or use `sg.Matrix` locals",
 )
-_QUANTISED = Refusal(
-    "`{name}`: quantised types are not supported: every element is a whole scalar",
+_QUANTIZED = Refusal(
+    "`{name}`: quantized types are not supported: every element is a whole scalar",
     "use sg.f16, sg.i8 or another scalar type",
 )
 _SPARSE = Refusal(
@@ -81,9 +81,9 @@ NAMES: dict[str, Refusal] = {
     **dict.fromkeys(("activate", "deactivate", "is_active", "append", "length", "get_addr", "rescale_index"), _SPARSE),
     **dict.fromkeys(("root.pointer", "root.bitmasked", "root.dynamic", "root.hash"), _SPARSE),
     **dict.fromkeys(("deactivate_all_snodes", "sparse_grid"), _SPARSE),
-    "types.quant": _QUANTISED,
-    "quant": _QUANTISED,
-    **dict.fromkeys(("root.quant_array", "root.bit_struct", "BitpackedFields"), _QUANTISED),
+    "types.quant": _QUANTIZED,
+    "quant": _QUANTIZED,
+    **dict.fromkeys(("root.quant_array", "root.bit_struct", "BitpackedFields"), _QUANTIZED),
     **dict.fromkeys(("Mesh", "MeshInstance", "TetMesh", "TriMesh", "mesh_local", "mesh_patch_idx"), _MESH),
     **dict.fromkeys(("GUI", "ui", "Texture", "tools.video", "tools.image"), _WINDOW),
     "aot": _DEPLOY,

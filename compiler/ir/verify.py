@@ -4,7 +4,7 @@ A pass gets valid IR and must give valid IR; the verifier checks that instead of
 
 Scopes follow the text: a value, local or adstack is visible from its definition to the end of its block, nested blocks
 included, so that definitions dominate uses. A message names kernel, stage, task, rule and statement, and the place in
-the source if it is known. The module `statement_rules` says what a single statement must fulfil.
+the source if it is known. The module `statement_rules` says what a single statement must fulfill.
 """
 
 from __future__ import annotations

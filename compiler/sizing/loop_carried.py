@@ -45,10 +45,10 @@ class CarriedStep:
 def walk_loop_body(
     r: SizeRecognizer, stmt: n.For, loop: LoopRange, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval], Checks]:
-    """Walk the body of a loop. Afterwards the locals of the recogniser hold what the loop leaves.
+    """Walk the body of a loop. Afterwards the locals of the recognizer hold what the loop leaves.
 
     Args:
-        r: The recogniser.
+        r: The recognizer.
         stmt: The loop.
         loop: Its range.
         enter: Enters the loop.

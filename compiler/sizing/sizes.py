@@ -107,11 +107,11 @@ def _find(kernel: Kernel, sliced: Kernel | None) -> _SizeIntervals | None:
     sliced = sliced if sliced is not None else count_slice(kernel)
     if sliced is None:
         return None
-    recogniser = SizeRecognizer(sliced, counters(kernel))
+    recognizer = SizeRecognizer(sliced, counters(kernel))
     found = _SizeIntervals({}, {}, ())
     rows: list[SymbolicInterval] = []
     for task, walked in zip(kernel.tasks, sliced.tasks):
-        axes, peaks = recogniser.task(walked)
+        axes, peaks = recognizer.task(walked)
         own = [t for t in walk(task.body) if isinstance(t, StackAlloca)]
         first = leaders(task.body)
         sums = {

@@ -36,13 +36,13 @@ class LaunchCost:
     Attributes:
         statements: the number of executed statements; a statement counts once for all lanes that run in lockstep.
         lanes: the number of iterations of the widest task.
-        serialises: True if lanes may depend on each other. Then lockstep is no legal order, and an oracle may have to
+        serializes: True if lanes may depend on each other. Then lockstep is no legal order, and an oracle may have to
             run the lanes one by one.
     """
 
     statements: int
     lanes: int
-    serialises: bool
+    serializes: bool
 
     @property
     def work(self) -> int:
@@ -51,9 +51,9 @@ class LaunchCost:
 
     def jax_refusal(self) -> str | None:
         """Return the reason why JAX is not asked, or None."""
-        statements = self.work if self.serialises else self.statements
+        statements = self.work if self.serializes else self.statements
         if statements > JAX_STATEMENTS:
-            how = " one lane after the other" if self.serialises else ""
+            how = " one lane after the other" if self.serializes else ""
             return f"{statements} statements{how}, JAX is asked up to {JAX_STATEMENTS}"
         if self.work > JAX_WORK:
             return f"{self.statements} statements x {self.lanes} lanes, JAX is asked up to {JAX_WORK}"

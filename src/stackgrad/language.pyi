@@ -155,7 +155,7 @@ from .runtime.usage_errors import (
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 BitpackedFields: RefusedName
-"""Raise `Unsupported` when it is used: `sg.BitpackedFields`: quantised types are not supported: every element is a whole scalar.
+"""Raise `Unsupported` when it is used: `sg.BitpackedFields`: quantized types are not supported: every element is a whole scalar.
 
 Instead, use sg.f16, sg.i8 or another scalar type.
 """
@@ -1115,7 +1115,7 @@ def pow(x: Any, y: Any, /) -> Any:
     """
 
 quant: RefusedName
-"""Raise `Unsupported` when it is used: `sg.quant`: quantised types are not supported: every element is a whole scalar.
+"""Raise `Unsupported` when it is used: `sg.quant`: quantized types are not supported: every element is a whole scalar.
 
 Instead, use sg.f16, sg.i8 or another scalar type.
 """

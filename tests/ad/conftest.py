@@ -23,7 +23,7 @@ PRECISIONS = ("f64", "f32")
 
 @pytest.fixture(params=[(b, p) for b in BACKENDS for p in PRECISIONS], ids=lambda p: f"{p[0]}-{p[1]}")
 def machine(request):
-    """An initialised runtime. real(values), ints(values) make fields."""
+    """An initialized runtime. real(values), ints(values) make fields."""
     backend, precision = request.param
     fp = getattr(sg, precision)
     sg.init(arch=getattr(sg, backend), default_fp=fp)

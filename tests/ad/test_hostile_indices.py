@@ -146,7 +146,7 @@ def test_last_element_by_shape():
 
 @pytest.mark.parametrize("t", [0, 1, -1])
 def test_double_buffers(t):
-    """Row t % 2 is read, the other one written, however the other one is spelt."""
+    """Row t % 2 is read, the other one written, however the other one is spelled."""
     rng = np.random.default_rng(0)
     s, u = (real(rng.uniform(0.3, 0.9, (2, 6))) for _ in range(2))
 

@@ -55,7 +55,7 @@ class Sampler:
         return np.asarray(made[0]), np.asarray(made[1])
 
 
-def test_reparameterised_sampling() -> None:
+def test_reparameterized_sampling() -> None:
     p = Sampler()
     seen = []
     for _ in range(3):

@@ -123,7 +123,7 @@ def test_random_draws_are_those_of_the_launch() -> None:
     np.testing.assert_allclose(found, 6 * factor**3 * support.X, 1e-12)
 
 
-def test_a_step_behind_a_loop_serialised_for_an_extreme_has_dynamic_stacks() -> None:
+def test_a_step_behind_a_loop_serialized_for_an_extreme_has_dynamic_stacks() -> None:
     """An extreme of what a loop makes: the winner's adjoint goes into the reverse of a loop with an adstack."""
     x, top, loss = support.reals(sg.f64, 4, 2, ())
     group = support.numbers([0, 1, 0, 1])

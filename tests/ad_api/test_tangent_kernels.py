@@ -187,7 +187,7 @@ def test_coupled_atomics_run_serially() -> None:
     assert prepare_tangent(parse_kernel(own), ["x", "y"]).kernel.tasks[0].is_parallel
 
 
-def test_draws_of_a_serialised_loop_are_refused() -> None:
+def test_draws_of_a_serialized_loop_are_refused() -> None:
     body = "%5: f64 = random\n%6: f64 = mul %5, %3\n%7: f64 = atomic max y[%4], %6\n}\n}"
     with pytest.raises(NotDifferentiable, match="random numbers would be others"):
         prepare_tangent(parse_kernel(PARALLEL + body), ["x", "y"])

@@ -83,7 +83,7 @@ def test_overflow_points_at_the_source_line(bench: Any) -> None:
 
 
 def test_a_push_at_capacity_writes_nothing(bench: Any) -> None:
-    """Two stacks lie side by side in one row; the overflowing one must not touch its neighbour."""
+    """Two stacks lie side by side in one row; the overflowing one must not touch its neighbor."""
     text = """kernel k(out: i32[1]) {
       serial {
         adstack_alloca a: i32
@@ -202,7 +202,7 @@ def test_rows_of_zero_take_no_memory(bench: Any) -> None:
         bench.run(MIXED, scalars={"n": 1}, capacities=dict.fromkeys("abcd", 1000), rows=rows)
 
 
-def test_growth_is_shared_amortised_and_given_back(bench: Any) -> None:
+def test_growth_is_shared_amortized_and_given_back(bench: Any) -> None:
     """A creeping need allocates O(log) times; a smaller kernel fits what is there; reset frees all."""
     epochs = set()
     for n in range(1000, 20_000, 500):

@@ -50,7 +50,7 @@ def test_functions_and_lines_of_an_object(kernel: Any) -> None:
 
 
 def test_order_of_lines_follows_the_code(kernel: Any) -> None:
-    """Unoptimised, code stands in the order of the program: the load of a task comes before its store."""
+    """Unoptimized, code stands in the order of the program: the load of a task comes before its store."""
     image = jit._emitted(generate(kernel, Options(debug_info=True, lanes=0, effort=0), CpuBackend().target), 0)
     first: dict[int, int] = {}
     for line in read_object(image).lines:

@@ -330,7 +330,7 @@ def test_code_is_readable(bench: Any) -> None:
         "kernel root(x: f32[1]) { serial { %0: i32 = const 0 %1: f32 = load x[%0] %2: f32 = sqrt %1 store x[%0], %2 } }"
     )
     assert "call float @llvm.sqrt.f32" in bench.backend.ir_text(kernel)
-    assert "sg.task.0" in bench.backend.ir_text(kernel, optimise=False)
+    assert "sg.task.0" in bench.backend.ir_text(kernel, optimize=False)
     assert "sqrt" in bench.backend.assembly(kernel)
 
 

@@ -150,7 +150,7 @@ def test_odd_names_of_files(file: str) -> None:
 
 @pytest.mark.parametrize("path", sorted((_HERE.parent / "statements").glob("*.kir")), ids=lambda path: path.stem)
 def test_llvm_accepts_the_lines_of_every_statement(path: Path) -> None:
-    """With and without optimisation, its verifier looks at them."""
+    """With and without optimization, its verifier looks at them."""
     from kir_test_support.directives import read_cases
 
     backend = CpuBackend()

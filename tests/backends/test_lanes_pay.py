@@ -108,7 +108,7 @@ HISTOGRAM = """kernel histogram(at: i32[1], n: i32[1], last: i32[1]) {
 def test_code_for_several_threads_has_both_kinds_of_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "WORTH", float("inf"))
     options = (Options(threads=k, lanes=0, bounds=False) for k in (4, 1))  # an error record takes a cmpxchg
-    several, alone = (CpuBackend().ir_text(parse_kernel(HISTOGRAM), k, optimise=False) for k in options)
+    several, alone = (CpuBackend().ir_text(parse_kernel(HISTOGRAM), k, optimize=False) for k in options)
     assert "atomicrmw" in several and "cmpxchg" in several and "alone" in several
     assert "atomicrmw" not in alone and "cmpxchg" not in alone
 

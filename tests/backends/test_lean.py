@@ -30,7 +30,7 @@ def ulps(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
 
 
 def arguments(most: float) -> np.ndarray:
-    """Uniform, by magnitude, and the neighbours of multiples of pi/2."""
+    """Uniform, by magnitude, and the neighbors of multiples of pi/2."""
     rng = np.random.default_rng(8)
     near = np.arange(0, min(most, 47000), np.pi / 2).astype(np.float32)
     positive = np.concatenate(

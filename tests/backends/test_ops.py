@@ -223,8 +223,8 @@ def test_precise_code_never_fuses() -> None:
     multiply = Op(product, "mul", (load_x.result, load_y.result))
     kernel = replace(base, tasks=(replace(base.tasks[0], body=(load_x, load_y, load_z, multiply, add, store)),))
     np.testing.assert_array_equal(apply(CpuBackend(), kernel, [x, x, z], f32), x * x + z)
-    assert "contract" not in CpuBackend().ir_text(kernel, Options(), optimise=False)
-    assert "fadd contract" in CpuBackend().ir_text(kernel, Options(precise=False), optimise=False)
+    assert "contract" not in CpuBackend().ir_text(kernel, Options(), optimize=False)
+    assert "fadd contract" in CpuBackend().ir_text(kernel, Options(precise=False), optimize=False)
 
 
 def test_tables_are_closed() -> None:

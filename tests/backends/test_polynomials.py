@@ -94,7 +94,7 @@ SLACK = 0.0 if np.finfo(np.longdouble).nmant > 60 else 1.0
 
 
 def unary_operands(dtype: type) -> np.ndarray:
-    """Bit patterns spread over the whole range, neighbours of multiples of pi/2, moderate numbers, edges."""
+    """Bit patterns spread over the whole range, neighbors of multiples of pi/2, moderate numbers, edges."""
     rng = np.random.default_rng(3)
     if dtype is np.float32:
         spread = np.arange(77, 1 << 32, 1 << 14, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -239,10 +239,10 @@ def test_control_goes_the_same_way_in_lanes_and_without(bench: Any) -> None:
 
 
 def test_scalars_that_decide_nothing_are_the_library_s(bench: Any) -> None:
-    text = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=None), optimise=False)
+    text = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=None), optimize=False)
     names = ("cosf", "expf", "sg.sin.f32", "sg.exp.f32", "sg.cos.f32")
     assert [name for name in names if f'call float @"{name}"' in text] == ["cosf", "sg.sin.f32", "sg.exp.f32"]
-    plain = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=0), optimise=False)
+    plain = bench.backend.ir_text(parse_kernel(UNTIL_SMALL), Options(lanes=0), optimize=False)
     assert "sg.sin.f32" not in plain
 
 

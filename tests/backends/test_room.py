@@ -94,6 +94,6 @@ def test_the_loop_itself_looks_no_more() -> None:
     """In release code the body of a covered loop has no way to fail; in debug code it has."""
     kernel = parse_kernel(HEAD + BODIES["one push"][0] + TAIL)
     for debug in (False, True):
-        text = CpuBackend().ir_text(kernel, Options(debug=debug), optimise=False)
+        text = CpuBackend().ir_text(kernel, Options(debug=debug), optimize=False)
         body = re.findall(r"\nfor\.body.*?\nfor\.latch", text, re.DOTALL)[0]
         assert ("label %fail" in body) == debug

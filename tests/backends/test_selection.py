@@ -168,7 +168,7 @@ def test_planes(bench: Any, shape: tuple[int, int], last: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        ("cmp_gt %3, %10", "cmp_gt %2, %10"),  # neighbours do the same
+        ("cmp_gt %3, %10", "cmp_gt %2, %10"),  # neighbors do the same
         ("for %12: i32 in %10 .. %11 {", "if %5 {"),  # not worth a scan
         ("if %5 { %6", "store y[%2], %9 if %5 { %6"),  # an effect in front of the gate
         ("store y[%2], %7 }", "store y[%2], %7 } else { store y[%2], %9 }"),
@@ -184,7 +184,7 @@ def test_what_is_not_gated(change: tuple[str, str]) -> None:
     [
         ("load on[%2]", "const 7"),  # all loops are alike
         ("store y[%2], %7", "store y[%2], %7 store on[%2], %10"),  # what would be read ahead is written
-        ("for %12: i32 in %10 .. %3", "for %12: i32 in %10 .. %2"),  # neighbours are alike
+        ("for %12: i32 in %10 .. %3", "for %12: i32 in %10 .. %2"),  # neighbors are alike
     ],
 )
 def test_what_is_not_uneven(change: tuple[str, str]) -> None:

@@ -28,7 +28,7 @@ def text(updates: str, work: str = HEAVY) -> str:
 
 def code(source: str, threads: int = 4) -> str:
     options = Options(threads=threads, lanes=0, bounds=False)  # an error record takes a cmpxchg
-    return CpuBackend().ir_text(parse_kernel(source), options, optimise=False)
+    return CpuBackend().ir_text(parse_kernel(source), options, optimize=False)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_masked_code_combines_updates_of_one_element() -> None:
     """So threads pay where branching code would take turns; not where each iteration asks for the old value."""
     summed = text("%50: f32 = atomic add x[%5, %5], %40")
     counted = text("%50: f32 = atomic add x[%5, %5], %40 store x[%9, %5], %50")
-    made = [CpuBackend().ir_text(parse_kernel(k), Options(threads=4), optimise=False) for k in (summed, counted)]
+    made = [CpuBackend().ir_text(parse_kernel(k), Options(threads=4), optimize=False) for k in (summed, counted)]
     assert ["sg.spent" in source for source in made] == [True, False]
 
 

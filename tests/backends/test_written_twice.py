@@ -26,7 +26,7 @@ GRADIENT = prepare_reverse(parse_kernel(GATHER)).kernel
 
 def comparisons(options: Options) -> int:
     """Comparisons of an index with an extent in the code of the gradient."""
-    return CpuBackend().ir_text(GRADIENT, options, optimise=False).count("icmp uge i64")
+    return CpuBackend().ir_text(GRADIENT, options, optimize=False).count("icmp uge i64")
 
 
 def test_the_second_loop_compares_only_what_no_launch_decides(monkeypatch: pytest.MonkeyPatch) -> None:

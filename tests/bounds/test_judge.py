@@ -34,7 +34,7 @@ def verdict(a, b, e, dtype=np.float32, others=None):
         ([3e38], [INF], [1e31], "disagree"),
         ([0.0], [-0.0], [0.0], "agree"),
         ([0.0], [1e-44], [1e-43], "agree"),
-        ([1.0, 0.0], [1.0, 1e-7], [0.0, 9e-7], "agree"),  # a zero counts as a thousandth of its neighbours
+        ([1.0, 0.0], [1.0, 1e-7], [0.0, 9e-7], "agree"),  # a zero counts as a thousandth of its neighbors
         ([1.0, 0.0], [1.0, 1e-7], [0.0, 2e-6], "undecided"),
         ([1.0, 5.0], [1.0, 5.0], [0.0, INF], "undecided"),
         ([], [], [], "agree"),

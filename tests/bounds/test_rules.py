@@ -1,6 +1,6 @@
 """Rows of BOUNDS, sampled: whatever an executor may compute from operands within their errors stays within the bound.
 
-For operands x with errors e, points x' of the box (ends, centre, random ones) are put through the operation in f64
+For operands x with errors e, points x' of the box (ends, center, random ones) are put through the operation in f64
 (longdouble for f64), moved by the permitted ulps, and compared with what the reference has at x.
 """
 

@@ -63,7 +63,7 @@ def test_spec_is_text_and_rejects_anything_else():
     assert specs.from_json('{"seed": 1, "size": 5}') == specs.CampaignSpec(1, 5), (
         "as written before there was more to say"
     )
-    for other in ('{"size": 5}', '{"seed": 1, "colour": 2}', "[]"):
+    for other in ('{"size": 5}', '{"seed": 1, "color": 2}', "[]"):
         with pytest.raises(ValueError, match="described by"):
             specs.from_json(other)
 

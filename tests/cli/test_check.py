@@ -192,8 +192,8 @@ def test_exit_statuses_of_programs(command: Any, write: Any) -> None:
 
 
 def test_scripts_see_what_scripts_see(command: Any, write: Any) -> None:
-    write("WORD = 'beside'", "neighbour.py")
-    found = command("check", write("import sys\nfrom neighbour import WORD\nprint(WORD, __name__, sys.argv[1:])"))
+    write("WORD = 'beside'", "neighbor.py")
+    found = command("check", write("import sys\nfrom neighbor import WORD\nprint(WORD, __name__, sys.argv[1:])"))
     assert found.status == 0 and "beside __main__ []" in found.out
 
 
@@ -229,7 +229,7 @@ def test_limit_must_be_positive(command: Any, capsys: pytest.CaptureFixture[str]
 
 def test_the_runtime_is_left_as_it_was_found(command: Any, write: Any) -> None:
     command("check", write(CHECKED))
-    assert type(RUNTIME) is Runtime and RUNTIME.capture is None and not RUNTIME.initialised
+    assert type(RUNTIME) is Runtime and RUNTIME.capture is None and not RUNTIME.initialized
 
 
 def test_without_jax(command: Any, double_program: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ What follows from it is docs/decisions/0013-ragged-rows-on-gpus.md.
 
     python tests/cuda/row_counts.py            prints the table
 
-A row of 32 neighbouring threads is as long as the deepest of what they run, one iteration after the other.
+A row of 32 neighboring threads is as long as the deepest of what they run, one iteration after the other.
 """
 
 from __future__ import annotations

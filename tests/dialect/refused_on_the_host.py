@@ -79,13 +79,13 @@ def ahead_of_time() -> None:
     sg.aot.Module(sg.cpu)  # here
 
 
-@refused(sg.Unsupported, "`sg.quant.int`: quantised types are not supported: every element is a whole scalar", "sg.i8")
-def quantised() -> None:
+@refused(sg.Unsupported, "`sg.quant.int`: quantized types are not supported: every element is a whole scalar", "sg.i8")
+def quantized() -> None:
     sg.quant.int(5, True)  # here
 
 
 @refused(
-    sg.Unsupported, "`sg.BitpackedFields`: quantised types are not supported: every element is a whole scalar", "sg.f16"
+    sg.Unsupported, "`sg.BitpackedFields`: quantized types are not supported: every element is a whole scalar", "sg.f16"
 )
 def bit_packed() -> None:
     sg.BitpackedFields(max_num_bits=32)  # here
@@ -115,10 +115,10 @@ def dynamic_node() -> None:
 
 @refused(
     sg.Unsupported,
-    "`sg.types.quant.fixed`: quantised types are not supported: every element is a whole scalar",
+    "`sg.types.quant.fixed`: quantized types are not supported: every element is a whole scalar",
     "sg.f16",
 )
-def quantised_type() -> None:
+def quantized_type() -> None:
     sg.types.quant.fixed(16, True)  # here
 
 

@@ -147,7 +147,7 @@ def test_forward_mode() -> None:
 
 
 def test_as_arguments() -> None:
-    """Of templates and of annotations that take any array; another offset is another specialisation."""
+    """Of templates and of annotations that take any array; another offset is another specialization."""
     fields = [sg.field(sg.i32, 3, offset=o) for o in (-1, 4, 0)]
 
     @sg.kernel

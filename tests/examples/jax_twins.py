@@ -139,7 +139,7 @@ def cloth(m: ModuleType, n: int, steps: int, height: float) -> Loss:
     ends = [
         (p, k * n + l, cell * np.hypot(k - i[p], l - j[p]))
         for p in range(n * n)
-        for k, l in ((i[p] + di, j[p] + dj) for di, dj in m.NEIGHBOURS)
+        for k, l in ((i[p] + di, j[p] + dj) for di, dj in m.NEIGHBORS)
         if 0 <= k < n and 0 <= l < n
     ]
     a, b, rest = (np.array(column) for column in zip(*ends))

@@ -68,7 +68,7 @@ def number(value: int, dtype: Scalar = i32) -> Field:
 
 
 def traced(function: Callable[..., Any], options: FrontendOptions = DOUBLE) -> Traced:
-    """Trace, and check what every traced kernel must fulfil."""
+    """Trace, and check what every traced kernel must fulfill."""
     made = trace(function, options)
     verify(made.kernel, "source")
     assert parse_kernel(print_kernel(made.kernel)) == made.kernel

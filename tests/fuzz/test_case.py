@@ -23,7 +23,7 @@ from stackgrad.harness.tools.strategies import sample
 
 ALL = {
     ("forward", "text"),
-    ("forward", "optimised"),
+    ("forward", "optimized"),
     ("forward", "cpu"),
     ("reverse", "counted"),
     ("reverse", "cpu"),
@@ -78,7 +78,7 @@ def test_traps_must_match(runner: CaseRunner) -> None:
     program = loop_program()
     outside = m.For(("i",), m.Over("x"), (m.Assign((m.Element("y", (m.Number(9),)),), (m.Number(1.0),)),))
     result = runner.run(Job(0, replace(program, kernel=m.Kernel("k", (outside,))), FuzzPlan()))
-    assert set(verdicts(result)) == {("forward", "text"), ("forward", "optimised"), ("forward", "cpu")}
+    assert set(verdicts(result)) == {("forward", "text"), ("forward", "optimized"), ("forward", "cpu")}
     assert set(verdicts(result).values()) == {"trap"}
     assert result.outcome == "trap"
 

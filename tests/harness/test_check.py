@@ -27,7 +27,7 @@ def _case(verdict: str, precision: str = "f64", **more: object) -> ReplayCase:
     return ReplayCase(KERNEL, "reverse", precision, "ok", "", found)
 
 
-def test_specialisations_of_one_name() -> None:
+def test_specializations_of_one_name() -> None:
     double, single = pointwise(SINES), pointwise(SINES, "f32")
     launches = [recorded(double, of([1.0])), recorded(single, of([1.0], "f32")), recorded(pointwise(SINES), of([2.0]))]
     found = group_by_kernel(launches)

@@ -45,7 +45,7 @@ def _access(body: str) -> Kernel:
 
 
 @pytest.mark.parametrize(
-    ("body", "serialises"),
+    ("body", "serializes"),
     [
         ("%5: f64 = load x[%2]\nstore x[%2], %5", False),
         ("%5: f64 = load x[%0]\nstore x[%2], %5", True),
@@ -59,5 +59,5 @@ def _access(body: str) -> Kernel:
         ("%5: i32 = add %2, %4\n%6: f64 = load x[%5]\nstore x[%2], %6", True),
     ],
 )
-def test_lanes_that_may_meet(body: str, serialises: bool) -> None:
-    assert may_serialize(_access(body).tasks[0]) is serialises
+def test_lanes_that_may_meet(body: str, serializes: bool) -> None:
+    assert may_serialize(_access(body).tasks[0]) is serializes

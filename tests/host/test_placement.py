@@ -96,7 +96,7 @@ def test_builders_are_trees_of_their_own() -> None:
     builder.lazy_grad()
     tree = builder.finalize()
     assert x.needs_grad and y.needs_grad and not elsewhere.needs_grad
-    with pytest.raises(sg.FieldError, match="finalised"):
+    with pytest.raises(sg.FieldError, match="finalized"):
         builder.dense(sg.i, 3)
     tree.destroy()
     with pytest.raises(sg.StaleFieldError, match="was destroyed with its tree"):

@@ -20,7 +20,7 @@ Pair = sg.types.struct(a=Body, b=Body)
 class Ball:
     """A ball."""
 
-    centre: vec2  # type: ignore[valid-type]
+    center: vec2  # type: ignore[valid-type]
     radius: sg.f64  # type: ignore[valid-type]
 
     @sg.func
@@ -28,7 +28,7 @@ class Ball:
         return 3.0 * self.radius * self.radius
 
     def moved(self, by):  # type: ignore[no-untyped-def]
-        return Ball(self.centre + by, self.radius)
+        return Ball(self.center + by, self.radius)
 
 
 def test_values_from_names_order_and_mappings() -> None:
@@ -57,9 +57,9 @@ def test_structs_without_a_type() -> None:
 
 
 def test_dataclasses_have_methods() -> None:
-    ball = Ball(centre=[1, 2], radius=2.0)
-    assert ball.area() == 12.0 and ball.moved(sg.Vector([1.0, 1.0])).centre.entries == [2.0, 3.0]
-    assert Ball.__name__ == "Ball" and Ball.__doc__ == "A ball." and repr(ball).startswith("Ball(centre=")
+    ball = Ball(center=[1, 2], radius=2.0)
+    assert ball.area() == 12.0 and ball.moved(sg.Vector([1.0, 1.0])).center.entries == [2.0, 3.0]
+    assert Ball.__name__ == "Ball" and Ball.__doc__ == "A ball." and repr(ball).startswith("Ball(center=")
     assert Ball.stackgrad_type.name == "Ball"
     field = Ball.field(shape=2)
     field[1] = ball

@@ -1,4 +1,4 @@
-"""Array arguments: what is taken, what a specialisation depends on, gradients, what a mistake says."""
+"""Array arguments: what is taken, what a specialization depends on, gradients, what a mistake says."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_numpy_arrays_in_place() -> None:
     assert np.array_equal(y, 1 + 3 * np.arange(4.0) ** 2)
 
 
-def test_one_specialisation_for_each_type_and_rank() -> None:
+def test_one_specialization_for_each_type_and_rank() -> None:
     for n in (2, 3, 5):
         scale(np.ones(n), np.zeros(n), 1.0)
     assert len(scale.programs) == 1

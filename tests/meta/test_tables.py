@@ -187,7 +187,7 @@ def test_files_and_operations_are_compared() -> None:
         ("set get, %1", {"Set"}),
     ],
 )
-def test_statements_are_recognised(text: str, names: set[str]) -> None:
+def test_statements_are_recognized(text: str, names: set[str]) -> None:
     assert statements_shown(text) == names
 
 

@@ -188,7 +188,7 @@ def test_philox_matches_published_vectors() -> None:
 
 
 def test_draws(parallel: Callable[..., Any], compare: Callable[..., Any]) -> None:
-    """Draws depend on the iteration and on how many it made before, not on what its neighbours draw."""
+    """Draws depend on the iteration and on how many it made before, not on what its neighbors draw."""
     body = """
         %3: f64 = load x[%2]
         %4: i32 = load n[%2]

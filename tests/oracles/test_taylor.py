@@ -12,7 +12,7 @@ from stackgrad.harness.testing.oracles.taylor import taylor_order
 ZERO, ONE = np.zeros(()), np.ones(())
 
 
-def cancelling(t: float) -> float:
+def canceling(t: float) -> float:
     """sin, with a rounding error far above eps |f|."""
     return (1e6 + math.sin(t)) - 1e6
 
@@ -23,7 +23,7 @@ FUNCTIONS: list[tuple[Callable[[float], float], float, float, float]] = [
     (lambda t: math.log(1e-2 + t), 1e2, 1.9, 2.1),
     (lambda t: 1e12 * math.cos(1.0 + t), -1e12 * math.sin(1.0), 1.9, 2.1),
     (lambda t: math.exp(t + 1) - math.e, math.e, 1.9, 2.1),
-    (cancelling, 1.0, 1.8, math.inf),
+    (canceling, 1.0, 1.8, math.inf),
     (lambda t: t**3, 0.0, 2.9, 3.1),
     (lambda t: 3 * t + 1, 3.0, math.inf, math.inf),
     (lambda t: t if t < 0.03 else 5.0, 1.0, math.inf, math.inf),

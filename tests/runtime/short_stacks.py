@@ -117,7 +117,7 @@ def of_programs(first: int, count: int) -> Iterator[Subject]:
         if made.refusal is not None or not made.gradients:
             continue
         after = {name: array.copy() for name, array in before.items()}
-        if not isinstance(attempt(partial(_launched, made.optimised, after, scalars)), OkOutcome):
+        if not isinstance(attempt(partial(_launched, made.optimized, after, scalars)), OkOutcome):
             continue
         seeds = {name + GRAD: s for name, s in program.seeds().items() if name in made.gradients}
         for lowered in (made.lean, made.classic):

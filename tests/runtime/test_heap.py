@@ -157,7 +157,7 @@ def test_constant_first_values_take_no_slot_and_open_no_gate() -> None:
 # -- growth and return ----------------------------------------------------------------------------------------
 
 
-def test_growth_is_counted_and_amortised() -> None:
+def test_growth_is_counted_and_amortized() -> None:
     kernel, x, y = steps(np.full(4, 2000))
     n = sg.field(sg.i32, ())
 

@@ -104,12 +104,12 @@ def test_the_package_of_the_interpreter_is_an_arch() -> None:
     assert RUNTIME.settings.arch == "reference"
 
 
-def test_first_use_initialises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_use_initializes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STACKGRAD_ARCH", "reference")
     sg.reset()
-    assert not RUNTIME.initialised
+    assert not RUNTIME.initialized
     assert sg.field(float, ()).dtype == sg.f32
-    assert RUNTIME.initialised
+    assert RUNTIME.initialized
 
 
 def test_sync_and_report_without_launches() -> None:

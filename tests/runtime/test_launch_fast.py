@@ -190,7 +190,7 @@ def test_numpy_arrays_that_do_not_fit_are_refused_as_from_python(make: Any) -> N
         add(a, b, make()) if make().dtype == np.float64 else grow(a, make(), "x")
     repeat(lambda: add(a, b, c))
     wrong = make()
-    if wrong.dtype == np.float32:  # another specialisation
+    if wrong.dtype == np.float32:  # another specialization
         add(a.astype(np.float32), b.astype(np.float32), wrong)
         return
     with natively(add, 0), pytest.raises(sg.KernelTypeError) as natively_known:

@@ -41,7 +41,7 @@ def test_the_same_in_another_process() -> None:
     assert [int(r.stdout) for r in run] == [here, here]
 
 
-def test_names_specialisations_and_tasks_differ() -> None:
+def test_names_specializations_and_tasks_differ() -> None:
     kernel, other = parse_kernel(POWER), parse_kernel(POWER.replace("sin", "cos"))
     named = [(kernel, 0), (kernel, 1), (other, 0), (parse_kernel(SQUARE), 0)]
     assert len({TASK_IDS.of(*one) for one in named}) == 4

@@ -117,11 +117,11 @@ def table_rewritten(x, y, p):
 
 @shape(
     "memory",
-    "the diagonal of a table in memory, cell by cell from its neighbours",
+    "the diagonal of a table in memory, cell by cell from its neighbors",
     how="tape",
     q=real([[0.3, 0.7, 0.2], [0.4, 1.1, 0.6], [0.5, 0.9, 0.8]]),
 )
-def dynamic_programme(q):
+def dynamic_program(q):
     @sg.kernel
     def k():
         for _ in range(1):

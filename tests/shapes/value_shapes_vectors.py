@@ -268,13 +268,13 @@ def prefix_sums(x, y, n):
 
 @shape(
     "values",
-    "a triangular factorisation of a local matrix, with dynamic rows and columns",
+    "a triangular factorization of a local matrix, with dynamic rows and columns",
     m=SYMMETRIC,
     n=ints([3, 2]),
     y=real([2.0, -1.0]),
     calls=((),),
 )
-def triangular_factorisation(m, y, n):
+def triangular_factorization(m, y, n):
     @sg.kernel
     def k():
         for i in m:

@@ -240,7 +240,7 @@ def _names(text: str) -> set[str]:
     return found | {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
 
 
-# ---- the second line of defence -------------------------------------------------------------------------------
+# ---- the second line of defense -------------------------------------------------------------------------------
 
 
 def smuggled(canary: Path) -> list[Program]:

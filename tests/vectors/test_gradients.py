@@ -200,7 +200,7 @@ def test_elements_of_fields_at_dynamic_entries(backend, gradcheck, fp):
 
 @precisions
 def test_particles_and_a_grid(backend, gradcheck, fp):
-    """Weights in a list, unrolled loops over neighbours, scatter of vectors, gather of matrices."""
+    """Weights in a list, unrolled loops over neighbors, scatter of vectors, gather of matrices."""
     backend.init(default_fp=fp)
     x, v, c = vectors(2, 2, fp=fp, low=1.0, high=3.0), vectors(2, 2, fp=fp), matrices(2, 2, 2, fp=fp)
     grid, mass = sg.Vector.field(2, fp, shape=(5, 5), needs_grad=True), sg.field(fp, shape=(5, 5), needs_grad=True)

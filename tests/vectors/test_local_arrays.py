@@ -52,7 +52,7 @@ def test_a_ring_buffer(backend, gradcheck, fp):
 
 
 @precisions
-def test_a_triangular_factorisation(backend, gradcheck, fp):
+def test_a_triangular_factorization(backend, gradcheck, fp):
     """A = L L^T of a 4 x 4 matrix in place, with indices known at launch alone; the loss is the sum of log L[k, k]."""
     backend.init(default_fp=fp)
     a, loss, n = real(4, 4, fp=fp, low=0.0, high=0.3), real(1, fp=fp), counts(4)

@@ -195,7 +195,7 @@ def _slopes_of_the_first(at: Array, count: Array) -> Array:
 
 
 def carried(count: int, folder: Path) -> tuple[Any, Any, Any]:
-    """A kernel that carries so many floats through two nested loops, each fed by its neighbour; its x and y."""
+    """A kernel that carries so many floats through two nested loops, each fed by its neighbor; its x and y."""
     x, y = fields((8, count), (8, count))
     lines = ["@sg.kernel", "def carry():", "    for i in range(8):"]
     lines += [f"        v{k} = x[i, {k}]" for k in range(count)]
@@ -269,7 +269,7 @@ def test_sines_of_doubles(recorded: Recorded) -> None:
 
 
 def test_stacks_of_conditions(recorded: Recorded) -> None:
-    """Which arm was taken is saved by slots of one bit's type, in neighbouring bytes of neighbouring lanes."""
+    """Which arm was taken is saved by slots of one bit's type, in neighboring bytes of neighboring lanes."""
     n = 5 * LOCAL_SIZE + 3
     x, y = fields(n, n)
     trips = sg.field(sg.i32, shape=n)

@@ -44,12 +44,12 @@ SORTED = 200
 def selecting_function(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunction:
     """Write masked.N(block, first, last, stride, row) for a task whose iterations a scan selects."""
     scan, listed = _scan(m, index, s, lanes), _listed(m, index, s, lanes)
-    neighbours = None
+    neighbors = None
     if s.gate is None:
-        neighbours = task_function(m, index, f"neighbours.{index}", "internal")
-        emit_neighbor_blocks(m, neighbours, index, s.task, lanes)
+        neighbors = task_function(m, index, f"neighbours.{index}", "internal")
+        emit_neighbor_blocks(m, neighbors, index, s.task, lanes)
     function = task_function(m, index, f"masked.{index}")
-    _ChunkLoop(m, function, s, lanes).emit(scan, listed, neighbours)
+    _ChunkLoop(m, function, s, lanes).emit(scan, listed, neighbors)
     return function
 
 
@@ -75,13 +75,13 @@ class _ChunkLoop:
         self.at = {name: function.append_basic_block(name) for name in names}
         self.outcomes: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
 
-    def emit(self, scan: ir.LLVMFunction, listed: ir.LLVMFunction, neighbours: ir.LLVMFunction | None) -> None:
+    def emit(self, scan: ir.LLVMFunction, listed: ir.LLVMFunction, neighbors: ir.LLVMFunction | None) -> None:
         """Emit the whole function.
 
         Args:
             scan: Function that lists the iterations of a chunk.
             listed: Function that runs a list.
-            neighbours: Function that runs an even chunk; None if every listed iteration is run from the list.
+            neighbors: Function that runs an even chunk; None if every listed iteration is run from the list.
         """
         b, at, (block, first, last, stride, row) = self.b, self.at, self.function.args
         before = b.block
@@ -93,7 +93,7 @@ class _ChunkLoop:
         b.position_at_end(at["chunk"])
         rest = b.sub(last, k)
         end = b.add(k, b.select(b.icmp_unsigned("<", rest, const(I64, CHUNK)), rest, const(I64, CHUNK)))
-        if neighbours is None:
+        if neighbors is None:
             b.branch(at["scanned"])
         else:
             # A chunk of few blocks runs in place, because its order makes no difference that is worth a scan.
@@ -107,9 +107,9 @@ class _ChunkLoop:
         b.position_at_end(go_on)
         count = self._found(0)
         chosen = self._order(count)
-        if neighbours is not None:
+        if neighbors is not None:
             b.position_at_end(at["even"])
-            self._ran(b.call(neighbours, [block, k, end, stride, row]))
+            self._ran(b.call(neighbors, [block, k, end, stride, row]))
         b.position_at_end(at["listed"])
         self._ran(b.call(listed, [block, k, chosen, count, row]))
         k.add_incoming(end, at["ran"])

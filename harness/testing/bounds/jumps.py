@@ -14,7 +14,7 @@ from .rules import BOUNDS, DOUBLE, INF, ZERO, Arguments, ErrorRule, Spread, join
 
 
 def interval_ends(x: LaneVector, e: LaneVector) -> tuple[LaneVector, LaneVector]:
-    """Return both ends of the interval x ± e, rounded outwards; an exact x is both ends."""
+    """Return both ends of the interval x ± e, rounded outward; an exact x is both ends."""
     # DOUBLE covers the rounding of the ends themselves.
     width = np.where(e > 0, e + np.abs(x) * DOUBLE, ZERO)
     return x - width, x + width

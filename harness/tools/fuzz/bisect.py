@@ -113,7 +113,7 @@ class Bisector:
     def _launched(self, direction: str) -> tuple[Kernel, Arrays]:
         """Return the kernel that both executors run, and its memory at the start."""
         if direction == "forward":
-            return self.made.optimised.kernel, self.initial
+            return self.made.optimized.kernel, self.initial
         final = launch_bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays
         return self.made.lean.kernel, {**final, **self.seeds, **before_arrays(self.made.lean, self.initial)}
 

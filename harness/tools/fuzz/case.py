@@ -145,8 +145,8 @@ class _Case:
         self._text_twin(outcome)
         self._twins_forward(outcome)
         if self.plan.forward or self.program.profile == OPERATIONS or not self._has_gradient(outcome):
-            if self.plan.wants("forward", "optimised"):
-                self._compare_forward("optimised", outcome, lambda: self._launches(self.panel.reference, CHECKED))
+            if self.plan.wants("forward", "optimized"):
+                self._compare_forward("optimized", outcome, lambda: self._launches(self.panel.reference, CHECKED))
             self._backends_forward(outcome)
         elif MASKED in self.plan.backends and has_combining_atomics(plain):
             self._backends_forward(outcome, replace(self.plan, branching=False, masked=True))
@@ -201,7 +201,7 @@ class _Case:
 
     def _launches(self, backend: Backend, options: Options) -> Arrays:
         assert self.lowerings is not None
-        launcher = Launcher(self.lowerings.optimised, backend, options)
+        launcher = Launcher(self.lowerings.optimized, backend, options)
         memory = _copies(self.initial)
         for launch in range(self.plan.launches):
             launcher.run(memory, self.scalars, Draws(0, launch))

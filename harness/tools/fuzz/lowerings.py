@@ -1,6 +1,6 @@
 """This module makes all lowerings of the kernel of a case, each once.
 
-Invariant: `plain` is the kernel as written, only split into tasks, so it shares no pass with `optimised`. The classic
+Invariant: `plain` is the kernel as written, only split into tasks, so it shares no pass with `optimized`. The classic
 gradient starts from the same kernel as the lean gradient and is not tidied, so it shares neither its plan nor later
 passes.
 """
@@ -71,7 +71,7 @@ class Lowerings:
         return lower_plainly(self.kernel)
 
     @cached_property
-    def optimised(self) -> Lowering:
+    def optimized(self) -> Lowering:
         """Return the forward kernel that backends run."""
         return prepare_forward(self.kernel, check=self.check)
 

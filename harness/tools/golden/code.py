@@ -68,7 +68,7 @@ def _machine(name: str) -> llvm.TargetMachine:
     return target.create_target_machine(cpu=name, opt=2, reloc="pic", codemodel="small")
 
 
-def _optimised(text: str, name: str) -> str:
+def _optimized(text: str, name: str) -> str:
     """Return LLVM IR after the pipeline of LLVM, run as a launch would run it, for a machine of this name."""
     at.initialize()
     machine = _machine(name)
@@ -129,8 +129,8 @@ GENERATORS = (
     CodeKind("cpu-v4-spread", lambda k: _llvm(k, V4, SPREAD)),
     CodeKind("cpu-v4-masked", lambda k: _masked(k, V4, PLAIN)),
     CodeKind("cpu-debug", lambda k: _llvm(k, V3, at.Options(debug=True))),
-    CodeKind("cpu-v3-optimised", lambda k: _optimised(_llvm(k, V3, PLAIN), "x86-64-v3"), heavy=True),
-    CodeKind("cpu-v4-masked-optimised", lambda k: _optimised(_masked(k, V4, PLAIN), "x86-64-v4"), heavy=True),
+    CodeKind("cpu-v3-optimised", lambda k: _optimized(_llvm(k, V3, PLAIN), "x86-64-v3"), heavy=True),
+    CodeKind("cpu-v4-masked-optimised", lambda k: _optimized(_masked(k, V4, PLAIN), "x86-64-v4"), heavy=True),
     CodeKind("cuda", lambda k: _cuda(k, PLAIN)),
     CodeKind("cuda-deterministic", lambda k: _cuda(k, at.Options(deterministic=True))),
     CodeKind("cuda-host", _cuda_host),

@@ -86,7 +86,7 @@ class LaunchChain:
         """Return the state after the last launch on an executor."""
         state = _copies(self.initial)
         for made in self.made:
-            Launcher(made.optimised, on.backend, on.options).run(state, self.scalars, DRAWS)
+            Launcher(made.optimized, on.backend, on.options).run(state, self.scalars, DRAWS)
         return state
 
     def gradient(self, on: RelationExecutor, seeds: Arrays) -> Arrays:

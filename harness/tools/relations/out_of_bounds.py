@@ -53,7 +53,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
         return
     made = Lowerings(kernel)
     if forward:
-        lowered = _unproved(kernel), made.optimised
+        lowered = _unproved(kernel), made.optimized
         yield from _compare(RelationQuestion("forward", "stray", on.name), lowered, chain.initial, chain, on)
     if chain.seeds:
         try:

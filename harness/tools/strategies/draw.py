@@ -1,7 +1,7 @@
 """This module defines the source of random choices, so that one generator serves both seeded sampling and Hypothesis.
 
 Invariant: the first item of a list and the lowest integer are the simplest, and False is the simplest boolean.
-Hypothesis shrinks programs towards the simplest choices.
+Hypothesis shrinks programs toward the simplest choices.
 """
 
 from __future__ import annotations

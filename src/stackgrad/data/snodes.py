@@ -198,7 +198,7 @@ class FieldTree:
         """Raise FieldError if the tree was finalized."""
         RUNTIME.ensure()
         if self.closed:
-            raise FieldError("this FieldsBuilder is finalised", "make another sg.FieldsBuilder()")
+            raise FieldError("this FieldsBuilder is finalized", "make another sg.FieldsBuilder()")
 
     def place_companions(self, kind: str) -> None:
         """Give memory to the companions of all live real fields of the tree.

@@ -93,7 +93,7 @@ class Runtime:
     __slots__ = (
         "settings",
         "generation",
-        "initialised",
+        "initialized",
         "fields",
         "launchers",
         "threads",
@@ -114,7 +114,7 @@ class Runtime:
         self.threads = ThreadStates()
         self.settings = Settings()
         self.generation = 0
-        self.initialised = False
+        self.initialized = False
         self.fields: WeakCollection[Array] = WeakCollection()
         self.launchers: WeakCollection[Launcher] = WeakCollection()
         self.copies: dict[object, Any] = {}
@@ -177,7 +177,7 @@ class Runtime:
 
     def ensure(self) -> None:
         """Initialize with the defaults unless `init` was called."""
-        if not self.initialised:
+        if not self.initialized:
             init()
 
     def restart(self, settings: Settings) -> None:
@@ -306,7 +306,7 @@ def init(
     _choose_cache(dialect)
     RUNTIME.restart(settings)
     RUNTIME.choose(backend)
-    RUNTIME.initialised = True
+    RUNTIME.initialized = True
 
 
 def _bounds(given: Any) -> bool:
@@ -365,7 +365,7 @@ def _threads(most: int | None) -> int:
 def reset() -> None:
     """Forget fields, kernels and adstack memory; the next use initializes the runtime with the defaults."""
     RUNTIME.restart(Settings())
-    RUNTIME.initialised = False
+    RUNTIME.initialized = False
 
 
 def sync() -> None:
