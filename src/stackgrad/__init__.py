@@ -59,8 +59,8 @@ _HOMES: dict[str, str] = {
         ".compiler.errors": "AdstackOverflow DeviceError DivisionByZero InternalError KernelAssertionError"
         " KernelSyntaxError KernelTypeError NotDifferentiable OutOfBounds ParseError StackgradError Unsupported"
         " VerifyError",
-        ".runtime.usage_errors": "ArgumentError FieldError GradientError MatrixError OptionError StaleFieldError StructError"
-        " TapeError UsageError ViewError",
+        ".runtime.usage_errors": "ArgumentError FieldError GradientError MatrixError OptionError StaleFieldError"
+        " StructError TapeError UsageError ViewError",
     }.items()
     for name in names.split()
 }
