@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
-from ...compiler.ir.nodes import Value
+from ...compiler.analysis import index_checks
+from ...compiler.ir.nodes import For, Value
 
 
 class TaskEmitter(Protocol):
@@ -19,6 +21,7 @@ class TaskEmitter(Protocol):
         flow: Emits control flow and errors, and knows whether usual trips are being written.
         reach: Largest magnitude of the operand of the operation being written.
         partners: Results, computed ahead, of operations that follow.
+        deferred: Index checks that wait until all loads of a group are made; None if none wait.
     """
 
     m: Any
@@ -27,7 +30,16 @@ class TaskEmitter(Protocol):
     flow: Any
     reach: float
     partners: dict[Value, Any]
+    deferred: Any
 
     def operand(self, value: Value) -> Any:
         """Return what holds an IR value."""
+        ...
+
+    def checked_axes(self, stmt: index_checks.Checked) -> Collection[int]:
+        """Return the axes whose index is compared where a statement stands."""
+        ...
+
+    def checks_before(self, loop: For) -> Sequence[index_checks.LoopCheck]:
+        """Return the checks that stand before a loop."""
         ...

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from .compiler.frontend.refused import Refused
+from .compiler.frontend.refused_names import RefusedName
 from . import ad as ad, capture as capture, jax as jax, linalg as linalg, math as math, torch as torch, types as types
 from .runtime.session import (
     init as init,
@@ -154,7 +154,7 @@ from .runtime.usage_errors import (
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-BitpackedFields: Refused
+BitpackedFields: RefusedName
 """Raise `Unsupported` when it is used: `sg.BitpackedFields`: quantized types are not supported: every element is a whole scalar.
 
 Instead, use sg.f16, sg.i8 or another scalar type.
@@ -178,7 +178,7 @@ ERROR: str
 The runtime keeps no log; the level is accepted for programs of the dialect.
 """
 
-GUI: Refused
+GUI: RefusedName
 """Raise `Unsupported` when it is used: `sg.GUI`: windows, textures and drawing are not supported.
 
 Instead, copy with `to_numpy()` and draw with another package.
@@ -190,19 +190,19 @@ INFO: str
 The runtime keeps no log; the level is accepted for programs of the dialect.
 """
 
-Mesh: Refused
+Mesh: RefusedName
 """Raise `Unsupported` when it is used: `sg.Mesh`: meshes are not supported.
 
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
 """
 
-MeshInstance: Refused
+MeshInstance: RefusedName
 """Raise `Unsupported` when it is used: `sg.MeshInstance`: meshes are not supported.
 
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
 """
 
-SharedArray: Refused
+SharedArray: RefusedName
 """Raise `Unsupported` when it is used: `sg.SharedArray` is memory shared by a GPU block, which kernels here do not see.
 
 Instead, keep what an iteration needs in locals, or store it to a field in a loop of its own.
@@ -221,25 +221,25 @@ A parameter of a kernel with this annotation is known when the kernel is traced.
 annotation takes memory by reference.
 """
 
-TetMesh: Refused
+TetMesh: RefusedName
 """Raise `Unsupported` when it is used: `sg.TetMesh`: meshes are not supported.
 
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
 """
 
-Texture: Refused
+Texture: RefusedName
 """Raise `Unsupported` when it is used: `sg.Texture`: windows, textures and drawing are not supported.
 
 Instead, copy with `to_numpy()` and draw with another package.
 """
 
-Tile16x16: Refused
+Tile16x16: RefusedName
 """Raise `Unsupported` when it is used: `sg.Tile16x16` multiplies tiles with the matrix units of a GPU, which kernels here do not address.
 
 Instead, write the product as loops over elements, or use `sg.Matrix` locals.
 """
 
-TriMesh: Refused
+TriMesh: RefusedName
 """Raise `Unsupported` when it is used: `sg.TriMesh`: meshes are not supported.
 
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
@@ -285,19 +285,19 @@ def acos(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-activate: Refused
+activate: RefusedName
 """Raise `Unsupported` when it is used: `sg.activate`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
 """
 
-aot: Refused
+aot: RefusedName
 """Raise `Unsupported` when it is used: `sg.aot`: modules compiled ahead of time are not supported.
 
 Instead, compile when the program runs.
 """
 
-append: Refused
+append: RefusedName
 """Raise `Unsupported` when it is used: `sg.append`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -666,13 +666,13 @@ def cos(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-deactivate: Refused
+deactivate: RefusedName
 """Raise `Unsupported` when it is used: `sg.deactivate`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
 """
 
-deactivate_all_snodes: Refused
+deactivate_all_snodes: RefusedName
 """Raise `Unsupported` when it is used: `sg.deactivate_all_snodes`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -786,7 +786,7 @@ def func(function: _F) -> _F:
     The result is a `Func`, which is called like the function. The annotation keeps the signature for type checkers.
     """
 
-get_addr: Refused
+get_addr: RefusedName
 """Raise `Unsupported` when it is used: `sg.get_addr`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -906,7 +906,7 @@ def inv(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-is_active: Refused
+is_active: RefusedName
 """Raise `Unsupported` when it is used: `sg.is_active`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -938,13 +938,13 @@ def isnan(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-lang: Refused
+lang: RefusedName
 """Raise `Unsupported` when it is used: `sg.lang` reaches into another compiler.
 
 Instead, remove it: what programs ask of it there is not needed here.
 """
 
-length: Refused
+length: RefusedName
 """Raise `Unsupported` when it is used: `sg.length`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -1014,13 +1014,13 @@ def max(x: Any, /, *others: Any) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-mesh_local: Refused
+mesh_local: RefusedName
 """Raise `Unsupported` when it is used: `sg.mesh_local`: meshes are not supported.
 
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
 """
 
-mesh_patch_idx: Refused
+mesh_patch_idx: RefusedName
 """Raise `Unsupported` when it is used: `sg.mesh_patch_idx`: meshes are not supported.
 
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
@@ -1060,7 +1060,7 @@ def ndrange(*axes: Any) -> Iterator[Any]:
         KernelTypeError: In a kernel, an axis is neither an extent nor a pair.
     """
 
-no_activate: Refused
+no_activate: RefusedName
 """Raise `Unsupported` when it is used: `sg.no_activate`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -1114,7 +1114,7 @@ def pow(x: Any, y: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is no number.
     """
 
-quant: Refused
+quant: RefusedName
 """Raise `Unsupported` when it is used: `sg.quant`: quantized types are not supported: every element is a whole scalar.
 
 Instead, use sg.f16, sg.i8 or another scalar type.
@@ -1210,13 +1210,13 @@ def rcp(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-real_func: Refused
+real_func: RefusedName
 """Raise `Unsupported` when it is used: `sg.real_func`: functions that are not inlined are not supported: they would have no derivative.
 
 Instead, decorate with `@sg.func`, and write a recursion as a loop.
 """
 
-rescale_index: Refused
+rescale_index: RefusedName
 """Raise `Unsupported` when it is used: `sg.rescale_index`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -1294,7 +1294,7 @@ def sgn(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-simt: Refused
+simt: RefusedName
 """Raise `Unsupported` when it is used: `sg.simt` addresses the threads of a GPU block, which kernels here do not see.
 
 Instead, write the loop over elements; reduce with `total[None] += ...`, which is atomic and differentiable.
@@ -1317,7 +1317,7 @@ def sin(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-sparse_grid: Refused
+sparse_grid: RefusedName
 """Raise `Unsupported` when it is used: `sg.sparse_grid`: sparse fields are not supported: every element of a field exists.
 
 Instead, use a dense field, with a field of flags or an integer field of indices for the active elements.
@@ -1477,7 +1477,7 @@ u8: TypeAlias = int
 Results out of this range wrap. A call `sg.u8(x)` converts x to it.
 """
 
-ui: Refused
+ui: RefusedName
 """Raise `Unsupported` when it is used: `sg.ui`: windows, textures and drawing are not supported.
 
 Instead, copy with `to_numpy()` and draw with another package.

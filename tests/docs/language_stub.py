@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from .compiler.frontend.refused import Refused
+from .compiler.frontend.refused_names import RefusedName
 '''
 TYPED = {
     "func": "def func(function: _F) -> _F:",
@@ -73,7 +73,7 @@ def declaration(name: str, value: Any) -> str:
     if name in TYPED:
         return TYPED[name]
     if names.is_refused(value):
-        return f"{name}: Refused"
+        return f"{name}: RefusedName"
     if names.homes().get(name) in SCALARS:
         return f"{name}: TypeAlias = {'float' if value.is_real else 'int'}"
     entry = MANUAL[name]

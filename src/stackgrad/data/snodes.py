@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ..compiler.frontend.refused_names import refuse
 from ..compiler.ir.documented import documented
@@ -223,7 +223,7 @@ class RootTree(FieldTree):
 
     def members(self) -> Iterable[Array]:
         """Return all live fields; ndarrays do not belong to the tree."""
-        return (array for array in RUNTIME.fields if isinstance(array, Field))
+        return (cast(Array, array) for array in RUNTIME.fields if isinstance(array, Field))
 
 
 _ROOT = """\
