@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from ...compiler.analysis.decisions import decisive_values
 from ...compiler.analysis.real_ranges import RealRanges
+from ...compiler.ir.cached import cached_property
 from ...compiler.ir.nodes import Kernel, Stmt, Value
 from ...compiler.ir.roles import ARRAY_WRITES
 from ...compiler.ir.walk import walk_task

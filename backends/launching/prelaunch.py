@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from ...compiler.errors import DeviceError
+from ...compiler.ir.cached import cached_property
 from ...compiler.ir.nodes import Arg, Kernel, Random, Shape, StackAlloca
 from ...compiler.ir.roles import ARRAY_READS
 from ...compiler.ir.walk import walk, walk_kernel

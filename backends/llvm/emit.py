@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...compiler.ir.cached import cached_property
 from ...compiler.ir.nodes import Atomic, Value
 from ...compiler.ir.types import Scalar
 from ..codegen import ir

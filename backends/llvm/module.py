@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from ...compiler.errors import InternalError
+from ...compiler.ir.cached import cached_property
 from ...compiler.ir.codec import identity_of
 from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel

@@ -9,10 +9,10 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 from ...compiler.errors import DeviceError
+from ...compiler.ir.cached import cached_property
 from .physical_devices import API, CHOICE, CURE, NoVulkanDevice, card_of, choose
 from .pipeline_cache import pipeline_cache
 from .queue_families import compute_family

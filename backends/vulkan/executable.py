@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from weakref import finalize
 
 from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
+from ...compiler.ir.cached import cached_property
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Options, Scalars, Sizes
 from ..codegen.layout import written_names

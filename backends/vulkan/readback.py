@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ...compiler.ir.cached import cached_property
 from ...compiler.ir.nodes import Kernel
 from ..base import Options
 from ..codegen.layout import lay_out

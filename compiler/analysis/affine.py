@@ -15,9 +15,9 @@ of. Hence `x[t % 2]` and `x[(t + 1) % 2]` are known to differ: t and t + 1 diffe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from ..ir import nodes as n
+from ..ir.cached import cached_property
 from ..ir.nodes import Stmt, Task, Value
 from ..ir.types import i32, i64
 from ..ir.walk import RESULTS, operands, walk_task

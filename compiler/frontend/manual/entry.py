@@ -6,8 +6,8 @@ import ast
 import inspect
 import textwrap
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...ir.cached import cached_property
 from ...ir.ops import OPS
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib.util import find_spec
 from itertools import product
 
@@ -20,6 +20,7 @@ from ....backends.base import Draws, Scalars
 from ....compiler.ad.tangent import DUAL
 from ....compiler.errors import NotDifferentiable
 from ....compiler.errors import Unsupported as UnsupportedError
+from ....compiler.ir.cached import cached_property
 from ....reference.traps import TRAPS
 from ...testing.launch import GRAD
 from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, attempt

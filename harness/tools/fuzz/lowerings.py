@@ -8,10 +8,10 @@ passes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ....compiler.ad.grad_kernel import reverse_taped
 from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
+from ....compiler.ir.cached import cached_property
 from ....compiler.ir.nodes import Atomic, Kernel, LocalArray
 from ....compiler.ir.types import f64
 from ....compiler.ir.walk import results, walk_kernel

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from ....backends.base import Backend, Draws, Options, Scalars, Sizes
 from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering
+from ....compiler.ir.cached import cached_property
 from ....compiler.ir.nodes import Kernel
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run

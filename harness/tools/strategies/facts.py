@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
+from ....compiler.ir.cached import cached_property
 from ..model import nodes as m
 from ..model.walk import nested_statements, walk, walk_program
 
