@@ -47,7 +47,7 @@ NUMPY: Table[str, ScalarMeaning] = Table(
     "reference.scalar",
     OPS,
     about="the meaning: a function of NumPy arrays, and the lanes that trap",
-    blank="Row({todo})",
+    blank="ScalarMeaning({todo})",
 )
 
 

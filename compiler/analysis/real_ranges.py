@@ -3,10 +3,9 @@
     v = x[i]                                  v: anything
     for _ in range(n): v = sin(v)*0.95 + 0.01     v: anything in the first trip, [-0.95, 0.97] in every later one
 
-The intervals serve reals above all. The computation is an abstract execution: statements change a state (the interval
-of each local), branches join, and loops run until nothing changes. Invariant: a value that is not NaN lies in its
-interval in every execution of the task. The interval of a stack contains what is pushed anywhere, and 0, which an empty
-stack gives.
+The computation is an abstract execution: statements change a state (the interval of each local), branches join, and
+loops run until nothing changes. Invariant: a value that is not NaN lies in its interval in every execution of the task.
+The interval of a stack contains what is pushed anywhere, and 0, which an empty stack gives.
 
 In addition there are intervals of a *usual* trip, for code that distinguishes usual trips from the rest. In an
 innermost loop every trip but the first is usual. In a loop that takes history back, a trip is usual if it finds in its
@@ -28,7 +27,7 @@ from ..ir.walk import walk
 from . import interval_rules as rules
 from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, magnitude, of_type
 
-LocalRanges = dict[str, Interval]
+Locals = dict[str, Interval]
 """A state maps each local to its interval; a local array has one interval for all elements."""
 
 STEPS = (0.0, 1.0 + 2.0**-10, 1.5, 3.0, 6.0, 100.0, 2.0**15)
@@ -78,7 +77,7 @@ def is_innermost(loop: n.For | n.While) -> bool:
     return not any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
-def _joined(states: list[LocalRanges]) -> LocalRanges | None:
+def _joined(states: list[Locals]) -> Locals | None:
     """Return the state that holds in all of the states, or None (control never arrives) if there is none."""
     if not states:
         return None
@@ -105,8 +104,8 @@ def _widened(old: Interval, new: Interval, runs: int) -> Interval:
 class _JoinFrame:
     """A frame collects the states at each `break` out of a loop or scope, and at each `continue`."""
 
-    exits: list[LocalRanges] = field(default_factory=list)
-    latches: list[LocalRanges] = field(default_factory=list)
+    exits: list[Locals] = field(default_factory=list)
+    latches: list[Locals] = field(default_factory=list)
 
 
 class _RangeAnalysis:
@@ -166,9 +165,9 @@ class _RangeAnalysis:
 
     # -- control --------------------------------------------------------------------------------------------
 
-    def block(self, body: Block, state: LocalRanges) -> LocalRanges | None:
+    def block(self, body: Block, state: Locals) -> Locals | None:
         """Return the state after the block, or None if control does not arrive there."""
-        current: LocalRanges | None = dict(state)
+        current: Locals | None = dict(state)
         for stmt in body:
             if current is None:
                 return None
@@ -183,9 +182,7 @@ class _RangeAnalysis:
         yield
         self.kind, self.assumed = before
 
-    def trip(
-        self, loop: n.For | n.While, state: LocalRanges
-    ) -> tuple[LocalRanges | None, LocalRanges | None, list[LocalRanges]]:
+    def trip(self, loop: n.For | n.While, state: Locals) -> tuple[Locals | None, Locals | None, list[Locals]]:
         """Run one trip of a loop; return the states at the test, at the next head, and with which it is left."""
         frame = _JoinFrame()
         self.frames.append(frame)
@@ -196,7 +193,7 @@ class _RangeAnalysis:
         left = frame.exits + ([latch] if latch is not None and loop.stop else [])
         return tested, latch, left
 
-    def settle(self, loop: n.For | n.While, state: LocalRanges) -> list[LocalRanges]:
+    def settle(self, loop: n.For | n.While, state: Locals) -> list[Locals]:
         """Run trips until nothing changes, and return the states with which the loop is left."""
         runs = 0
         while True:
@@ -210,7 +207,7 @@ class _RangeAnalysis:
             state = {name: _widened(old, grown[name], runs) for name, old in state.items() if name in grown}
             runs += 1
 
-    def loop(self, loop: n.For | n.While, state: LocalRanges) -> LocalRanges | None:
+    def loop(self, loop: n.For | n.While, state: Locals) -> Locals | None:
         """Return the state after a loop."""
         if not is_innermost(loop):
             with self.trips(""):
@@ -225,7 +222,7 @@ class _RangeAnalysis:
                 ends += self.settle(loop, latch)
         return _joined(ends)
 
-    def _loop_back(self, loop: n.For, state: LocalRanges) -> LocalRanges | None:
+    def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
         """Return the state after a loop that takes history back."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
@@ -267,66 +264,64 @@ class _RangeAnalysis:
 
 # ---- statements ---------------------------------------------------------------------------------------------
 
-RANGES: Table[type[Stmt], Callable[..., LocalRanges | None]] = Table(
-    "ranges", STATEMENTS.values(), about="range of a result"
-)
+RANGES: Table[type[Stmt], Callable[..., Locals | None]] = Table("ranges", STATEMENTS.values(), about="range of result")
 """A row of this table takes the analysis, a statement and the state before it, and returns the state after it."""
 
 
-def _value(interval: Callable[..., Interval]) -> Callable[..., LocalRanges]:
+def _value(interval: Callable[..., Interval]) -> Callable[..., Locals]:
     """Return the row of a statement that has a result and changes no local."""
 
-    def row(a: _RangeAnalysis, stmt: Stmt, state: LocalRanges) -> LocalRanges:
+    def row(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
         a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]
         return state
 
     return row
 
 
-def _unknown(a: _RangeAnalysis, stmt: n.Load, state: LocalRanges) -> Interval:
+def _unknown(a: _RangeAnalysis, stmt: n.Load, state: Locals) -> Interval:
     return of_type(stmt.result.type)
 
 
-def _constant(a: _RangeAnalysis, stmt: n.Const, state: LocalRanges) -> Interval:
+def _constant(a: _RangeAnalysis, stmt: n.Const, state: Locals) -> Interval:
     number = float(stmt.value) if abs(stmt.value) < 2**53 else math.inf
     return (number, number) if math.isfinite(number) else ALL
 
 
-def _op(a: _RangeAnalysis, stmt: n.Op, state: LocalRanges) -> Interval:
+def _op(a: _RangeAnalysis, stmt: n.Op, state: Locals) -> Interval:
     found = INTERVALS[stmt.op](*map(a.of, stmt.args))
     return found if stmt.op in EXACT and stmt.result.type.is_real else rules.rounded_interval(found, stmt.result.type)
 
 
-def _cast(a: _RangeAnalysis, stmt: n.Cast, state: LocalRanges) -> Interval:
+def _cast(a: _RangeAnalysis, stmt: n.Cast, state: Locals) -> Interval:
     return rules.cast_interval(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
 
 
-def _random(a: _RangeAnalysis, stmt: n.Random, state: LocalRanges) -> Interval:
+def _random(a: _RangeAnalysis, stmt: n.Random, state: Locals) -> Interval:
     return TRUTH if stmt.result.type.is_real else of_type(stmt.result.type)
 
 
-def _nothing(a: _RangeAnalysis, stmt: Stmt, state: LocalRanges) -> LocalRanges:
+def _nothing(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
     return state
 
 
-def _declare(a: _RangeAnalysis, stmt: n.Local | n.LocalArray, state: LocalRanges) -> LocalRanges:
+def _declare(a: _RangeAnalysis, stmt: n.Local | n.LocalArray, state: Locals) -> Locals:
     return {**state, stmt.var: ZERO}
 
 
-def _set(a: _RangeAnalysis, stmt: n.Set, state: LocalRanges) -> LocalRanges:
+def _set(a: _RangeAnalysis, stmt: n.Set, state: Locals) -> Locals:
     return {**state, stmt.var: a.of(stmt.value)}
 
 
-def _set_element(a: _RangeAnalysis, stmt: n.SetElement, state: LocalRanges) -> LocalRanges:
+def _set_element(a: _RangeAnalysis, stmt: n.SetElement, state: Locals) -> Locals:
     return {**state, stmt.var: rules.interval_union(state.get(stmt.var, ALL), a.of(stmt.value))}
 
 
-def _if(a: _RangeAnalysis, stmt: n.If, state: LocalRanges) -> LocalRanges | None:
+def _if(a: _RangeAnalysis, stmt: n.If, state: Locals) -> Locals | None:
     ends = [a.block(stmt.then, state), a.block(stmt.orelse, state)]
     return _joined([end for end in ends if end is not None])
 
 
-def _for(a: _RangeAnalysis, stmt: n.For, state: LocalRanges) -> LocalRanges | None:
+def _for(a: _RangeAnalysis, stmt: n.For, state: Locals) -> Locals | None:
     begin, end = a.of(stmt.begin), a.of(stmt.end)
     a.define(stmt.index, (begin[0], end[1] - 1) if stmt.step > 0 else (end[0] + 1, begin[1]))
     left = a.loop(stmt, state)
@@ -335,14 +330,14 @@ def _for(a: _RangeAnalysis, stmt: n.For, state: LocalRanges) -> LocalRanges | No
     return left
 
 
-def _while(a: _RangeAnalysis, stmt: n.While, state: LocalRanges) -> LocalRanges | None:
+def _while(a: _RangeAnalysis, stmt: n.While, state: Locals) -> Locals | None:
     left = a.loop(stmt, state)
     if stmt.trips is not None:
         a.define(stmt.trips, of_type(stmt.trips.type))
     return left
 
 
-def _scope(a: _RangeAnalysis, stmt: n.Scope, state: LocalRanges) -> LocalRanges | None:
+def _scope(a: _RangeAnalysis, stmt: n.Scope, state: Locals) -> Locals | None:
     frame = _JoinFrame()
     a.frames.append(frame)
     behind = a.block(stmt.body, state)
@@ -350,19 +345,19 @@ def _scope(a: _RangeAnalysis, stmt: n.Scope, state: LocalRanges) -> LocalRanges 
     return _joined([*frame.exits, *([] if behind is None else [behind])])
 
 
-def _break(a: _RangeAnalysis, stmt: n.Break, state: LocalRanges) -> None:
+def _break(a: _RangeAnalysis, stmt: n.Break, state: Locals) -> None:
     a.frames[-stmt.depth].exits.append(state)
 
 
-def _continue(a: _RangeAnalysis, stmt: n.Continue, state: LocalRanges) -> None:
+def _continue(a: _RangeAnalysis, stmt: n.Continue, state: Locals) -> None:
     a.frames[-stmt.depth].latches.append(state)
 
 
-def _return(a: _RangeAnalysis, stmt: n.Return, state: LocalRanges) -> None:
+def _return(a: _RangeAnalysis, stmt: n.Return, state: Locals) -> None:
     return None
 
 
-def _push(a: _RangeAnalysis, stmt: n.StackPush, state: LocalRanges) -> LocalRanges:
+def _push(a: _RangeAnalysis, stmt: n.StackPush, state: Locals) -> Locals:
     a.push(stmt.stack, stmt.value)
     return state
 

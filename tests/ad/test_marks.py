@@ -222,7 +222,7 @@ def halves_in_loops():
 
 def test_an_index_outside_is_one_of_the_marked_array():
     """Looked at by the marking kernel first, whose own arrays no user has seen."""
-    sg.init(arch=sg.session.RUNTIME.settings.arch, default_fp=sg.f64, debug=True)
+    sg.init(arch=sg.runtime.session.RUNTIME.settings.arch, default_fp=sg.f64, debug=True)
     x, y = sg.field(sg.f64, (2, 5), needs_grad=True), sg.field(sg.f64, 5, needs_grad=True)
     p, q = ints(0, 1, 7, 3, 4), ints(1, 1, 1, 1, 1)
 
@@ -292,7 +292,7 @@ def test_a_claim_on_two_indices_together():
 
 def test_a_claim_that_does_not_hold():
     """Found on the reference and under debug, by hand and under a tape."""
-    sg.init(arch=sg.cpu, default_fp=sg.f64, debug=True) if sg.session.RUNTIME.settings.arch == "cpu" else None
+    sg.init(arch=sg.cpu, default_fp=sg.f64, debug=True) if sg.runtime.session.RUNTIME.settings.arch == "cpu" else None
     x, y, p = real(*NUMBERS[:4]), real(*[0.0] * 4), ints(3, 1, 0, 1)
 
     @sg.kernel
@@ -310,7 +310,7 @@ def test_a_claim_that_does_not_hold():
 @pytest.mark.parametrize("needs_grad", [False, True])
 def test_a_claim_is_looked_at_after_each_launch_under_debug(needs_grad):
     """Whether a gradient is taken or not; else, and where the program makes no claim, nothing is looked at."""
-    arch = sg.session.RUNTIME.settings.arch
+    arch = sg.runtime.session.RUNTIME.settings.arch
 
     def start(debug):
         sg.init(arch=arch, default_fp=sg.f64, debug=debug)

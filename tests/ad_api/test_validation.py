@@ -310,4 +310,4 @@ def test_vectors_written_by_component():
 
 
 def test_no_debug_mode_is_needed(p):
-    assert not sg.session.RUNTIME.settings.debug
+    assert not sg.runtime.session.RUNTIME.settings.debug

@@ -205,18 +205,18 @@ def test_clear(cache: DiskCache) -> None:
 _WORKER = """
 import random, sys, warnings
 from pathlib import Path
-from stackgrad.backends.disk_cache import DiskCache, key
+from stackgrad.backends.disk_cache import DiskCache, entry_key
 warnings.simplefilter("error")
 cache, seed = DiskCache(Path(sys.argv[1]), limit=400_000), int(sys.argv[2])
 pick, hits = random.Random(seed), 0
 for step in range(400):
     name = pick.randrange(40)
     content = bytes([name]) * (1000 + 500 * name)
-    found = cache.get(key(str(name)))
+    found = cache.get(entry_key(str(name)))
     assert found is None or found == content, (name, len(found))
     hits += found is not None
     if found is None or step % 3 == 0:
-        cache.put(key(str(name)), content)
+        cache.put(entry_key(str(name)), content)
 print(hits)
 """
 

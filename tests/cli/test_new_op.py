@@ -23,7 +23,7 @@ ROWS = {
     # The unwritten row, and the row of x*x in its place.
     f'VJP.unwritten("{NAME}"),) * 1': 'lambda b, g, a, r: b.op("mul", g, b.op("add", a[0], a[0])),)',
     f'INTERVALS.unwritten("{NAME}")': "lambda a: (0.0, max(a[0] * a[0], a[1] * a[1]))",
-    f'Row(NUMPY.unwritten("{NAME}"))': "Row(_in_f32(np.square))",
+    f'ScalarMeaning(NUMPY.unwritten("{NAME}"))': "ScalarMeaning(_in_f32(np.square))",
     f'LLVM.unwritten("{NAME}")': "lambda e, t, x: e.b.fmul(x, x)",
     f'BOUNDS.unwritten("{NAME}"), "rounded"': (
         'lambda x, e, r, u: (2 * np.abs(x[0]) + e[0]) * e[0], "rounded", underflows=True'

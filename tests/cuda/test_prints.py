@@ -248,9 +248,9 @@ import sys
 sys.path.insert(0, {folder!r})
 import stackgrad as sg
 from stackgrad.backends import registry
-from stackgrad.harness.testing.emulated_cuda.backend import emulated
+from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
-registry.put("cuda", emulated())
+registry.put("cuda", emulated_cuda())
 sg.init(arch=sg.cuda)
 
 @sg.kernel

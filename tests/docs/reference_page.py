@@ -46,7 +46,7 @@ TOPICS = {
     "Linear algebra of small matrices": (".linalg",),
     "Streams, graphs and devices": (".runtime.streams", ".launch.graphs", ".runtime.gpu"),
     "Profiles and reports": (".runtime.profiling", ".runtime.report"),
-    "Errors and warnings": (".compiler.errors", ".runtime.usage", ".backends.disk_cache"),
+    "Errors and warnings": (".compiler.errors", ".runtime.usage_errors", ".backends.disk_cache"),
 }
 """Sections about names that are no functions of the kernel language, with the modules that define them."""
 MODULES = ("ad", "math", "linalg", "types", "types.primitive_types", "capture", "torch", "jax")

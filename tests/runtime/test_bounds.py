@@ -215,7 +215,7 @@ def test_can_be_switched_off() -> None:
     with pytest.raises(sg.OptionError, match="bounds cannot be 'of'"):
         sg.init(bounds="of")
     sg.init(bounds="off", default_fp=sg.f64)
-    assert not sg.session.RUNTIME.options.bounds
+    assert not sg.runtime.session.RUNTIME.options.bounds
     x = np.zeros(64)
     part = x[8:16]
 

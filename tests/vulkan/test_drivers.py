@@ -99,7 +99,7 @@ def test_the_validation_layer_is_silent(vulkan: VulkanBackend, tmp_path: Path) -
     if LAYER not in {layer.layerName for layer in device.vk.vkEnumerateInstanceLayerProperties()}:
         pytest.skip(f"no {LAYER}; cure: apt-get install vulkan-validationlayers")
     wrong = (
-        "from stackgrad.backends.vulkan.device import Device\nd = Device()\n"
+        "from stackgrad.backends.vulkan.device import VulkanDevice\nd = VulkanDevice()\n"
         "try: d.vk.vkCreateBuffer(d.handle, d.vk.VkBufferCreateInfo(size=0, usage=32, sharingMode=0), None)\n"
         "except Exception: pass\nprint('done')"
     )

@@ -88,7 +88,7 @@ BOUNDS: Table[str, ErrorRule] = Table(
     "bounds.ops",
     OPS,
     about="how errors of the operands reach the result, as an upper bound",
-    blank='Rule({todo}, "rounded")',
+    blank='ErrorRule({todo}, "rounded")',
     derive=lambda name: "that of all comparisons" if name in COMPARISONS else "",
 )
 

@@ -39,7 +39,7 @@ DUAL: Table[str, DualOperation] = Table(
     "DUAL",
     OPS,
     about="value and partial derivatives on one scalar, for the oracle of dual numbers",
-    blank="Row({todo}, ({todo},) * {arity})",
+    blank="DualOperation({todo}, ({todo},) * {arity})",
 )
 
 

@@ -39,7 +39,7 @@ class JaxOperation:
 
 
 JAX: Table[str, JaxOperation] = Table(
-    "JAX", OPS, about="the operation in NumPy, and in JAX if it has a derivative", blank="Row({todo}, {todo})"
+    "JAX", OPS, about="the operation in NumPy, and in JAX if it has a derivative", blank="JaxOperation({todo}, {todo})"
 )
 
 
