@@ -1,6 +1,8 @@
 """This module names everything that the net takes from the rest of the project; a move of files changes it alone.
 
-Invariant: no other module of the net imports anything of the project but its own package.
+Invariant: no other module of the net imports anything of the project but its own package. The names that the net uses
+stay as they are when the project renames what stands behind them, because a net is also run on earlier commits, by
+the adapter that they have.
 """
 
 from __future__ import annotations
@@ -22,19 +24,22 @@ from ....backends.cuda.toolkit import libdevice_path
 from ....backends.host.trampoline import text_of as trampoline_text
 from ....backends.llvm.masked import generate_masked
 from ....backends.llvm.module import generate as generate_llvm
-from ....backends.llvm.optimize import initialize, optimize, parse
+from ....backends.llvm.optimize import initialize as initialise
+from ....backends.llvm.optimize import optimize as optimise
+from ....backends.llvm.optimize import parse
 from ....backends.metal.program import program as metal_program
 from ....backends.metal.translate import PROGRAM as METAL_TRANSLATOR
-from ....backends.spirv.emit import ShaderFeatures
+from ....backends.spirv.emit import ShaderFeatures as Features
 from ....backends.spirv.quirks import Quirks
 from ....backends.spirv.shaders import generate as generate_spirv
-from ....backends.vulkan.block import block_layout
+from ....backends.vulkan.block import block_layout as laid_out
 from ....backends.vulkan.host_code import host_code as vulkan_host_code
-from ....backends.vulkan.host_code import needed_entries
+from ....backends.vulkan.host_code import needed_entries as needed
 from ....backends.vulkan.ring import SLOTS, groups_at
 from ....cli.programs import defines_check, run_program
 from ....compiler.ad.policies import LOWERINGS, POLICIES
-from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_second, prepare_tangent
+from ....compiler.driver import Lowering as Lowered
+from ....compiler.driver import prepare_forward, prepare_reverse, prepare_second, prepare_tangent
 from ....compiler.errors import InternalError, StackgradError
 from ....compiler.ir.nodes import Kernel
 from ....compiler.ir.parser import parse_kernel
@@ -44,11 +49,11 @@ from ...testing.launch import is_forward, with_gradient
 
 __all__ = [
     "CPU",
-    "ShaderFeatures",
+    "Features",
     "InternalError",
     "Kernel",
     "LOWERINGS",
-    "Lowering",
+    "Lowered",
     "METAL_TRANSLATOR",
     "Options",
     "POLICIES",
@@ -64,13 +69,13 @@ __all__ = [
     "generate_masked",
     "generate_spirv",
     "groups_at",
-    "initialize",
+    "initialise",
     "is_forward",
-    "block_layout",
+    "laid_out",
     "libdevice_path",
     "metal_program",
-    "needed_entries",
-    "optimize",
+    "needed",
+    "optimise",
     "parse",
     "parse_kernel",
     "platform_of",

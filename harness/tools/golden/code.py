@@ -27,11 +27,11 @@ TRIPLE = "x86_64-unknown-linux-gnu"
 ARCH = "sm_90"
 GROUP, THREADS = 128, 1 << 20
 """Numbers of threads, of a group of a GPU and of a launch, for which host code is generated."""
-DEVICE = at.ShaderFeatures(
+DEVICE = at.Features(
     float64_add=True, subgroups=True, wide_subgroups=True, lists=True, shared_errors=True, abreast=True
 )
 """Large GPUs have this."""
-BARE = at.ShaderFeatures(
+BARE = at.Features(
     float64=False,
     int64=False,
     int64_atomics=False,
@@ -70,10 +70,10 @@ def _machine(name: str) -> llvm.TargetMachine:
 
 def _optimized(text: str, name: str) -> str:
     """Return LLVM IR after the pipeline of LLVM, run as a launch would run it, for a machine of this name."""
-    at.initialize()
+    at.initialise()
     machine = _machine(name)
     module = at.parse(text, TRIPLE, str(machine.target_data))
-    at.optimize(module, machine)
+    at.optimise(module, machine)
     return str(module)
 
 
@@ -96,7 +96,7 @@ def _cuda_host(kernel: at.Kernel) -> str:
     return at.cuda_host_code(kernel, made.layout, names, GROUP).text
 
 
-def _spirv(kernel: at.Kernel, features: at.ShaderFeatures, options: at.Options) -> str:
+def _spirv(kernel: at.Kernel, features: at.Features, options: at.Options) -> str:
     made = at.generate_spirv(kernel, options, features)
     entries = "".join(f"; {name} {task}\n" for name, task in made.entries)
     return f"{entries}; tail {made.tail.hex()}\n{_instructions(made.words)}"
@@ -114,8 +114,8 @@ def _instructions(words: Sequence[int]) -> str:
 
 def _vulkan_host(kernel: at.Kernel) -> str:
     made = at.generate_spirv(kernel, PLAIN)
-    entries, counts = at.needed_entries(made.kernel, made.entries, PLAIN), at.groups_at(made.layout.size, made.tail)
-    layout = at.block_layout(made.layout)
+    entries, counts = at.needed(made.kernel, made.entries, PLAIN), at.groups_at(made.layout.size, made.tail)
+    layout = at.laid_out(made.layout)
     return at.vulkan_host_code(made.kernel, layout, entries, counts, at.SLOTS, THREADS, PLAIN, made.summed).text
 
 
@@ -135,7 +135,7 @@ GENERATORS = (
     CodeKind("cuda-deterministic", lambda k: _cuda(k, at.Options(deterministic=True))),
     CodeKind("cuda-host", _cuda_host),
     CodeKind("ptx", lambda k: at.ptx(k, ARCH), "libdevice", heavy=True),
-    CodeKind("spirv", lambda k: _spirv(k, at.ShaderFeatures(), PLAIN)),
+    CodeKind("spirv", lambda k: _spirv(k, at.Features(), PLAIN)),
     CodeKind("spirv-device", lambda k: _spirv(k, DEVICE, PLAIN)),
     CodeKind("spirv-bare", lambda k: _spirv(k, BARE, PLAIN)),
     CodeKind("vulkan-host", _vulkan_host),

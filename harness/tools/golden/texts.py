@@ -40,7 +40,7 @@ class StageText:
 
 
 Trace = Callable[[str, at.Kernel], None]
-Pipeline = Callable[[at.Kernel, Trace], at.Lowering]
+Pipeline = Callable[[at.Kernel, Trace], at.Lowered]
 CodeFunction = Callable[[at.Kernel], dict[str, str]]
 Named = tuple[str, str, str]
 """A named text is a stage, a name and a text."""
@@ -71,11 +71,11 @@ def _reverse(policy: str, taped: bool = False) -> Pipeline:
     return lambda kernel, trace: at.prepare_reverse(kernel, policy, trace, taped=taped)
 
 
-def _tangent(kernel: at.Kernel, trace: Trace) -> at.Lowering:
+def _tangent(kernel: at.Kernel, trace: Trace) -> at.Lowered:
     return at.prepare_tangent(kernel, at.with_gradient(kernel), trace)
 
 
-def _second(kernel: at.Kernel, trace: Trace) -> at.Lowering:
+def _second(kernel: at.Kernel, trace: Trace) -> at.Lowered:
     return at.prepare_second(at.prepare_reverse(kernel).kernel, at.with_gradient(kernel))
 
 
@@ -114,7 +114,7 @@ def texts_of(source: KernelSource) -> Iterator[StageText]:
 
 def _texts(section: PipelineSection, kernel: at.Kernel, code: CodeFunction) -> Iterator[Named]:
     passes: list[tuple[str, str]] = []
-    made: list[at.Lowering] = []
+    made: list[at.Lowered] = []
 
     def trace(name: str, after: at.Kernel) -> None:
         if section.traced:
@@ -130,7 +130,7 @@ def _texts(section: PipelineSection, kernel: at.Kernel, code: CodeFunction) -> I
         yield from _code(made[0], code)
 
 
-def _kernels(made: at.Lowering) -> Iterator[tuple[str, at.Kernel]]:
+def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
     """Yield the name and the kernel of everything that is compiled for a launch."""
     yield "kernel", made.kernel
     if made.counting is not None:
@@ -141,7 +141,7 @@ def _kernels(made: at.Lowering) -> Iterator[tuple[str, at.Kernel]]:
         yield "claims", made.claims.kernel
 
 
-def _parts(made: at.Lowering) -> Iterator[Named]:
+def _parts(made: at.Lowered) -> Iterator[Named]:
     """Yield the texts of what a launcher gets: kernels, sizes of adstacks, and the arrays that they touch."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
@@ -153,7 +153,7 @@ def _parts(made: at.Lowering) -> Iterator[Named]:
     yield from ((f"{PARTS.index(name) + 90}", name, text) for name, text in texts.items())
 
 
-def _code(made: at.Lowering, code: CodeFunction) -> Iterator[Named]:
+def _code(made: at.Lowered, code: CodeFunction) -> Iterator[Named]:
     for part, kernel in _kernels(made):
         yield from ((f"code.{part}.{generator}", "", text) for generator, text in code(kernel).items())
 
