@@ -56,7 +56,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """Represent what a scan decides.
+    """Represent what a scan computes ahead of a task's iterations: their gate, and the trip counts of loops.
 
     Attributes:
         task: The task, exits lowered.
@@ -199,7 +199,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
 
 
 def _slice(block: Block, values: Iterable[Value]) -> Block | None:
-    """Return the statements of a block that the values follow from, in order; None if not all of them are light."""
+    """Return the statements of a block that the values depend on, in order; None if a scan may not run all of them."""
     wanted: set[Value] = set(values)
     names: set[str] = set()
     taken: list[Stmt] = []

@@ -19,7 +19,7 @@ _CURRENT = threading.local()
 
 
 class TaskTimes:
-    """Represent the readings of one launch; `seconds` is the time of the native call."""
+    """Represent the times that the tasks of one launch took; `seconds` is the time of the whole native call."""
 
     def __init__(self, tasks: int) -> None:
         self._ticks = (ctypes.c_int64 * (1 + tasks))()

@@ -69,7 +69,7 @@ class HostAccess:
         self._settle_shared()
 
     def share(self, array: np.ndarray) -> None:
-        """Let other programs touch the memory without asking.
+        """Let code outside the runtime access the memory of an array without notice.
 
         From now on a call that launches on it returns only when the launch is over.
         """

@@ -71,7 +71,7 @@ class ErrorRecords:
         self._free += [base + 8 * _RECORD_WORDS * k for k in reversed(range(_RECORDS))]
 
     def take(self) -> list[Callable[[], StackgradError]]:
-        """Return what makes the exceptions for the errors in records, and clear these records."""
+        """Return the functions that make the exceptions for recorded errors, and clear these records."""
         found: list[Callable[[], StackgradError]] = []
         for base, view in self._slabs:
             if not view[:, 0].any():
@@ -260,7 +260,7 @@ class CudaDevice:
         self._raise_after(self._over(self.driver.wait_all))
 
     def _over(self, finish: Callable[[], object]) -> PrintedText:
-        """Do what leaves nothing in flight; return what was printed."""
+        """Wait by `finish` until nothing is in flight, free dropped memory, and return what kernels printed."""
         # What was dropped before goes back. What is dropped meanwhile may belong to launches that another thread has
         # made since, and stays as long as there are any.
         dropped, self._trash = self._trash, []
@@ -336,7 +336,7 @@ class CudaDevice:
             self.driver.wait_all()
 
     def raise_errors(self) -> None:
-        """Raise the first error that stands in a record; what was launched behind it has not run."""
+        """Raise the first error that kernels have recorded; launches behind the failed one have not run."""
         found = self.records.take()
         if found:
             self.driver.zero(self.halted, 64)
@@ -381,7 +381,7 @@ def _show_rest(device: weakref.ref[CudaDevice], process: int) -> None:
 
 
 def _nothing() -> None:
-    """Wait for nothing, where nothing is in flight."""
+    """Do nothing, in place of a wait where no work is in flight."""
 
 
 def _forget(thing: object) -> None:

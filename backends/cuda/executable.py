@@ -111,7 +111,7 @@ class LoadedKernel:
 
 
 def limits_of(driver: Driver) -> policy.DeviceLimits:
-    """Return the numbers of a GPU that decide how many rows suit it."""
+    """Return the bytes of a GPU's second-level cache and of its memory, which limit the number of rows."""
     return policy.DeviceLimits(driver.l2_bytes, driver.memory_bytes)
 
 

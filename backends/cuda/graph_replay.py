@@ -53,10 +53,10 @@ EntryKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class RecordOffsets:
-    """Represent the places of the parts of a record, in bytes from the begin of a block.
+    """Represent the offsets of the parts of a record, in bytes from the begin of a block.
 
     Attributes:
-        begin: Place of the record.
+        begin: Offset of the record.
         entries: Number of entry points.
     """
 
@@ -64,22 +64,22 @@ class RecordOffsets:
     entries: int
 
     def word(self, number: int) -> int:
-        """Return the place of a word of the record."""
+        """Return the offset of a word of the record in the block, in bytes."""
         return self.begin + 8 * number
 
     @property
     def nodes(self) -> int:
-        """Return the place of the nodes."""
+        """Return the offset of the nodes of the graph."""
         return self.word(NODES)
 
     @property
     def plan(self) -> int:
-        """Return the place of the plan that the nodes hold."""
+        """Return the offset of the plan that the nodes hold."""
         return self.word(NODES + self.entries)
 
     @property
     def parameters(self) -> int:
-        """Return the place of the parameters that the nodes hold."""
+        """Return the offset of the parameters that the nodes hold."""
         return self.word(NODES + 2 * self.entries)
 
 
@@ -90,7 +90,7 @@ def launch_order(layout: BlockLayout, entries: Iterable[EntryKey]) -> list[Entry
 
 
 def record_offsets(layout: BlockLayout, entries: int) -> RecordOffsets:
-    """Return the places of the record of a block, which lies behind all that `layout` says."""
+    """Return the offsets of the parts of a block's record, which lies behind all other parts of the block."""
     return RecordOffsets(layout.size, entries)
 
 
@@ -100,9 +100,9 @@ def block_bytes(layout: BlockLayout, entries: int) -> int:
 
 
 def replay_function(m: ModuleState, keys: list[EntryKey]) -> ir.LLVMFunction:
-    """Return sg.replay(block, table, stream, plan) -> i32.
+    """Return the function `sg.replay`, which makes a launch by the graph in the record if that is possible.
 
-    It gives 0 when the launch is made, PLAIN, WANTED, or a code of the driver.
+    sg.replay(block, table, stream, plan) returns 0 when the launch is made, PLAIN, WANTED, or a code of the driver.
     """
     return m.helper("sg.replay", I32, [PTR, PTR, I64, PTR], lambda e, f: _ReplayWriter(e, f, keys).emit())
 
@@ -205,7 +205,7 @@ class _ReplayWriter:
             self._leave_if(b.icmp_unsigned("!=", bad, const(I32, 0)), PLAIN)
 
     def _started(self) -> ir.LLVMValue:
-        """Return the entries that this launch starts, as bits; leave if there are none."""
+        """Return a word with a bit for each entry point that this launch starts; return from `sg.replay` if it is 0."""
         b = self.b
         found: ir.LLVMValue = const(I64, 0)
         for place in range(len(self.keys)):

@@ -131,7 +131,7 @@ class _LaunchWriter:
         b.position_at_end(go_on)
 
     def _clear(self) -> None:
-        """Zero the state of this launch."""
+        """Set the device memory that holds the state of this launch to zero."""
         size = self.m.layout.state_size
         if size:
             arguments = [self._slot(self.m.layout.state_at), const(I8, 0), const(I64, size), self.stream]
@@ -159,7 +159,7 @@ class _LaunchWriter:
             b.ret(const(I32, OK))
 
     def _launch(self) -> None:
-        """Start what the plan says by single calls."""
+        """Start the entry points of the plan, each by its own call of the driver."""
         self._clear()
         laps = self._slot(self.m.layout.laps_at)
         self._lap(laps, 0)
@@ -176,7 +176,7 @@ class _LaunchWriter:
     # -- plans ----------------------------------------------------------------------------------------------
 
     def _start(self, kind: str, index: int, threads: ir.LLVMValue, width: ir.LLVMValue | None = None) -> None:
-        """Plan an entry with `threads` threads; for 0 threads it is not started."""
+        """Note in the plan that an entry point runs on `threads` threads; for 0 threads it is not started."""
         if (kind, index) not in self.keys:
             return
         b, one = self.b, const(I64, 1)
@@ -187,7 +187,7 @@ class _LaunchWriter:
         b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
 
     def _plan(self, index: int, task: Task) -> None:
-        """Plan the entries of a task."""
+        """Note in the plan which entry points of a task run, and on how many threads."""
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:

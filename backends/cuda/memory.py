@@ -42,7 +42,7 @@ class ManagedMemory:
 
 
 def managed_array(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return a new managed array with arbitrary content; raise DeviceError, with the numbers, if memory is short."""
+    """Return a new managed array with arbitrary content; raise DeviceError if memory is short."""
     return np.asarray(ManagedMemory(device, shape, dtype))
 
 
@@ -97,7 +97,7 @@ class Buffers:
         self._free: dict[int, list[int]] = {}
 
     def take(self, size: int) -> tuple[int, int]:
-        """Return (address, bytes) of a buffer; raise DeviceError, with the numbers, if memory is short."""
+        """Return (address, bytes) of a buffer; raise DeviceError if memory is short."""
         size = 1 << max(size - 1, 255).bit_length()
         kept = self._free.get(size)
         if kept:

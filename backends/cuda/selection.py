@@ -144,7 +144,7 @@ class ListedTask(PrivateSums):
     """Take iterations from the list, if it has room for all that pass."""
 
     def begin(self, e: Emitter) -> None:
-        """Find out if the list is complete."""
+        """Emit the comparison that tells if the list has room for all iterations that pass."""
         super().begin(e)
         layout = e.m.layout
         length = e.b.load(e.temp(layout.length_at[e.task]), I64)
@@ -173,7 +173,7 @@ class CompactedTask(PrivateSums):
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Begin a chunk; return the run over its list."""
+        """Emit the begin of a chunk of iterations; return the loop over those that pass."""
         _, count, blocks = run
         return self.chunks.open(e, count, blocks)
 
@@ -182,7 +182,7 @@ class CompactedTask(PrivateSums):
         return self.chunks.number(e, place)
 
     def leave(self, e: Emitter) -> None:
-        """End the chunk."""
+        """Emit the end of the work on a chunk of iterations."""
         self.chunks.close(e)
 
 
@@ -201,7 +201,7 @@ class _ListAppender(TaskExtension):
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Begin a chunk, and claim places of the list; return the run over what passes."""
+        """Emit the begin of a chunk, and claim places of the list; return the loop over iterations that pass."""
         b, chunks = e.b, self.chunks
         _, count, blocks = run
         run = chunks.open(e, count, blocks)
@@ -226,5 +226,5 @@ class _ListAppender(TaskExtension):
             b.store(b.trunc(e.iteration, I32), b.gep(e.slot_address(layout.list_at[e.task]), place, I32))
 
     def leave(self, e: Emitter) -> None:
-        """End the chunk."""
+        """Emit the end of the work on a chunk of iterations."""
         self.chunks.close(e)

@@ -117,7 +117,7 @@ def _room(passing: int) -> int:
 
 
 def _affordable(demand: TaskDemand, device: DeviceLimits) -> int:
-    """Return the threads for which there is a row each, at most as many as help."""
+    """Return the largest number of threads that can each have a row, and that still shorten the launch."""
     row = max(demand.row, 1)
     most = max(device.memory_bytes // 4 // row, 1)
     if demand.content is not None:

@@ -59,7 +59,7 @@ class StackPlacement:
         }
 
     def _demand(self, task: int, stacks: list[StackLayout], sizes: Sizes) -> TaskDemand:
-        """Return what a task with these stacks asks for."""
+        """Return the memory that a task needs for these adstacks, and the number of its iterations if it is known."""
         slots = [stack_capacity(s, sizes) for s in stacks]
         row = sum(s.slot_bytes * k for s, k in zip(stacks, slots))
         pushed = [total_pushes(s, k, sizes) for s, k in zip(stacks, slots)]

@@ -116,7 +116,7 @@ def _records(module: str, table: CodeTable, base: int, number: int) -> Iterator[
 
 
 def _record(kind: int, body: bytes) -> bytes:
-    """Return a record of the dump with its head."""
+    """Return a record of a jitdump file of perf: its header, then `body`."""
     return _RECORD.pack(kind, _RECORD.size + len(body), _now()) + body
 
 

@@ -313,7 +313,7 @@ class Trampoline:
         self.patience = self._ticks_in(_MICROSECONDS)
 
     def _ticks_in(self, microseconds: int) -> int:
-        """Return how far the clock that machine code reads goes in a time."""
+        """Measure how many ticks the clock of machine code counts in this time."""
         ticks = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.addresses["ticks"])
         begin, start = ticks(), time.perf_counter_ns()
         while time.perf_counter_ns() - start < 200_000:
@@ -324,7 +324,7 @@ class Trampoline:
     def builtin(self, root: array[int], slow: Function, raiser: Function) -> Function:
         """Return a builtin of a root, which keeps the root and both functions alive.
 
-        The function `slow` takes the calls for which no handle stands ready; `raiser` raises the last error.
+        The function `slow` takes the calls that no handle fits; `raiser` raises the last error.
         """
         made: Function = self._make(ctypes.addressof(self._definition), (root, slow, raiser), None)
         return made
@@ -364,7 +364,7 @@ def _trampoline() -> Trampoline | None:
 
 
 def is_expected() -> bool:
-    """Return True if the trampoline can read the objects of this interpreter; it is tried on some objects."""
+    """Return True if objects of this interpreter have the memory layout that the trampoline assumes."""
     if sys.implementation.name != "cpython" or sys.version_info < (3, 11) or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     # The flag t means that the interpreter was built without its lock.

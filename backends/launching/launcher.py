@@ -213,7 +213,7 @@ class Launcher:
             stats.readbacks += counters.readbacks - readbacks
 
     def _evaluate(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Return the sizes that the expressions give, or None if there are none or they do not describe this state."""
+        """Evaluate the size expressions. Return None if there are none, or if they do not hold for these arguments."""
         finder = self._finder
         if finder is None:
             return None

@@ -1,4 +1,4 @@
-"""Describe what the driver makes of a kernel, as far as launches look at it."""
+"""Describe the result of lowering a kernel, as far as launches need it."""
 
 from __future__ import annotations
 

@@ -250,7 +250,10 @@ def decision_function(
 def _iteration(
     e: Emitter, task: Task, additions: TaskExtension, k: ir.LLVMValue, header: ir.BasicBlock
 ) -> _Odometer | None:
-    """Emit one iteration, whose body may end early; return the odometer if places are counted up."""
+    """Emit one iteration, whose body may end early.
+
+    Return the counter of its indices, or None if they are computed by division.
+    """
     e.iteration = additions.number(e, k)
     box = [e.bound(axis, 1) for axis in range(len(task.indices))]
     point = _Odometer(e, box, header) if _counts_up(e.m, task) else None
@@ -310,7 +313,7 @@ def _counts_up(m: ModuleState, task: Task) -> bool:
 
 
 class _Odometer:
-    """Represent places along the axes as loop variables: the last one counts up, and each that is full carries."""
+    """Represent a counter of the indices of an iteration: the last axis counts up, and each full axis carries."""
 
     def __init__(self, e: Emitter, box: list[ir.LLVMValue], header: ir.BasicBlock) -> None:
         self.e, self.box = e, box

@@ -20,7 +20,7 @@ from .emit import Emitter
 from .errors import FAILED, OK
 
 PERIOD = 1 << 26
-"""Nanoseconds from one look for signals to the next."""
+"""Nanoseconds from one check for signals to the next."""
 
 ROUNDS = 1 << 18
 """Rounds of a long loop from one reading of the clock to the next, a power of two."""
@@ -44,7 +44,7 @@ def run_signal_handlers(m: ModuleState, b: IRBuilder, block: ir.LLVMValue) -> No
 
 
 def poll_function(m: ModuleState) -> ir.LLVMFunction:
-    """Return the function `sg.poll(block)`, which gives FAILED if the launch is to end, else OK."""
+    """Return the function `sg.poll(block)`, which returns FAILED if a signal asks the launch to end, else OK."""
     return m.helper("sg.poll", I32, [pointer(m.target.space)], _body, ("nounwind", "noinline"))
 
 
@@ -59,7 +59,10 @@ def _body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _look(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write `sg.look(block)`, which gives FAILED if a signal handler has raised something, now or before, else OK."""
+    """Write `sg.look(block)`, which lets the host run signal handlers.
+
+    It returns FAILED if a handler has raised an exception, now or earlier in this launch, else OK.
+    """
     b, layout, (block,) = e.b, e.m.layout, function.args
     raised = slot(b, block, layout.raised_at)
     with b.if_then(b.icmp_unsigned("!=", b.load(raised, I64), const(I64, 0))):
@@ -79,7 +82,7 @@ def is_long(loop: n.For | n.While) -> bool:
 
 
 def poll_in_loop(e: Emitter, loop: n.For | n.While) -> None:
-    """End the launch from inside a long loop of interruptible code, if it is to end; the code asks now and then."""
+    """End the launch from inside a long loop of interruptible code, if a signal asks for that."""
     if not e.m.options.interruptible or not is_long(loop):
         return
     b = e.b

@@ -29,9 +29,9 @@ CHUNK = 8_000
 CHUNKS = 32
 """Most chunks for each thread, unless they are longer than LONGEST."""
 LONGEST = 1 << 28
-"""Most nanoseconds of a chunk: behind each chunk the launch looks for signals."""
+"""Most nanoseconds of a chunk: behind each chunk the launch checks for signals."""
 PART = 1 << 25
-"""Estimated nanoseconds of a part of a task that one thread runs: between parts it looks for signals."""
+"""Estimated nanoseconds of a part of a task that one thread runs: between parts it checks for signals."""
 LEAST = 4096
 """Least number of iterations of a part of a task that one thread runs."""
 _SCALE = 10

@@ -1,4 +1,4 @@
-"""Write the intrinsics that rows of the LLVM generator ask for (`e.intrinsic`) in SPIR-V, edge cases included."""
+"""Write in SPIR-V the intrinsics that operations shared with LLVM call by `e.intrinsic`, edge cases included."""
 
 from __future__ import annotations
 

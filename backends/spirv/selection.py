@@ -29,7 +29,7 @@ _REDUCE, _EXCLUSIVE_SCAN = 0, 2
 
 
 def lay_out_lists(m: ModuleState) -> None:
-    """Assign slots of the block to the tasks that may run over a list.
+    """Reserve words of the argument block for each task that may run over a list.
 
     These are gated tasks with adstacks, in builds in which the order of iterations need not be kept.
     """
@@ -48,7 +48,7 @@ def _can_bind(m: ModuleState) -> bool:
 
 
 def _take(layout: BlockLayout, index: int) -> None:
-    """Assign the three slots of one task, behind the block so far."""
+    """Append to the argument block the words that describe the list of one task: address, room and length."""
     layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
     layout.size += 24
 
@@ -118,7 +118,7 @@ def _each(e: Emitter, rounds: ir.LLVMValue, body: Callable[[ir.LLVMValue], None]
 def _append(
     e: Emitter, rounds: ir.LLVMValue, bits: ir.LLVMValue, number: Callable[[ir.LLVMValue], ir.LLVMValue]
 ) -> None:
-    """Append the numbers of the rounds whose bits are set."""
+    """Emit code that appends to the list the iteration `number(k)` for each bit `k` that is set."""
     b, layout, place = e.b, e.m.layout, e.b.scalar(I64)
     place.set(b.zext(_claim(e, e.slot_address(layout.length_at[e.task]), e.intrinsic("ctpop", bits)), I64))
 

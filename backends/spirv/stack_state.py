@@ -108,7 +108,7 @@ class StackState:
         return self.stack.alloca.dtype
 
     def place(self, e: Emitter) -> ir.LLVMValue:
-        """Return the cursor of this stack, in terms of its group's cursor."""
+        """Return the place of the first free slot of this stack; `slot` makes an address of it."""
         return self.group.place(e, self.stack.alloca.stack)
 
     def slot(self, e: Emitter, place: ir.LLVMValue, part: int) -> ir.LLVMValue:

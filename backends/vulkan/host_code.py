@@ -176,13 +176,13 @@ class _LaunchWriter:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _groups_of(self, index: int) -> ir.LLVMValue:
-        """Return the groups of a task, computed once."""
+        """Return the number of workgroups of a task, computed once."""
         if index not in self._groups:
             self._groups[index] = self._counted(index)
         return self._groups[index]
 
     def _groups_of_entry(self, name: str, task: int | None) -> ir.LLVMValue:
-        """Return the groups of an entry; a list that no launch wants has none."""
+        """Return the number of workgroups of an entry point: 0 if it writes a list that the launch does not need."""
         if task is None:
             return const(I64, 1)
         if not name.startswith("select_"):
@@ -199,27 +199,27 @@ class _LaunchWriter:
         return b.call(least, [b.select(b.icmp_unsigned(">", part, few), part, few), const(I64, self.most)])
 
     def _counted(self, index: int) -> ir.LLVMValue:
-        """Return the groups of a task, with as many threads as rows or sums allow."""
+        """Return the number of workgroups of a task; adstacks and summed elements limit its threads."""
         held: ir.LLVMValue = const(I64, min(self.most, SUMMING) if index in self.summed else self.most)
         if any(s.task == index for s in self.m.layout.stacks):
             held = self.b.load(self._at(self.m.layout.threads_at[index]), I64)
         return self._whole_groups(index, held)
 
     def _whole_groups(self, index: int, most: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the groups for all iterations of a task, with at most `most` threads."""
+        """Return the number of workgroups for all iterations of a task, with at most `most` threads."""
         b, size = self.b, const(I64, LOCAL_SIZE)
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         count = b.call(least, [self._iterations(index), most])
         return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
 
     def _iterations(self, index: int) -> ir.LLVMValue:
-        """Return the iterations of a task, computed once."""
+        """Return the number of iterations of a task, computed once."""
         if index not in self._counts:
             self._counts[index] = self._count(index)
         return self._counts[index]
 
     def _count(self, index: int) -> ir.LLVMValue:
-        """Return the iterations of a task, or _UNKNOWN if the host cannot count them; a counted box is in the block."""
+        """Return the number of iterations of a task, or _UNKNOWN if the host cannot count them; store their box."""
         b, task = self.b, self.m.kernel.tasks[index]
         if not is_host_bound(self.m.kernel, index, self.options):
             return const(I64, _UNKNOWN)

@@ -56,12 +56,12 @@ def _taken(queue: Queue, size: int) -> Any:
 
 
 def mapped_array(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return a new mapped array of any content, or raise DeviceError with the numbers."""
+    """Return a new mapped array of arbitrary content; raise DeviceError if memory is short."""
     return np.asarray(MappedMemory(queue, shape, dtype))
 
 
 def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return a new mapped array of zeros, or raise DeviceError with the numbers."""
+    """Return a new mapped array of zeros; raise DeviceError if memory is short."""
     owner = MappedMemory(queue, shape, dtype)
     ctypes.memset(owner.address, 0, owner.bytes)
     return np.asarray(owner)

@@ -29,7 +29,7 @@ def round_up(size: int, to: int) -> int:
 
 
 class Ring:
-    """Represent the slots of one kernel.
+    """Represent the memory of several launches of one kernel, which take turns in its slots.
 
     Attributes:
         queue: queue to which the slots are submitted
@@ -85,7 +85,7 @@ class Ring:
         self.words[slot + S_INFO] = number_of(queue.device.vk, info)
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
-        """Record the command buffer of a slot."""
+        """Record the command buffer that runs all entry points of the kernel on one slot of the ring."""
         device, vk = self.queue.device, self.queue.device.vk
         buffer, memory = self._buffers[number], self.piece.region.buffer
         compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
@@ -124,7 +124,7 @@ class Ring:
         return self._buffers[self.words[R_NEXT]]
 
     def release(self) -> None:
-        """Give everything back, which no launch may use any more."""
+        """Free all memory and command buffers; no launch may use them any more."""
         device, vk = self.queue.device, self.queue.device.vk
         if self._buffers is not None:
             with device.lock:
@@ -133,5 +133,5 @@ class Ring:
 
 
 def groups_at(size: int, tail: bytes) -> int:
-    """Return the offset of the groups in a slot."""
+    """Return the offset of the numbers of workgroups in a slot."""
     return round_up(size + len(tail), 16)

@@ -1,4 +1,4 @@
-"""Turn the rows of `$conflicts` that a marking kernel leaves into located diagnostics."""
+"""Turn the conflicts that a marking kernel has found, rows of the array `$conflicts`, into located diagnostics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHIFT = 1 << 40
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """Represent one row of `$conflicts`: a read of `array` at `span` that looks at an array of marks.
+    """Represent one row of `$conflicts`: a read of `array` at `span` that is compared with marks.
 
     Attributes:
         array: Name of the array that is read.

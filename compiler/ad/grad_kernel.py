@@ -174,7 +174,10 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan
 
 
 def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
-    """Return the structure of each task as it is reversed, with slopes if the policy has them, and the next free id."""
+    """Return the tasks as reverse mode takes them, and the next free id of a value.
+
+    If the policy asks for it, the derivatives of operations (`slopes`) are added to the tasks.
+    """
     first_id, found = next_id(kernel), []
     for task in kernel.tasks:
         slopes: Slopes = {}

@@ -88,7 +88,10 @@ class MarkingKernel:
 
     @property
     def width(self) -> int:
-        """Return the number of columns of `$conflicts`: conflict, code of an excess, begin and extent of each axis."""
+        """Return the number of columns of the output array `$conflicts`.
+
+        They are: the conflict, the code of a number that does not fit into a mark, begin and extent of each axis.
+        """
         return 2 + 2 * max((r.axes for r in self.reads), default=0)
 
 
@@ -138,7 +141,7 @@ class _MarkingBuilder:
                 self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
 
     def add(self, t: int, claims: list[MarkedPair]) -> None:
-        """Add the tasks that mark and look for the claims on one array in one task."""
+        """Add the tasks that write and compare marks, for the claims on one array in one task."""
         number = len(self.marked)
         self.marked.append(claims[0].pair.access.array)
         task = self.source.tasks[t]
@@ -155,7 +158,7 @@ class _MarkingBuilder:
         self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
-        """Return the row of `$conflicts` for each access that looks at marks, by the identity of its statement."""
+        """Return the row of the output array `$conflicts` for each access that is compared with marks, by statement."""
         found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access
@@ -178,7 +181,7 @@ class _MarkingBuilder:
         self.tasks.append(made)
 
     def kernel(self) -> Kernel:
-        """Return the kernel of all tasks, without what marks and looks do not need."""
+        """Return the marking kernel, without the statements that no mark and no comparison of marks needs."""
         types = self.source.array_types()
         names = [_name(a, k) for k, a in enumerate(self.marked)]
         marks = [Param(name, ArrayType(i64, types[a].ndim + 1)) for name, a in zip(names, self.marked)]
@@ -204,7 +207,7 @@ NO_ROWS: Mapping[int, _MarkedRead] = {}
 
 
 class _MarkWriter(Copier):
-    """Copy one task with marks at its `writes`, or with looks at the reads in `rows`.
+    """Copy one task, and write marks at its `writes`, or compare marks at the reads in `rows`.
 
     The statements in `numbered` are counted in each iteration. `excess` is the row that tells of too large numbers.
     """
@@ -248,7 +251,7 @@ class _MarkWriter(Copier):
         return replace(made, body=bounds + b.take() + self.block(task.body))
 
     def block(self, block: Block) -> Block:
-        """Return the copy of a block, with marks and looks."""
+        """Return the copy of a block, with statements that write or compare marks."""
         out: list[Stmt] = []
         for stmt in block:
             if id(stmt) in self.numbered:

@@ -61,7 +61,7 @@ def _cast(s: TangentSweep, stmt: n.Cast) -> None:
 
 @TANGENT.row(n.Local, n.LocalArray)
 def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
-    """Emit the declaration, and that of the twin."""
+    """Emit a declaration of a local, and that of the local (twin) that holds its tangent."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -70,7 +70,7 @@ def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
 
 @TANGENT.row(n.Get, n.GetElement)
 def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
-    """Emit the read, and the same read of the twin."""
+    """Emit a read, and the same read of the twin, which holds the tangent."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -80,7 +80,7 @@ def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
 
 @TANGENT.row(n.Set, n.SetElement)
 def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
-    """Emit the write, and the write of the tangent to the twin."""
+    """Emit a write, and the write of the tangent to its twin."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -92,7 +92,7 @@ def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
 
 @TANGENT.row(n.StackAlloca, n.StackPop)
 def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
-    """Emit the statement, and the same for the twin."""
+    """Emit the statement, and the same for the twin, which holds the tangent."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None:
@@ -101,7 +101,7 @@ def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
 
 @TANGENT.row(n.StackPush, n.StackAccumulate)
 def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
-    """Emit the push or accumulation, and the same with the tangent for the twin.
+    """Emit a push or accumulation, and the same with the tangent on a second adstack (twin).
 
     A slot of the twin holds the tangents of primal and adjoint, so both adstacks have the same depth at any time.
     """
@@ -113,7 +113,7 @@ def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
 
 @TANGENT.row(n.StackTop, n.StackTopAdjoint)
 def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
-    """Emit the read, and the same read of the twin if the result depends on a carrier."""
+    """Emit a read, and the same read of the twin (its tangent) if the result depends on a carrier."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None and stmt.result in s.varied:

@@ -39,7 +39,7 @@ WIDE_EXTENT: Range = (0, 2**62)
 
 
 class FactSet:
-    """This class holds the facts at the current place; `mark` and `forget` bracket what holds only in a block.
+    """Represent the inequalities that hold at the current place; `mark` and `forget` enclose those of one block.
 
     Args:
         ranges: function that returns the least and the largest value of a symbol.
@@ -59,7 +59,7 @@ class FactSet:
         return len(self._facts)
 
     def forget(self, mark: int) -> None:
-        """Drop the facts that were learned after `mark`."""
+        """Drop the facts that were added after `mark`."""
         while len(self._facts) > mark:
             for symbol, _ in self._facts.pop().terms:
                 self._about[symbol].pop()
@@ -79,7 +79,7 @@ class FactSet:
         return -self.least(add(Affine(0), form, -1))
 
     def holds(self, goal: Affine) -> bool:
-        """Return True if the form is surely at least zero at the current place."""
+        """Return True if it is proved that the affine form is at least zero at the current place."""
         self._effort = EFFORT
         return self._prove(goal, DEPTH)
 

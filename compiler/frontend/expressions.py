@@ -273,7 +273,7 @@ def _not(t: Tracer, condition: Static | Value) -> Operand:
 
 
 def refusal(make: Callable[[str, str], ProblemError], reason: str, cure: str) -> Handler:
-    """Return a row of the table that only raises a problem.
+    """Return a handler that refuses every expression of one kind.
 
     Args:
         make: function that makes the problem from a reason and a cure.

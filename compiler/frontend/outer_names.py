@@ -39,7 +39,7 @@ def outer_object(t: Tracer, node: ast.Name) -> Any:
 
 
 def _tell_of_local(t: Tracer, node: ast.Name) -> None:
-    """Warn, once for each name of a function, that Python would not read the object outside here."""
+    """Warn, once for each name of a function, that in Python this name would mean a local and not the outer object."""
     key = t.active.function, node.id
     if key in t.told:
         return

@@ -201,7 +201,7 @@ def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[s
 
 
 def _place(t: Tracer, name: str, kind: ElementType, found: list[ScalarArgument]) -> ArgumentBinding | CompoundVariable:
-    """Return the place of a value of each launch; append a scalar argument for each of its numbers to `found`."""
+    """Return the binding of a parameter that each launch passes; append an argument for each number to `found`."""
     if isinstance(kind, Scalar):
         argument = ScalarArgument(t.namer.unique(name), kind)
         found.append(argument)

@@ -64,7 +64,7 @@ def _number(datum: object) -> object:
 
 
 def _datum(datum: Any) -> object:
-    """Return the value that a datum of a row stands for."""
+    """Return the Python value that one item of a stored expression encodes: a scalar type, a real or itself."""
     if not isinstance(datum, dict):
         return datum
     return SCALARS[datum["type"]] if "type" in datum else float(datum["real"])

@@ -74,27 +74,27 @@ class SymbolicInterval:
         return self.low if self.low is not None and self.low is self.high else None
 
     def given(self, checks: Checks) -> SymbolicInterval:
-        """Return the span under more checks."""
+        """Return the interval, which now holds only if these checks hold as well."""
         return self if checks <= self.checks else SymbolicInterval(self.low, self.high, self.checks | checks)
 
 
 UNKNOWN = SymbolicInterval()
-"""The span of a value of which nothing is known."""
+"""The interval of a value of which nothing is known."""
 
 
 def exact_interval(value: SizeExpr, checks: Checks = NONE) -> SymbolicInterval:
-    """Return the span of a value that is known."""
+    """Return the interval of a value that is known."""
     return SymbolicInterval(value, value, checks)
 
 
 NOTHING = exact_interval(ZERO)
-"""The span of 0."""
+"""The interval of 0."""
 
 
 def apply_operation(
     spans: tuple[SymbolicInterval, ...], make: Callable[..., SizeExpr], *rest: bool
 ) -> SymbolicInterval:
-    """Return the span of the result of an operation on spans.
+    """Return the interval of the result of an operation on intervals.
 
     Args:
         spans: The spans of the operands.
@@ -115,17 +115,17 @@ def apply_operation(
 
 
 def add(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a sum."""
+    """Return the interval of a sum."""
     return apply_operation((x, y), a.add, True, True)
 
 
 def sub(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a difference."""
+    """Return the interval of a difference."""
     return apply_operation((x, y), a.sub, True, False)
 
 
 def mul(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a product.
+    """Return the interval of a product.
 
     It is known if both factors are known, if one factor is a constant, or if both factors are not negative.
     """
@@ -141,19 +141,19 @@ def mul(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def minimum(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of the lesser of two values, which is at most either of them, even if the other is unknown."""
+    """Return the interval of the lesser of two values, which is at most either, even if the other is unknown."""
     found = apply_operation((x, y), a.minimum, True, True)
     return found if found.high is not None else SymbolicInterval(found.low, x.high or y.high, found.checks)
 
 
 def maximum(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of the larger of two values, which is at least either of them, even if the other is unknown."""
+    """Return the interval of the larger of two values, which is at least either, even if the other is unknown."""
     found = apply_operation((x, y), a.maximum, True, True)
     return found if found.low is not None else SymbolicInterval(x.low or y.low, found.high, found.checks)
 
 
 def floordiv(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a quotient, which grows with x if the divisor is known to be positive."""
+    """Return the interval of a quotient, which grows with x if the divisor is known to be positive."""
     divisor = y.exact
     if divisor is not None and divisor.low > 0:
         return apply_operation((x,), lambda e: a.floordiv(e, divisor), True).given(y.checks)
@@ -161,7 +161,7 @@ def floordiv(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def mod(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a remainder, which lies between 0 and a positive divisor."""
+    """Return the interval of a remainder, which lies between 0 and a positive divisor."""
     found = apply_operation((x, y), a.mod)
     if found.exact is None and y.low is not None and y.low.low > 0 and y.high is not None:
         return SymbolicInterval(ZERO, a.sub(y.high, ONE), found.checks)
@@ -169,7 +169,7 @@ def mod(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def union(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a value that is either of two values."""
+    """Return the interval of a value that is either of two values."""
     if x.exact is not None and x.exact == y.exact:
         return x.given(y.checks)
     low = None if x.low is None or y.low is None else a.minimum(x.low, y.low)
@@ -178,7 +178,7 @@ def union(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def select_interval(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of x where the condition holds, and of y elsewhere."""
+    """Return the interval of x where the condition holds, and of y elsewhere."""
     c = condition.exact
     if c is None:
         return union(x, y).given(condition.checks)
@@ -199,10 +199,10 @@ def select_interval(condition: SymbolicInterval, x: SymbolicInterval, y: Symboli
 
 
 def checked_interval(span: SymbolicInterval, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the span of a result of this type, under the check that the result did not wrap, unless this is certain.
+    """Return the interval of a result of this type, under the check that it did not wrap, unless this is certain.
 
     Args:
-        span: The span of the result in whole numbers.
+        span: The interval of the result in whole numbers.
         dtype: The type of the result.
         around: The loops and conditions around the operation.
     """
@@ -226,7 +226,7 @@ def _fit(
     make: Callable[[Checks], SymbolicInterval],
     checks: Checks,
 ) -> SymbolicInterval:
-    """Return the span that `make` makes of the check that a value fits its type.
+    """Return the interval that `make` makes of the check that a value fits its type.
 
     There is no check if the value always fits.
     """
@@ -242,7 +242,7 @@ def _fit(
 
 
 def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the span of an element or argument, under the check that a number of 64 bits lies in WIDE."""
+    """Return the interval of an element or argument, under the check that a number of 64 bits lies in WIDE."""
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
         return exact_interval(
@@ -252,5 +252,5 @@ def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -
 
 
 def constant_interval(value: int | float | bool) -> SymbolicInterval:
-    """Return the span of a constant."""
+    """Return the interval of a constant."""
     return exact_interval(const(value))

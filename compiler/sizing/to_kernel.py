@@ -40,7 +40,7 @@ def size_kernel(kernel: Kernel, sized: KernelSizes) -> Kernel:
 
 @dataclass
 class _Scope:
-    """Represent the values made so far in a block.
+    """Represent the size expressions that a block of statements has already computed.
 
     Attributes:
         made: The value of each expression.
@@ -69,7 +69,7 @@ class _SizeExprEmitter:
         b.store(INEXACT, (b.const(0, i64),), b.cast(b.get("inexact", u1), i64))
 
     def _limits(self, limits: list[tuple[SizeExpr, int]]) -> None:
-        """Emit the comparisons of limits."""
+        """Emit a comparison of each expression with its limit; the sizes are invalid if one exceeds its limit."""
         for x, most in limits:
             self.flag(self.b.op("cmp_gt", self.value(x), self.b.const(most, i64)))
 

@@ -121,7 +121,7 @@ class LaunchExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Launch the grad kernel on the final content, with the cotangents as adjoints.
+        """Launch the grad kernel on the arrays as the kernel left them, with the cotangents as adjoints.
 
         Arrays that the kernel overwrites and its gradient reads are taken from the initial content.
         """

@@ -1,7 +1,7 @@
 """This module copies arrays into memory that shows or prevents accesses outside the arrays.
 
-An array ends where a closed page begins, and the page before its first page is closed too; an access to a closed page
-ends the process. The bytes between the first closed page and the array hold a pattern, which `is_whole` checks.
+An array ends where a guard page begins, and another guard page lies before its first page; an access to a guard page
+ends the process. The bytes between the first guard page and the array hold a pattern, which `is_whole` checks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ...backends.heap import PAGE
 from ...backends.host_memory import map_pages
 
 WALLED = sys.platform == "linux"
-"""True if pages can be closed. On other systems arrays lie in ordinary memory, and only the pattern is checked."""
+"""True if pages can be protected. On other systems arrays lie in ordinary memory, and only the pattern is checked."""
 
 PATTERN = 0xA5
 
 
 @dataclass
 class GuardedArrays:
-    """Represent copies of arrays between closed pages, by name.
+    """Represent copies of arrays between guard pages, by name.
 
     The copies stay readable as long as this object lives.
     """
@@ -35,7 +35,7 @@ class GuardedArrays:
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray]) -> GuardedArrays:
-        """Return copies of the arrays, each between closed pages of its own."""
+        """Return copies of the arrays, each between guard pages of its own."""
         made = cls()
         for name, array in arrays.items():
             made.arrays[name] = made._copy(array)
@@ -45,7 +45,7 @@ class GuardedArrays:
         inner = -(-max(array.nbytes, 1) // PAGE) * PAGE
         memory = map_pages(inner + 2 * PAGE)
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        # The array ends exactly at the closed page behind it, so that the first byte after the array cannot be touched.
+        # The array ends exactly at the guard page behind it, so that the first byte after the array cannot be touched.
         start = PAGE + inner - array.nbytes
         memory[PAGE:start] = bytes([PATTERN]) * (start - PAGE)
         copy: np.ndarray = np.ndarray(array.shape, array.dtype, memory, start)
@@ -57,7 +57,7 @@ class GuardedArrays:
 
     @property
     def is_whole(self) -> bool:
-        """Return True if nothing was written between the first closed page and an array."""
+        """Return True if nothing was written between the first guard page and an array."""
         return all(not memory[low:high].strip(bytes([PATTERN])) for memory, low, high in self._memory)
 
 

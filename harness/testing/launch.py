@@ -111,6 +111,6 @@ def is_plain(kernel: Kernel) -> bool:
 
 
 def is_forward(kernel: Kernel) -> bool:
-    """Return True if the kernel can be differentiated: it is plain and has no adjoint array among its parameters."""
+    """Return True if the kernel can be differentiated: it has no adstacks and uses no adjoint arrays."""
     adjoints = {name + GRAD for name in with_gradient(kernel)}
     return is_plain(kernel) and not adjoints & set(used_arrays(kernel))

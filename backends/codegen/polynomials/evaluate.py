@@ -57,7 +57,7 @@ _FORMATS = {"f32": FloatFormat(23, 32), "f64": FloatFormat(52, 64)}
 
 
 def kind(x: ir.LLVMValue) -> str:
-    """Return "f32" or "f64": the column of a value's type in tables."""
+    """Return "f32" or "f64", the type of x, which is the key of the tables of constants."""
     return suffix(element(x.type))
 
 
@@ -118,7 +118,7 @@ def bits(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def real(e: ArithEmitter, word: ir.LLVMValue, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return bits as a real of x's type."""
+    """Return the real of x's type that has the given bits."""
     return e.b.bitcast(word, x.type)
 
 

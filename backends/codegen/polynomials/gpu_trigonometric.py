@@ -1,4 +1,4 @@
-"""This module emits sin and cos of f32 for machines that fuse and count instructions: GPUs.
+"""This module emits sin and cos of f32 for GPUs, in few instructions, with fused multiplication and addition.
 
 The results are within 4 ulps, as OPS says.
 

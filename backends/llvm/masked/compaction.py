@@ -185,7 +185,7 @@ def _scan(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunctio
 
 
 class _Scan:
-    """Write a scan."""
+    """Emit the function `scan.N`, which lists the iterations of a chunk that pass the gate of the task."""
 
     def __init__(self, e: LaneEmitter, s: ScanPlan) -> None:
         self.e, self.s = e, s

@@ -51,7 +51,7 @@ class EmulatedGraph:
 
 
 class EmulatedDriver(PendingWork):
-    """Represent a GPU that does not exist.
+    """Represent a CUDA driver and its GPU, both emulated on the CPU.
 
     Attributes:
         counts: the number of calls by name.

@@ -1,4 +1,4 @@
-"""This module counts reads of managed memory by the host during pending launches, by closed pages and a fault handler.
+"""This module counts reads of managed memory by the host during launches, by protected pages and a fault handler.
 
 On a device such a read returns what the launch has written by then. In the emulator the pages are closed (`close`) as
 long as anything is queued; the first access opens them, is counted in the owner's word, and goes on. The handler must

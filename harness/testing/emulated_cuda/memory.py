@@ -1,4 +1,4 @@
-"""This module manages the memory of the emulated device: each allocation lies on its own pages between closed pages.
+"""This module manages the memory of the emulated device: each allocation lies on its own pages between protected ones.
 
 Addresses are never used twice, so freed memory stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
 valid boolean. For the checks of kernels, `head` leads to (low, high) of all allocations, in ascending order.
@@ -82,7 +82,7 @@ class AddressSpace:
         return at or 0
 
     def take(self, length: int) -> int:
-        """Return new pages that follow a closed page.
+        """Return new pages that follow a page without access.
 
         Raises:
             MemoryError: no addresses are left.
@@ -97,7 +97,7 @@ class AddressSpace:
             return low
 
     def close(self, low: int, length: int) -> None:
-        """Close pages for good and free their memory."""
+        """Free the memory of pages and forbid every later access to them."""
         self._advise(low, length, _DROP)
         self._protect(low, length, _NOBODY)
 

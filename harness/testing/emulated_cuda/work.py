@@ -1,6 +1,6 @@
-"""This module keeps streams, events and graphs of the emulated driver, and closes managed memory while work is queued.
+"""This module keeps streams, events and graphs of the emulated driver, and guards managed memory while work is queued.
 
-Managed memory is closed to the host (guard.py) whenever something is queued that has not run.
+The host cannot access managed memory (guard.py) while anything is queued that has not run.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class PendingWork:
             self._close()
 
     def _close(self) -> None:
-        """Close managed memory while something is queued, because then it belongs to the device."""
+        """Forbid the host to access managed memory while work is queued, because the device may use it then."""
         if GUARDED and not self._running and self._streams.pending and not self._words[0]:
             guard().close(self._words.buffer_info()[0])
 

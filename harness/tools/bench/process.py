@@ -1,4 +1,4 @@
-"""Run one library in its own process: run a work and answer each line with a sample of a column.
+"""Measure one library in its own process: print one sample for each column of results that standard input names.
 
 This file is started as a script; beside the works it imports only the library. Arguments: library, work, threads, arch.
 A line on standard input names a column and asks for one sample; the answer is one JSON number, or an object with an

@@ -276,7 +276,7 @@ def gated(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def long_row(ti: Any) -> dict[str, TimedWork]:
-    """Run one row of 100,000 steps among 1,000 rows of one step; measure the adstack memory for reals."""
+    """Run one iteration of 100,000 trips among 1,000 iterations of one trip; measure the adstack memory for reals."""
     trips = np.ones(1001, np.int64)
     trips[500] = 100_000
     timed = _sweep(ti, trips, int(trips.sum()))

@@ -1,4 +1,4 @@
-"""This module hunts for faults in peers: it draws programs, asks peers, and reduces failures while the search goes on.
+"""This module hunts for faults in peers: it draws programs, runs peers, and reduces failures while the search goes on.
 
 Two activities run at a time, each with its own processes: the thread of the caller draws and asks, another thread
 reduces findings. Once a family is known, programs that have all its traits are mostly set aside, so that the time goes
@@ -33,7 +33,7 @@ BUDGET = 90.0
 """Seconds in which a finding is reduced; a finding that is still too long then waits for another turn."""
 
 AGAIN = 0.1
-"""Share of programs asked, and of findings reduced, although they have all traits of a known family.
+"""Share of programs that run, and of findings reduced, although they have all traits of a known family.
 
 It is also the share of programs asked with traits for which the peer returned no gradient so far.
 """
@@ -45,10 +45,10 @@ MOST_PENDING = 200
 """Largest number of findings that wait; further findings are counted and dropped."""
 
 IDLE = 0.5
-"""Seconds until the next look for a finding to reduce, if none waits."""
+"""Seconds until the next search for a finding to reduce, if none waits."""
 
 CANDIDATES = 4
-"""Number of programs of which the most unusual one is asked."""
+"""Number of programs of which the most unusual one is run."""
 
 Progress = Callable[["Hunt"], None]
 Sample = Callable[[int, tuple[str, ...]], Program]
@@ -131,7 +131,7 @@ class Hunt:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def chosen(self, seed: int, sample: Sample) -> tuple[int, Program, tuple[str, ...]]:
-        """Return the program to ask, with its seed and the peers to ask.
+        """Return the next program, with its seed and the peers that are to differentiate it.
 
         It is the program whose traits were met least among CANDIDATES programs from this seed on.
         """
@@ -146,7 +146,7 @@ class Hunt:
         return best, program, wanted
 
     def _wanted(self, program: Program, source: RandomChooser) -> tuple[str, ...]:
-        """Return the peers that are worth asking about a program."""
+        """Return the peers that are to differentiate a program."""
         pairs = _pairs(traits(program))
         with self.lock:
             known = {p for p in self.peers if self._covered(p, program) or not self.counts[p].gives(pairs)}
@@ -226,7 +226,7 @@ def hunt(
     progress: Progress = lambda found: None,
     sample: Sample = sample_for_peers,
 ) -> Hunt:
-    """Draw programs, ask peers, and reduce failures, for some seconds or cases.
+    """Draw programs, run peers on them, and reduce failures, for some seconds or cases.
 
     Findings that still wait at the end are left.
 

@@ -32,7 +32,7 @@ SECONDS = 120.0
 
 @dataclass(frozen=True)
 class WrittenFamily:
-    """Represent a family with its script.
+    """Represent a family of findings, with the script that shows the peer to be wrong.
 
     Attributes:
         family: the family.

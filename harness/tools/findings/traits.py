@@ -203,7 +203,7 @@ def _vectors(f: ProgramFacts) -> set[str]:
 
 
 def _is_vector(value: m.Expr, known: set[str]) -> bool:
-    """Return True if an expression makes a vector, and does not only measure it or take it apart."""
+    """Return True if the value of an expression is a vector or matrix, and not a scalar that is computed from one."""
     if isinstance(value, (*_VECTORS, m.Swizzle, m.Slice)):
         return True
     if isinstance(value, (m.Name, m.Element)):

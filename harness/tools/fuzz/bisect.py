@@ -152,7 +152,7 @@ class Bisector:
         return self._user(plain, made.slots, wrong)
 
     def _true_adjoint(self, kernel: Kernel, start: Arrays, seeds: Arrays, slot: int, sign: np.ndarray) -> float:
-        """Return the derivative of <seeds, final content> when one value moves in all lanes.
+        """Return the derivative by one value of the sum of cotangents times results, found by dual numbers.
 
         Args:
             kernel: The kernel whose values can be moved.

@@ -33,7 +33,7 @@ Reached = Mapping[str, int]
 
 
 class GuidedChoice(NamedTuple):
-    """Represent the program of a case.
+    """Represent the program that was chosen for a case.
 
     Attributes:
         shapes: Names of the properties that the program has.
@@ -46,7 +46,7 @@ class GuidedChoice(NamedTuple):
 
 
 def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> GuidedChoice:
-    """Return the program of a case: that of the seed itself, unless another candidate tells more.
+    """Return the program of a case: that of its seed, unless another candidate has properties that ran more rarely.
 
     Args:
         sample: Function from a seed to a program.
@@ -63,7 +63,7 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
-    """Return the news that a program would tell of its properties, divided by the cost of its case.
+    """Return how rare the properties of a program are so far, divided by the cost of its case.
 
     A property counts for less each time it occurs.
     """

@@ -234,6 +234,6 @@ def _stray(seed: int) -> tuple[str, ...]:
 
 
 def _number(what: str, seed: int, share: float) -> int:
-    """Return the number of a case's raw adstack kernel or tape programs, each drawn independently, or 0."""
+    """Return the seed of what a share of cases run in addition to their program (`what`), or 0 for other cases."""
     source = random.Random(f"{what} {seed}")
     return source.randrange(1, 1 << 30) if source.random() < share else 0

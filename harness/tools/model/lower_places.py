@@ -263,7 +263,7 @@ def _read_cell(t: Lowerer, first: LocalArraySlot, place: SelectedSlot) -> Value:
 
 
 def _inside(t: Lowerer, place: SelectedSlot) -> Value:
-    """Return the condition that the index of a choice is inside."""
+    """Return the condition that the index of a selected place is at least 0 and less than the number of places."""
     b, index = t.builder, place.index
     low = b.op("cmp_ge", index, b.const(0, index.type))
     return b.op("logical_and", low, b.op("cmp_lt", index, b.const(len(place.places), index.type)))

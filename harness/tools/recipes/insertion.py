@@ -96,7 +96,7 @@ def _assigned(node: ast.stmt, table: str) -> str | None:
 
 
 def _adds(node: ast.stmt, table: str) -> bool:
-    """Return True if a statement at the top adds rows to a table."""
+    """Return True if a statement of the module adds rows to a table."""
     if isinstance(node, ast.FunctionDef):
         return any(ast.unparse(decorator).startswith(f"{table}.row(") for decorator in node.decorator_list)
     is_update = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_update(node.value.func, table)
@@ -112,7 +112,7 @@ def _item(text: str, value: ast.expr, key: str, row: str) -> Insertion:
 
 
 def _assignment(node: ast.stmt, table: str, key: str, row: str) -> Insertion:
-    """Return the insertion of an assignment behind a statement at the top."""
+    """Return the insertion of `table[key] = row` behind a statement of the module."""
     return Insertion(node.end_lineno or node.lineno, (f'{table}["{key}"] = {row}',))
 
 

@@ -28,7 +28,7 @@ Make = Callable[[Expr, Expr], Expr]
 
 @dataclass(frozen=True)
 class OperationForm:
-    """Describe one form of operation.
+    """Describe an operation that programs may contain: how it is written, its type, and its valid operands.
 
     Attributes:
         make: Function from two operands to the expression.

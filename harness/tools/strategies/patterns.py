@@ -304,7 +304,7 @@ class Patterns(LocalArrays):
     # -- draws and conditions --------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Stmt]:
-        """Return random numbers in a task that is not the first."""
+        """Return two parallel loops, of which only the second takes random numbers (a task that is not the first)."""
 
         def noisy(i: m.Name) -> list[Stmt]:
             number = m.Random(None, self.draw.choice(("random", "randn")))

@@ -306,7 +306,11 @@ class FwdMode:
         array._dual.version = stamp()
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
-        """End the tangents of what was written unseen in boxes of exported arrays; None means the whole array."""
+        """End the tangents of elements of exported arrays that were written without notice.
+
+        Args:
+            places: The boxes to compare in each array, or None for the whole array.
+        """
         for array, boxes in places.items():
             RUNTIME.settle()
             changed = self._shared.changed(array, boxes)

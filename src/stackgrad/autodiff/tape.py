@@ -58,7 +58,7 @@ class Tape(TapeReplay):
             of them, whose weighted sum is differentiated. Losses are set to 0 on entry.
         clear_gradients: True to set all gradients of fields and ndarrays to 0 on entry; otherwise they accumulate.
             Gradients of torch tensors always accumulate, as those of torch do.
-        validation: True to raise ValidationError if memory that gradients depend on is written unseen; see
+        validation: True to raise ValidationError if memory that gradients depend on is written without notice; see
             `validation.py`.
         grad_check: Fields whose gradient is compared with finite differences after the block; raises GradCheckError.
         weights: A weight for each loss; None for 1.
@@ -267,7 +267,11 @@ class Tape(TapeReplay):
         self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
-        """End the adjoints of what was written unseen in boxes of exported arrays; None means the whole array."""
+        """End the adjoints of elements of exported arrays that were written without notice.
+
+        Args:
+            places: The boxes to compare in each array, or None for the whole array.
+        """
         for array, boxes in places.items():
             self._log.look(array)
             changed = self._log.shared.changed(array, boxes)

@@ -224,7 +224,7 @@ class StateLog:
             self.shared.remember(array)
 
     def unseen_write(self, array: Array, changed: np.ndarray) -> None:
-        """Record that elements of an exported array were written unseen; `changed` is a mask of them."""
+        """Record that elements of an exported array were written without notice; `changed` is a mask of them."""
         places = common_indices(changed, self.touched(array))
         if places is not None:
             self.events.append(UnannouncedWrite(array, places))

@@ -6,7 +6,7 @@ mode, keep a copy of each exported array with a derivative that their launches t
 before anything touches the array again. An array that was never exported costs nothing.
 
 Invariant: outside of a launch and of a write in sight, a copy differs from memory only where something was written
-unseen. A write that leaves the same bits cannot be told from no write.
+without notice. A write that leaves the same bits cannot be told from no write.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ class ExpectedContents:
             found.pending.append(box)
 
     def changed(self, array: Array, boxes: Iterable[Box] | None = None) -> np.ndarray | None:
-        """Find the elements that were written unseen, and accept their content from now on.
+        """Find the elements that were written without notice, and accept their content from now on.
 
         Args:
             array: The array.
             boxes: The boxes to look at, or None for the whole array.
 
         Returns:
-            A mask of the shape of the memory of the array, or None if nothing was written unseen.
+            A mask of the shape of the memory of the array, or None if nothing was written without notice.
         """
         found = self._known.get(array)
         if found is None:

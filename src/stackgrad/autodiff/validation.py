@@ -10,8 +10,8 @@ warns. So
   block, with a copy of the content that it was left with: the *expected* content;
 * what the gradient of a launch reads is hashed right after the launch, and again before that gradient runs.
 
-Invariant: `ExpectedContent.content` is what memory holds if nothing was written unseen, also while the tape swaps
-states.
+Invariant: `ExpectedContent.content` is what memory holds if nothing was written without notice, also while the tape
+swaps states.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CURE = (
 
 
 class ValidationError(TapeError):
-    """Memory that a gradient depends on was written unseen.
+    """Signal that memory that a gradient depends on was written, and that the tape was not told of the write.
 
     Attributes:
         array: The name of the array.
@@ -59,7 +59,10 @@ class ValidationError(TapeError):
 
 
 class ValidationWarning(UserWarning):
-    """Memory was written unseen where gradients are still right: the tape has a copy, and ends the adjoint if any."""
+    """Signal that the tape was not told of a write to memory, but that gradients are right nevertheless.
+
+    Gradients read a copy that the tape took before; the adjoints of the overwritten elements, if any, become zero.
+    """
 
 
 @dataclass(eq=False, slots=True)
@@ -120,7 +123,7 @@ class Validation:
     # -- forward --------------------------------------------------------------------------------------------
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Raise ValidationError if a kernel that is about to run touches what was written unseen."""
+        """Raise ValidationError if a kernel that is about to run touches memory that was written without notice."""
         self.launches += 1
         at = f"before launch {self.launches}, of kernel {binding.program.label}"
         for key, (_, boxes) in _touched(binding, scalars).items():
@@ -173,7 +176,7 @@ class Validation:
     def end(self) -> None:
         """Check all memory when the block has ended and no gradient has run yet.
 
-        An unseen write to memory that was copied, and is not used any more, does no harm.
+        A write without notice to memory that was copied, and is not used any more, does no harm.
         """
         for key, found in self._expected.items():
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
@@ -221,7 +224,7 @@ class Validation:
         """Check what the gradient of this launch is about to read.
 
         Raises:
-            ValidationError: The content was written unseen.
+            ValidationError: The content was written without notice.
             InternalError: The content is wrong by a fault of the tape.
         """
         if record not in self._seals or _hash(record) == self._seals[record]:
@@ -259,7 +262,7 @@ def _is_copied(key: object) -> bool:
 
 
 def _is_followed(key: object, found: ExpectedContent) -> bool:
-    """Return True if the tape handles an unseen write: gradients read a copy, and adjoints, if any, end."""
+    """Return True if gradients stay right after a write without notice: they read a copy, and adjoints, if any, end."""
     return key.exported if isinstance(key, Array) else not found.carries
 
 

@@ -146,7 +146,11 @@ class CallCache:
         return dict(zip(names, call.scalars))
 
     def match(self, args: tuple[Any, ...]) -> Call:
-        """Return the parts of a call. Raise KernelTypeError for an argument that does not fit its parameter."""
+        """Split the arguments of a call into numbers, arrays and the key of the specialization.
+
+        Raises:
+            KernelTypeError: An argument does not fit its parameter.
+        """
         return take_apart(self.matchers, args, self.misfit)
 
     # -- finding --------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from .aliasing import aliases
 
 
 class Call:
-    """The parts of one call.
+    """Represent the arguments of one call, split into numbers, arrays and the key of the specialization.
 
     Attributes:
         key: The key of the specialization.
@@ -47,7 +47,7 @@ class Taker(Protocol):
 def take_apart(
     matchers: Sequence[Taker], args: tuple[Any, ...], error: Callable[[int, ArgumentMismatch], Exception]
 ) -> Call:
-    """Return the parts of a call.
+    """Split the arguments of a call into numbers, arrays and the key of the specialization.
 
     Args:
         matchers: What takes each argument apart.

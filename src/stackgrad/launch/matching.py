@@ -38,7 +38,7 @@ from .stand_ins import StandInMaker, is_wide_leaf, matrix_field_stand_in, matrix
 
 
 class ScalarMatcher:
-    """Match a parameter that is a number of each launch."""
+    """Match a parameter for which each launch passes a number."""
 
     def __init__(self, dtype: Scalar) -> None:
         self.dtype = dtype
@@ -49,12 +49,12 @@ class ScalarMatcher:
         call.scalars.append(self.check(value))
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return a value of each launch."""
+        """Return the placeholder with which a number that each launch passes is traced."""
         return LaunchValue(self.dtype)
 
 
 class ValueMatcher:
-    """Match a parameter that is a vector, matrix or struct of each launch, as its numbers in order."""
+    """Match a parameter for which each launch passes a vector, matrix or struct, as its numbers in order."""
 
     def __init__(self, kind: MatrixType | StructType) -> None:
         self.kind = kind
@@ -65,12 +65,12 @@ class ValueMatcher:
         self.reader(value, call.scalars)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return a value of each launch."""
+        """Return the placeholder with which a number that each launch passes is traced."""
         return LaunchValue(self.kind)
 
 
 class ArrayMatcher:
-    """Match a parameter that is an array of each launch.
+    """Match a parameter for which each launch passes an array.
 
     Attributes:
         kind: The annotation, with fixed element types.
@@ -159,7 +159,7 @@ class ArrayMatcher:
             )
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the stand-in for the next leaf."""
+        """Return the placeholder with which the next array of the call is traced."""
         leaf = make.leaves[make.next]
         if isinstance(leaf, Array):
             dtype, memory_shape = leaf.dtype, leaf.shape
@@ -175,7 +175,7 @@ class ArrayMatcher:
 
 
 class ViewMatcher:
-    """Match a parameter that is a view of each launch: its array, with offset and size as numbers."""
+    """Match a parameter for which each launch passes a view: its array, with offset and size as numbers."""
 
     def __init__(self, kind: ViewType, options: FrontendOptions) -> None:
         self.array = ArrayMatcher(kind.array, options)
@@ -205,7 +205,7 @@ class ViewMatcher:
         call.scalars += (offset, size)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return a view of a stand-in, with offset and size as values of each launch."""
+        """Return the placeholder of a view, whose array, offset and size each launch passes."""
         return ViewOperand(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
 
 
@@ -268,7 +268,7 @@ class ObjectMatcher:
             call.owners.append(value)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the object with stand-ins in the place of its arrays and of the values of each launch."""
+        """Return the object with placeholders in place of the arrays and numbers that each launch passes."""
         if _is_array(value):
             return self.any_array.stand_in(value, make)
         if is_host_view(value):

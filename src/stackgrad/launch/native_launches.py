@@ -1,4 +1,4 @@
-"""Manage the launches of a kernel that stand ready in machine code, in one direction.
+"""Manage the launches of a kernel, in one direction, that machine code can repeat without Python: they *stand ready*.
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
@@ -166,7 +166,7 @@ class NativeLaunches:
         return tuple(self._handles.values())
 
     def builtin(self, slow: Function, raiser: Function) -> Function | None:
-        """Return a builtin function that launches what stands ready, and passes every other call on to `slow`.
+        """Return a builtin function that repeats known launches in machine code and passes all other calls to `slow`.
 
         Args:
             slow: The function for other calls. It is kept alive.

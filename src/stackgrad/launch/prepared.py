@@ -109,7 +109,9 @@ class Known:
         return True
 
     def holds(self) -> bool:
-        """Return True if all that the kernel read from Python is unchanged. The objects are those of the call.
+        """Return True if the Python objects that the kernel read are unchanged.
+
+        The caller has checked that the arguments are the same objects as before.
 
         Raises:
             StaleFieldError: A field was destroyed.

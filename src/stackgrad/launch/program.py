@@ -122,7 +122,10 @@ class Program:
         return self._reverse
 
     def taped(self) -> TouchedArrays:
-        """Return the gradient for tapes, which know earlier state: the hand-called one if that needs no such state."""
+        """Return the gradient that tapes launch, which may read copies of content that the kernel has overwritten.
+
+        If it needs no copies, it is the gradient that is called by hand.
+        """
         if self._taped is None:
             self._taped = self._own_taped() or TouchedArrays(self.reverse_side(), self.reverse_regions())
         return self._taped
@@ -368,7 +371,7 @@ class Binding:
         return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
     def prepare_grad(self) -> BoundGradient:
-        """Return the gradient tied to memory; it is lowered at the first call."""
+        """Return the gradient on the arrays of this binding; the first call lowers it."""
         if self.backward is None:
             self.backward = BoundGradient(
                 self, TouchedArrays(self.program.reverse_side(), self.program.reverse_regions())
