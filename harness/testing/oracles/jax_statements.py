@@ -345,7 +345,8 @@ def _for(run: LockstepLanes, stmt: n.For, mask: np.ndarray) -> None:
     def enter(k: int, lanes: np.ndarray) -> np.ndarray:
         place = count - 1 - k if stmt.descending else k
         run.values[stmt.index] = LaneValue((begin + place * stmt.step).astype(stmt.index.type.dtype))
-        return lanes & (k < count)
+        active: np.ndarray = lanes & (k < count)
+        return active
 
     _loop(run, stmt, mask, enter)
 

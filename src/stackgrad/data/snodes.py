@@ -132,8 +132,8 @@ class SNode:
         arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
         # The gradient was placed together with its primal. It is named explicitly now, which is right once.
         if all(array.automatic and array.is_placed for array in arrays):
-            if field.shape != self.shape:  # type: ignore[attr-defined]
-                raise FieldError(f"{field.label} was placed with its primal", "place both at one node")  # type: ignore[attr-defined]
+            if field.shape != self.shape:
+                raise FieldError(f"{field.label} was placed with its primal", "place both at one node")
             for array in arrays:
                 array.automatic = False
             return

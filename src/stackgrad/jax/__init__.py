@@ -69,7 +69,8 @@ def _function(wrapped: WrappedKernel, given: dict[str, Any], names: tuple[str, .
 
     @jax.custom_vjp
     def function(*arrays: Any) -> JaxArrays:
-        return jax.pure_callback(run, tuple(kinds.values()), *arrays, vmap_method="sequential")
+        results: JaxArrays = jax.pure_callback(run, tuple(kinds.values()), *arrays, vmap_method="sequential")
+        return results
 
     def forward(*arrays: Any) -> tuple[JaxArrays, tuple[JaxArrays, JaxArrays]]:
         results = function(*arrays)
