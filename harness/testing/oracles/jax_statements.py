@@ -340,13 +340,12 @@ def _loop(run: LockstepLanes, stmt: Any, mask: np.ndarray, enter: Callable[[int,
 @TRANSLATE.row("For")
 def _for(run: LockstepLanes, stmt: n.For, mask: np.ndarray) -> None:
     begin, end = (run.values[v].value.astype(np.int64) for v in (stmt.begin, stmt.end))
-    count = np.maximum(0, -((begin - end) // stmt.step))
+    count: np.ndarray = np.maximum(0, -((begin - end) // stmt.step))
 
     def enter(k: int, lanes: np.ndarray) -> np.ndarray:
         place = count - 1 - k if stmt.descending else k
         run.values[stmt.index] = LaneValue((begin + place * stmt.step).astype(stmt.index.type.dtype))
-        active: np.ndarray = lanes & (k < count)
-        return active
+        return lanes & (k < count)
 
     _loop(run, stmt, mask, enter)
 

@@ -30,7 +30,6 @@ from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, Unsuppor
 from ..model import Program
 from ..peers import Peer
 from ..strategies import OPERATIONS
-from ..tapes.run import TapeBench
 from . import derivatives, features, peer_comparison, raw_stacks, relation_checks, second_launch, tape_programs
 from .equivalent_programs import TWINS
 from .execution_end import describe_end, named_error, same_bits
@@ -52,7 +51,7 @@ class FuzzPanel:
     backends: Mapping[str, Backend]
     peers: Mapping[str, Peer] = field(default_factory=dict)
     reference: ReferenceBackend = field(default_factory=lambda: ReferenceBackend(fuel=FUEL))
-    tapes: TapeBench = field(default_factory=TapeBench)
+    tapes: tape_programs.TapeBench = field(default_factory=tape_programs.TapeBench)
 
 
 def run_case(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> CaseResult:
