@@ -326,20 +326,17 @@ def _if(a: _RangeAnalysis, stmt: n.If, state: LocalRanges) -> LocalRanges | None
     return _joined([end for end in ends if end is not None])
 
 
+def _loop(a: _RangeAnalysis, stmt: n.For | n.While, state: LocalRanges) -> LocalRanges | None:
+    left = a.loop(stmt, state)
+    if stmt.trips is not None:
+        a.define(stmt.trips, of_type(stmt.trips.type))
+    return left
+
+
 def _for(a: _RangeAnalysis, stmt: n.For, state: LocalRanges) -> LocalRanges | None:
     begin, end = a.of(stmt.begin), a.of(stmt.end)
     a.define(stmt.index, (begin[0], end[1] - 1) if stmt.step > 0 else (end[0] + 1, begin[1]))
-    left = a.loop(stmt, state)
-    if stmt.trips is not None:
-        a.define(stmt.trips, of_type(stmt.trips.type))
-    return left
-
-
-def _while(a: _RangeAnalysis, stmt: n.While, state: LocalRanges) -> LocalRanges | None:
-    left = a.loop(stmt, state)
-    if stmt.trips is not None:
-        a.define(stmt.trips, of_type(stmt.trips.type))
-    return left
+    return _loop(a, stmt, state)
 
 
 def _scope(a: _RangeAnalysis, stmt: n.Scope, state: LocalRanges) -> LocalRanges | None:
@@ -356,10 +353,6 @@ def _break(a: _RangeAnalysis, stmt: n.Break, state: LocalRanges) -> None:
 
 def _continue(a: _RangeAnalysis, stmt: n.Continue, state: LocalRanges) -> None:
     a.frames[-stmt.depth].latches.append(state)
-
-
-def _return(a: _RangeAnalysis, stmt: n.Return, state: LocalRanges) -> None:
-    return None
 
 
 def _push(a: _RangeAnalysis, stmt: n.StackPush, state: LocalRanges) -> LocalRanges:
@@ -388,11 +381,11 @@ RANGES.update(
         n.SetElement: _set_element,
         n.If: _if,
         n.For: _for,
-        n.While: _while,
+        n.While: _loop,
         n.Scope: _scope,
         n.Break: _break,
         n.Continue: _continue,
-        n.Return: _return,
+        n.Return: lambda a, stmt, state: None,
         n.Assert: _nothing,
         n.Print: _nothing,
         n.StackAlloca: _nothing,
