@@ -29,6 +29,12 @@ BATCH = 16
 """Default number of directions that run together; each direction has a tangent of every field."""
 
 
+# In all functions of derivatives, outputs, parameters and losses are Any: a field, an ndarray or a gradient of one,
+# in a tape a torch tensor too, or a list of them. A direction, cotangent or weight is whatever NumPy takes as an
+# array, or a list or dict of them. Where the result may be a list of lists, it is Any: callers know by what they gave
+# which it is.
+
+
 def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> ArrayOrArrays:
     """Return J v, the derivative of the outputs' final content along `v`, by forward mode.
 

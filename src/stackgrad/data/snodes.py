@@ -103,6 +103,7 @@ class SNode:
             extents[axis] = extents.get(axis, 1) * _extent(extent)
         return SNode(extents, self._tree)
 
+    # Fields are Any: of all kinds, and lists of them.
     def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
         """Give fields the shape of this node, and memory. Return the node.
 
@@ -154,27 +155,27 @@ class SNode:
 
     # -- what is refused ------------------------------------------------------------------------------------
 
-    def pointer(self, *args: Any, **options: Any) -> NoReturn:
+    def pointer(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.pointer")
 
-    def bitmasked(self, *args: Any, **options: Any) -> NoReturn:
+    def bitmasked(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.bitmasked")
 
-    def dynamic(self, *args: Any, **options: Any) -> NoReturn:
+    def dynamic(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.dynamic")
 
-    def hash(self, *args: Any, **options: Any) -> NoReturn:
+    def hash(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.hash")
 
-    def quant_array(self, *args: Any, **options: Any) -> NoReturn:
+    def quant_array(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.quant_array")
 
-    def bit_struct(self, *args: Any, **options: Any) -> NoReturn:
+    def bit_struct(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.bit_struct")
 

@@ -16,6 +16,8 @@ __all__ = ["wrap"]
 JaxArrays = tuple[Any, ...]
 
 
+# The kernel is Any: one of `sg.kernel`, or its method of an object. The function takes and returns arrays of the
+# library.
 def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     """Return a function of JAX arrays that launches a kernel and that JAX can differentiate.
 
