@@ -21,9 +21,7 @@ types() {
 step "$BIN/ruff" check .
 step "$BIN/ruff" format --check .  # cure: make format
 step "$BIN/python" ci/link_tree.py
-# Silent about what these two import: the root package is an ancestor of both, and is held to less.
-step types --strict --follow-imports=silent --cache-dir .mypy_cache/strict -p stackgrad.compiler -p stackgrad.reference
-step types --cache-dir .mypy_cache/plain -p stackgrad
+step types --strict --cache-dir .mypy_cache/strict -p stackgrad  # what is exempt, and why: pyproject.toml
 step "$BIN/mypy" --cache-dir .mypy_cache/ci ci noxfile.py
 # Who may import whom; the package as one tree, so that imports are found in the checkout.
 contracts() { (cd .links && PYTHONPATH=$PWD "$programs/lint-imports" ../ci/contracts.toml --no-cache --no-logo); }

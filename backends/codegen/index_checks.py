@@ -116,7 +116,7 @@ def check_number(
     row: ir.LLVMValue = const(I64, 1)
     for extent in extents[1:]:
         row = e.b.mul(row, extent)
-    outside = e.b.icmp_unsigned(">=", number, e.b.mul(row, extents[0]))
+    outside: ir.LLVMValue = e.b.icmp_unsigned(">=", number, e.b.mul(row, extents[0]))
     site = e.m.site("index", e.task, stmt, 0)
     end = partial(e.flow.trap_with, outside, site, lambda: (e.b.udiv(number, row), extents[0]))
     if e.deferred is None:

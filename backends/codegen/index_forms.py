@@ -28,7 +28,8 @@ def sum_of(e: Any, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     """Return the sum of two numbers of 64 bits; a scalar is added to every lane of a vector."""
     if x.type != y.type:
         x, y = e.splat(x), e.splat(y)
-    return e.b.add(x, y)
+    total: ir.LLVMValue = e.b.add(x, y)
+    return total
 
 
 def extent_of(e: Any, array: str, axis: int) -> ir.LLVMValue:
@@ -36,7 +37,8 @@ def extent_of(e: Any, array: str, axis: int) -> ir.LLVMValue:
     arrays = e.m.layout.arrays
     # An array that the kernel does not have has the extents of its adjoint or primal.
     known = array if array in arrays else next(name for name in arrays if shape_array(name) == shape_array(array))
-    return e.slot(arrays[known].shape_at + 8 * axis)
+    extent: ir.LLVMValue = e.slot(arrays[known].shape_at + 8 * axis)
+    return extent
 
 
 def _fixed(e: Any, symbol: Any) -> ir.LLVMValue:
@@ -45,4 +47,5 @@ def _fixed(e: Any, symbol: Any) -> ir.LLVMValue:
     if kind == "shape":
         return extent_of(e, name, int(*axis))
     at, t = e.m.layout.scalars[name]
-    return e.to_i64(e.slot(at, memory_type(t)), t)
+    number: ir.LLVMValue = e.to_i64(e.slot(at, memory_type(t)), t)
+    return number

@@ -65,7 +65,8 @@ def shift(name: str) -> Callable[..., ir.LLVMValue]:
     """Return the row of a shift whose count is taken modulo the width, which is a power of two."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
-        return getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
+        shifted: ir.LLVMValue = getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
+        return shifted
 
     return row
 

@@ -65,7 +65,8 @@ def instruction(name: str) -> OpRow:
     """Return a row that is one instruction of the builder."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
-        return getattr(e.b, name)(*args)
+        made: ir.LLVMValue = getattr(e.b, name)(*args)
+        return made
 
     return row
 
@@ -74,7 +75,8 @@ def contracting(name: str) -> OpRow:
     """Return a row that is one real instruction, which may take part in contraction where the options allow it."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
-        return getattr(e.b, name)(*args, flags=e.flags)
+        made: ir.LLVMValue = getattr(e.b, name)(*args, flags=e.flags)
+        return made
 
     return row
 

@@ -62,7 +62,7 @@ def paired_result(e: TaskEmitter, stmt: n.Op, both: Both = sine_and_cosine) -> i
     """
     if stmt.op not in LEAN or not e.m.target.lean:
         return None
-    known = e.partners.pop(stmt.result, None)
+    known: ir.LLVMValue | None = e.partners.pop(stmt.result, None)
     if known is not None:
         return known
     other = partners(e.m, e.task).get(stmt.result)

@@ -15,7 +15,8 @@ from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
 from ..base import Concurrency, Options, Sizes
 from ..codegen.layout import ALIGN, BlockLayout, StackLayout
-from ..codegen.stack_sizes import memory_refusal, stack_capacity, total_pushes
+from ..codegen.stack_sizes import memory_refusal, total_pushes
+from ..codegen.stack_sizes import stack_capacity as stack_capacity  # the backend takes it from here
 from ..codegen.target import Target
 from ..heap import Heap, HeapRefusal
 from ..host.block import ArgumentBlock

@@ -74,7 +74,7 @@ class DeviceBlock(ArgumentBlock):
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         for kept in (self.foreign, self.borrowed, self._shared):
-            kept.pop(name, None)  # type: ignore[attr-defined]
+            kept.pop(name, None)
         if lender_of(array) is not None:
             self.borrowed[name] = bound
         elif owner is not None and owner.device is self.device:

@@ -97,8 +97,8 @@ class DeviceArray(np.ndarray):
         return f"DeviceArray({self.dtype}, {self.shape}, at {self.__array_interface__['data'][0]:#x})"
 
     __str__ = __repr__
-    __setitem__ = __iter__ = __bool__ = __float__ = __int__ = __index__ = _refuse  # type: ignore[assignment]
-    item = tolist = tobytes = astype = fill = dump = tofile = take = byteswap = sort = _refuse  # type: ignore[assignment]
+    __setitem__ = __iter__ = __bool__ = __float__ = __int__ = __index__ = _refuse
+    item = tolist = tobytes = astype = fill = dump = tofile = take = byteswap = sort = _refuse
 
 
 def borrow(

@@ -314,7 +314,7 @@ class Trampoline:
 
     def _ticks_in(self, microseconds: int) -> int:
         """Measure how many ticks the clock of machine code counts in this time."""
-        ticks = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.addresses["ticks"])
+        ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.addresses["ticks"])
         begin, start = ticks(), time.perf_counter_ns()
         while time.perf_counter_ns() - start < 200_000:
             pass

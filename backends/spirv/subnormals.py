@@ -7,6 +7,7 @@ of normal numbers. A comparison with a normal number needs none of this, because
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..codegen import ir
@@ -65,12 +66,22 @@ def _zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
     return code.icmp_unsigned("==", code.shl(bits, code.const(I32, 1)), code.const(I32, 0))
 
 
-_WITH_ZERO = {
+def _positive_or_zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
+    """Return the condition that a number of these bits is positive or a zero, and not NaN."""
+    return code.or_(_positive(code, bits), _zero(code, bits))
+
+
+def _negative_or_zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
+    """Return the condition that a number of these bits is negative or a zero, and not NaN."""
+    return code.or_(_negative(code, bits), _zero(code, bits))
+
+
+_WITH_ZERO: dict[str, Callable[[ArithmeticWriter, SpirvValue], SpirvValue]] = {
     ">": _positive,
     "<": _negative,
     "==": _zero,
-    ">=": lambda code, bits: code.or_(_positive(code, bits), _zero(code, bits)),
-    "<=": lambda code, bits: code.or_(_negative(code, bits), _zero(code, bits)),
+    ">=": _positive_or_zero,
+    "<=": _negative_or_zero,
 }
 """Comparisons of a number, given by its bits, with zero."""
 

@@ -155,13 +155,14 @@ class RefusedName:
             raise AttributeError(attribute)
         return RefusedName(f"{self._name}.{attribute}")
 
+    # What does not exist is Any: in a program that type checkers read, the error is the name, not what is done with it.
     def __getitem__(self, key: object) -> Any:
         raise Unsupported(self.reason, self.cure, caller_span())
 
     def __setitem__(self, key: object, value: object) -> None:
         raise Unsupported(self.reason, self.cure, caller_span())
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: object, **keywords: object) -> Any:
         """Raise Unsupported at the line of the caller."""
         raise Unsupported(self.reason, self.cure, caller_span())
 

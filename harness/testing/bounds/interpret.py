@@ -18,7 +18,8 @@ from ....reference.order import VECTOR
 from ....reference.storage import HeapCounter
 from . import control, places, values
 from .machine import BoundedChunk, BoundedKernel, BoundedMachine, error
-from .roundoff import FORMATS, SLACK, ZERO
+from .roundoff import FORMATS, SLACK
+from .rules import ZERO
 
 HANDLERS = (values, places, control)
 """Modules that fill the table BOUNDED. They are imported for this effect."""

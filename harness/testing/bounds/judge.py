@@ -70,7 +70,8 @@ def undecided(a: np.ndarray, errors: np.ndarray) -> np.ndarray:
     finite = np.isfinite(size)
     most = float(size[finite].max(initial=0.0))
     least = float(np.finfo(a.dtype).tiny) if a.dtype.kind == "f" else 0.0
-    return (errors > DECIDABLE * np.maximum(size, max(DECIDABLE * most, least))) | np.isinf(errors)
+    mask: np.ndarray = (errors > DECIDABLE * np.maximum(size, max(DECIDABLE * most, least))) | np.isinf(errors)
+    return mask
 
 
 def _verdict(name: str, a: np.ndarray, b: np.ndarray, e: np.ndarray) -> ArrayVerdict:

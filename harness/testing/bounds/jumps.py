@@ -34,7 +34,8 @@ def _quotient_ends(x: Arguments, e: Arguments, share: float) -> LaneVector:
     """Return True where floor(x/y) is constant over the intervals, with a further error of `share` of the quotient."""
     q = x[0] / x[1]
     width = quotient(x, e, q, 0.0) + np.abs(q) * share
-    return np.floor(q - width) == np.floor(q + width)
+    mask: LaneVector = np.floor(q - width) == np.floor(q + width)
+    return mask
 
 
 def _floor_division(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
@@ -59,7 +60,8 @@ def _exponent(x: LaneVector) -> LaneVector:
 
 def _same_exponent(x: LaneVector, e: LaneVector) -> LaneVector:
     low, high = interval_ends(x, e)
-    return (_exponent(low) == _exponent(high)) & (low * high > 0) & np.isfinite(e)
+    mask: LaneVector = (_exponent(low) == _exponent(high)) & (low * high > 0) & np.isfinite(e)
+    return mask
 
 
 def _mantissa(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:

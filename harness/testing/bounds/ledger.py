@@ -187,7 +187,8 @@ class Ledger:
         return int(np.argmax(bad)) if bad.any() else None
 
     def _was(self, use: ElementUse) -> LaneVector:
-        return (self.uses & np.uint8(use)) != 0
+        mask: LaneVector = (self.uses & np.uint8(use)) != 0
+        return mask
 
     def stored(self, content: LaneVector) -> tuple[LaneVector, LaneVector]:
         """Return the elements that many iterations stored to, and their errors."""

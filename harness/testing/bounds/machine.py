@@ -28,7 +28,8 @@ from ....reference.machine import RUN, Chunk, Machine, PreparedKernel
 from ....reference.storage import ChunkLocal, Rows
 from ....reference.traps import TrapPlace
 from .ledger import Ledger, NotePlan, plan_task
-from .roundoff import ZERO, OperationBound, plan_operation
+from .roundoff import OperationBound, plan_operation
+from .rules import ZERO
 from .slots import Slots
 
 Handler = Callable[["BoundedMachine", Any, LaneFrame], LaneFrame | None]

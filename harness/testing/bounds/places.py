@@ -12,7 +12,7 @@ from ....reference.machine import RUN
 from ....reference.storage import ChunkLocal, Rows
 from .ledger import ElementUse, Ledger, last_of
 from .machine import BOUNDED, BoundedMachine, define, error
-from .roundoff import F64, INF, ZERO
+from .rules import F64, INF, ZERO
 from .slots import Slots
 
 Access = n.Load | n.Store | n.Atomic

@@ -177,7 +177,8 @@ class _RoundedBound:
     def _gap(self, xs: Arguments, r: LaneVector) -> LaneVector:
         """Return |f(x) - r|, by double precision for narrower types, else half an ulp unless r is known to be exact."""
         if self.dtype.bits < 64:
-            return np.abs(NUMPY[self.name].meaning(*xs) - r)
+            bound: LaneVector = np.abs(NUMPY[self.name].meaning(*xs) - r)
+            return bound
         return np.where(self.rule.exact(xs, r), ZERO, np.abs(r) * self.fmt.u + self.fmt.tiny)
 
     def _repair(self, xs: Arguments, errors: Arguments, r: LaneVector, p: LaneVector, e: LaneVector) -> LaneVector:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from ....compiler.ir.table import Table
 from ....reference.frame import LaneVector
 
 F64 = np.float64
-ZERO: Any = np.float64(0.0)
+# These two stand for arrays: as scalars of NumPy they have the methods and operators of arrays, and they broadcast.
+ZERO = cast(LaneVector, np.float64(0.0))
 """The error of a value that is exact in all lanes. It is recognized by identity."""
 
-INF: Any = np.float64(np.inf)
+INF = cast(LaneVector, np.float64(np.inf))
 DOUBLE = 2.0**-51
 """Relative rounding of an endpoint x ± e, both operations together."""
 
@@ -115,7 +116,8 @@ def _product(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
         return np.abs(x[0]) * e[1]
     if e[1] is ZERO:
         return np.abs(x[1]) * e[0]
-    return (np.abs(x[0]) + e[0]) * e[1] + np.abs(x[1]) * e[0]
+    bound: LaneVector = (np.abs(x[0]) + e[0]) * e[1] + np.abs(x[1]) * e[0]
+    return bound
 
 
 def _gap(x: LaneVector, e: LaneVector) -> LaneVector:
@@ -130,33 +132,40 @@ def quotient(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """
     if e[1] is ZERO:
         return e[0] / np.abs(x[1])
-    return (e[0] + np.abs(x[0] / x[1]) * e[1]) / _gap(x[1], e[1])
+    bound: LaneVector = (e[0] + np.abs(x[0] / x[1]) * e[1]) / _gap(x[1], e[1])
+    return bound
 
 
 def _inverse(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    return e[0] / (np.abs(x[0]) * _gap(x[0], e[0]))
+    bound: LaneVector = e[0] / (np.abs(x[0]) * _gap(x[0], e[0]))
+    return bound
 
 
 def _fits(x: LaneVector) -> LaneVector:
     """Return True where x has at most 24 digits, so that products of two such numbers are exact in f64."""
-    return x.astype(np.float32).astype(F64) == x
+    mask: LaneVector = x.astype(np.float32).astype(F64) == x
+    return mask
 
 
 def _exact_sum(x: Arguments, r: LaneVector) -> LaneVector:
     """Return True where the sum is exact, by Dekker's test with either operand as the greater one."""
-    return (r - x[0] == x[1]) & (r - x[1] == x[0])
+    mask: LaneVector = (r - x[0] == x[1]) & (r - x[1] == x[0])
+    return mask
 
 
 def _exact_difference(x: Arguments, r: LaneVector) -> LaneVector:
-    return (x[0] - r == x[1]) & (r + x[1] == x[0])
+    mask: LaneVector = (x[0] - r == x[1]) & (r + x[1] == x[0])
+    return mask
 
 
 def _exact_product(x: Arguments, r: LaneVector) -> LaneVector:
-    return _fits(x[0]) & _fits(x[1]) | (x[0] == 0) | (x[1] == 0)
+    mask: LaneVector = _fits(x[0]) & _fits(x[1]) | (x[0] == 0) | (x[1] == 0)
+    return mask
 
 
 def _exact_quotient(x: Arguments, r: LaneVector) -> LaneVector:
-    return _fits(r) & _fits(x[1]) & (r * x[1] == x[0])
+    mask: LaneVector = _fits(r) & _fits(x[1]) & (r * x[1] == x[0])
+    return mask
 
 
 def _exact_inverse(x: Arguments, r: LaneVector) -> LaneVector:
@@ -164,7 +173,8 @@ def _exact_inverse(x: Arguments, r: LaneVector) -> LaneVector:
 
 
 def _exact_root(x: Arguments, r: LaneVector) -> LaneVector:
-    return _fits(r) & (r * r == x[0])
+    mask: LaneVector = _fits(r) & (r * r == x[0])
+    return mask
 
 
 def _infinite_sum(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
@@ -184,7 +194,8 @@ def _infinite_quotient(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector)
 
 
 def _by_zero(x: Arguments) -> LaneVector:
-    return x[-1] == 0
+    mask: LaneVector = x[-1] == 0
+    return mask
 
 
 _ADDITIVE = partial(ErrorRule, kind="rounded", additive=True, limit=_infinite_sum)
@@ -261,7 +272,8 @@ def _wave(slope: np.ufunc) -> Spread:
     """Return the spread |f'(x)|·d + d²/2, but at most d, for a function with |f'| <= 1 and |f''| <= 1."""
 
     def spread(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-        return np.minimum(np.abs(slope(x[0])) * e[0] + 0.5 * e[0] * e[0], e[0])
+        bound: LaneVector = np.minimum(np.abs(slope(x[0])) * e[0] + 0.5 * e[0] * e[0], e[0])
+        return bound
 
     return spread
 
@@ -269,7 +281,8 @@ def _wave(slope: np.ufunc) -> Spread:
 def _tangent(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound a tangent by tan(x + d) - tan x = sin d / (cos x cos(x + d)), with |cos(x + d)| >= |cos x| - d."""
     c = np.abs(np.cos(x[0]))
-    return e[0] / (c * np.maximum(c * (1 - DOUBLE) - e[0], 0.0))
+    bound: LaneVector = e[0] / (c * np.maximum(c * (1 - DOUBLE) - e[0], 0.0))
+    return bound
 
 
 def _arc(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
@@ -285,7 +298,8 @@ def _arc(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
 def _saturating(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
     """Bound tanh, whose derivative 1/cosh² is largest at the inner end."""
     c = np.cosh(_gap(x[0], e[0]))
-    return e[0] / (c * c)
+    bound: LaneVector = e[0] / (c * c)
+    return bound
 
 
 def _angle(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:

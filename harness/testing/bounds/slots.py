@@ -7,7 +7,7 @@ import numpy as np
 from ....compiler.ir.types import f64
 from ....reference.frame import LaneFrame, LaneVector
 from ....reference.storage import ChunkStack, Rows
-from .roundoff import ZERO
+from .rules import ZERO
 
 
 class Slots:

@@ -43,7 +43,7 @@ class Stores:
         np.bitwise_or.at(self.kinds, index, _kinds(value, e))
         np.maximum.at(self.worst, index, e)
         if self.real:
-            value = np.nan_to_num(value.astype(F64), nan=0.0, posinf=INF, neginf=-INF)
+            value = np.nan_to_num(value.astype(F64), nan=0.0, posinf=np.inf, neginf=-np.inf)
             np.maximum.at(self.low, index, np.where(e < INF, value - e, -INF))
             np.minimum.at(self.high, index, np.where(e < INF, value + e, INF))
         np.minimum.at(self.least, index, value)
@@ -52,12 +52,15 @@ class Stores:
     def differ(self) -> LaneVector:
         """Return a mask of the elements whose stores were certainly not all equal."""
         if not self.real:
-            return (self.worst == 0) & (self.least < self.most)
-        return (self.kinds & (self.kinds - 1) != 0) | (self.high < self.low)
+            mask: LaneVector = (self.worst == 0) & (self.least < self.most)
+        else:
+            mask = (self.kinds & (self.kinds - 1) != 0) | (self.high < self.low)
+        return mask
 
     def nothing(self) -> LaneVector:
         """Return a mask of the elements into which only exact zeros were stored."""
-        return (self.worst == 0) & (self.least == 0) & (self.most == 0) & (self.kinds == _OTHER)
+        mask: LaneVector = (self.worst == 0) & (self.least == 0) & (self.most == 0) & (self.kinds == _OTHER)
+        return mask
 
     def errors(self, content: LaneVector, of: LaneVector) -> LaneVector:
         """Return the errors of the elements `of`, given the present content of the array."""

@@ -10,7 +10,8 @@ from ....reference.machine import RUN
 from ....reference.scalar import NUMPY
 from .jumps import interval_ends
 from .machine import BOUNDED, BoundedMachine, define, error
-from .roundoff import F64, INF, ZERO, real_error
+from .roundoff import real_error
+from .rules import F64, INF, ZERO
 
 
 @BOUNDED.row(n.Const)

@@ -117,9 +117,12 @@ def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: np.ndarra
     words = (np.full_like(point, task), point & _LOW, point >> _HALF, np.asarray(number, np.uint64))
     w0, w1, _, _ = philox(np.stack(words), key)
     wide = (w1 << _HALF) | w0
+    drawn: np.ndarray
     if dtype.is_bool:
-        return (w0 & np.uint64(1)).astype(bool)
-    if dtype.is_int:
-        return wide.astype(dtype.dtype)
-    source, drop, scale = {16: (w0, 21, -11), 32: (w0, 8, -24), 64: (wide, 11, -53)}[dtype.bits]
-    return ((source >> np.uint64(drop)).astype(np.float64) * 2.0**scale).astype(dtype.dtype)
+        drawn = (w0 & np.uint64(1)).astype(bool)
+    elif dtype.is_int:
+        drawn = wide.astype(dtype.dtype)
+    else:
+        source, drop, scale = {16: (w0, 21, -11), 32: (w0, 8, -24), 64: (wide, 11, -53)}[dtype.bits]
+        drawn = ((source >> np.uint64(drop)).astype(np.float64) * 2.0**scale).astype(dtype.dtype)
+    return drawn

@@ -53,7 +53,8 @@ def _width(x: np.ndarray) -> int:
 def _pattern(x: np.ndarray) -> np.ndarray:
     """Return the bits of each integer, lowest first, as (lanes, width) booleans."""
     unsigned = x.view(f"u{x.dtype.itemsize}")[:, None]
-    return (unsigned >> np.arange(_width(x), dtype=unsigned.dtype)) & unsigned.dtype.type(1) != 0
+    bits: np.ndarray = (unsigned >> np.arange(_width(x), dtype=unsigned.dtype)) & unsigned.dtype.type(1) != 0
+    return bits
 
 
 def _clz(x: np.ndarray) -> np.ndarray:
@@ -70,7 +71,8 @@ def _shift(x: np.ndarray, count: np.ndarray, kind: str, shift: Callable[..., Any
     """Shift the bits as seen through dtype kind `kind`; the count is taken modulo the width, a power of two."""
     view = f"{kind}{x.dtype.itemsize}"
     places = count & count.dtype.type(_width(x) - 1)
-    return shift(x.view(view), places.view(view)).view(x.dtype)
+    shifted: np.ndarray = shift(x.view(view), places.view(view)).view(x.dtype)
+    return shifted
 
 
 def _frexp_exponent(x: np.ndarray) -> np.ndarray:
@@ -85,7 +87,8 @@ def _traced_mantissa(x: Any) -> Any:
 
 def _floordiv(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
-        return np.floor(x / y)
+        floor: np.ndarray = np.floor(x / y)
+        return floor
     # The least integer divided by -1 has no representation; the IR wraps, as negation does.
     wraps = (y == -1) if x.dtype.kind == "i" else np.zeros(x.shape, bool)
     quotient = np.floor_divide(x, np.where((y == 0) | wraps, 1, y).astype(y.dtype))
@@ -94,7 +97,8 @@ def _floordiv(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
-        return np.mod(x, y)
+        rest: np.ndarray = np.mod(x, y)
+        return rest
     trivial = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
     return np.where(trivial, 0, np.mod(x, np.where(trivial, 1, y).astype(y.dtype)))
 
@@ -111,9 +115,10 @@ def _traced_mod(x: Any, y: Any) -> Any:
 
 def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
-        return np.power(x, y)
+        power: np.ndarray = np.power(x, y)
+        return power
     # NumPy refuses negative powers of integers.
-    positive = np.power(x, np.maximum(y, 0))
+    positive: np.ndarray = np.power(x, np.maximum(y, 0))
     if x.dtype.kind == "u":
         return positive
     reciprocal = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0))
@@ -137,7 +142,8 @@ def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any
 
     def row(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "f":
-            return pick(x, y)
+            picked: np.ndarray = pick(x, y)
+            return picked
         return np.where(x == y, np.where(np.signbit(x) == negative_wins, x, y), pick(x, y))
 
     return row
@@ -214,7 +220,8 @@ def storage(dtype: Scalar, widen: bool) -> np.dtype:
 def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
     """Perform the cast of the IR on (lanes,) concrete values."""
     if target.is_bool:
-        return value != 0
+        truth: np.ndarray = value != 0
+        return truth
     if not (source.is_real and target.is_int):
         return value.astype(storage(target, widen))
     limits = np.iinfo(target.dtype)

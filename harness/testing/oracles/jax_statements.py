@@ -340,7 +340,7 @@ def _loop(run: LockstepLanes, stmt: Any, mask: np.ndarray, enter: Callable[[int,
 @TRANSLATE.row("For")
 def _for(run: LockstepLanes, stmt: n.For, mask: np.ndarray) -> None:
     begin, end = (run.values[v].value.astype(np.int64) for v in (stmt.begin, stmt.end))
-    count = np.maximum(0, -((begin - end) // stmt.step))
+    count: np.ndarray = np.maximum(0, -((begin - end) // stmt.step))
 
     def enter(k: int, lanes: np.ndarray) -> np.ndarray:
         place = count - 1 - k if stmt.descending else k

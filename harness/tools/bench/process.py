@@ -55,7 +55,8 @@ def sample(timed: Any) -> float:
     begin = time.perf_counter()
     for _ in range(number):
         timed.call()
-    return (time.perf_counter() - begin) / number / timed.each * _SCALE[timed.unit]
+    figure: float = (time.perf_counter() - begin) / number / timed.each * _SCALE[timed.unit]
+    return figure
 
 
 def calls_of(timed: Any) -> int:

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
 
+from ..strategies import sample as default_sample
 from .guide import TRACKS, Sampler, SeedTracks
 from .plan import BACKENDS
 from .result import CaseResult
 from .statistics import Finding, Statistics
 from .worker import CaseProcess, CaseRunner, Crash, Job, WorkerSetup
-from .worker import draw as default_sample
 
 Progress = Callable[[Statistics], None]
 HANG = 60.0

@@ -114,7 +114,10 @@ class Statistics:
 
     def table(self) -> list[tuple[str, str]]:
         """Return the rows that a run prints at its end, each a label and a value."""
-        share = lambda n: f"{n / self.cases:.0%}" if self.cases else "-"  # noqa: E731
+
+        def share(n: int) -> str:
+            return f"{n / self.cases:.0%}" if self.cases else "-"
+
         rows = [("seed", str(self.seed)), ("cases", f"{self.cases} in {self.elapsed:.1f} s, {self.rate:.1f}/s")]
         rows += [(f"  {o}", f"{self.outcomes[o]} ({share(self.outcomes[o])})") for o in OUTCOMES if self.outcomes[o]]
         rows += [

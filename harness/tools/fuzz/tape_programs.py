@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ...testing.outcome import one_line
-from ..tapes.run import TapeBench
+from ..tapes.run import TapeBench as TapeBench
 from .plan import FuzzPlan
 from .result import JudgedComparison
 

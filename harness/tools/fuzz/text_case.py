@@ -173,7 +173,7 @@ def _same(kernel: Kernel) -> None:
 
 def _is_large(kernel: Kernel) -> bool:
     """Return True if the reference would need much memory for a kernel."""
-    size = sum(_EXTENT**p.type.ndim for p in kernel.params if isinstance(p.type, ArrayType))
+    size: int = sum(_EXTENT**p.type.ndim for p in kernel.params if isinstance(p.type, ArrayType))
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, LocalArray):
             size += stmt.size * stmt.dtype.size * (_MOST_BYTES // LOCAL_BYTES)

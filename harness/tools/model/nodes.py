@@ -11,33 +11,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....compiler.ir.types import Scalar, adjoint_type, f32
-from .structs import Make, Member  # noqa: F401
-from .syntax import (  # noqa: F401  (one vocabulary, in four files)
-    DOMAINS,
-    EXPRESSIONS,
-    STATEMENTS,
-    AtomicCall,
-    Binary,
-    BitCast,
-    Call,
-    Cast,
-    Choice,
-    Compare,
-    Domain,
-    Element,
-    Expr,
-    Extent,
-    Invoke,
-    Logic,
-    Name,
-    Number,
-    Random,
-    Stmt,
-    Unary,
-    Walrus,
-    enter,
-)
-from .vectors import Comprehension, Convert, Filled, Matrix, Method, Part, PlaceExpr, Slice, Swizzle, Vector, root  # noqa: F401
+from .structs import Make as Make
+from .structs import Member as Member
+from .syntax import DOMAINS as DOMAINS
+from .syntax import EXPRESSIONS as EXPRESSIONS
+from .syntax import STATEMENTS as STATEMENTS
+from .syntax import AtomicCall as AtomicCall
+from .syntax import Binary as Binary
+from .syntax import BitCast as BitCast
+from .syntax import Call as Call
+from .syntax import Cast as Cast
+from .syntax import Choice as Choice
+from .syntax import Compare as Compare
+from .syntax import Domain as Domain
+from .syntax import Element as Element
+from .syntax import Expr as Expr
+from .syntax import Extent as Extent
+from .syntax import Invoke as Invoke
+from .syntax import Logic as Logic
+from .syntax import Name as Name
+from .syntax import Number as Number
+from .syntax import Random as Random
+from .syntax import Stmt as Stmt
+from .syntax import Unary as Unary
+from .syntax import Walrus as Walrus
+from .syntax import enter as enter
+from .vectors import Comprehension as Comprehension
+from .vectors import Convert as Convert
+from .vectors import Filled as Filled
+from .vectors import Matrix as Matrix
+from .vectors import Method as Method
+from .vectors import Part as Part
+from .vectors import PlaceExpr as PlaceExpr
+from .vectors import Slice as Slice
+from .vectors import Swizzle as Swizzle
+from .vectors import Vector as Vector
+from .vectors import root as root
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 

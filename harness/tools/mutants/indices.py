@@ -23,7 +23,8 @@ from .planting import Mutant, Plant, patched
 
 def _negative_passes() -> Plant:
     def wrong(b: Any, index: ir.LLVMValue, extent: ir.LLVMValue) -> ir.LLVMValue:
-        return b.icmp_signed(">=", index, extent)
+        outside: ir.LLVMValue = b.icmp_signed(">=", index, extent)
+        return outside
 
     stack = ExitStack()
     for module in (branching, masked):

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....backends.codegen import ir
 from ....backends.codegen.polynomials import evaluate
+from ....backends.codegen.polynomials.coefficients import COEFFICIENTS
 from ....backends.codegen.types import I8, I64, const
 from ....backends.llvm.masked import adstack, atomics, loops
 from ....backends.llvm.masked.adstack import LaneStack
@@ -78,7 +79,7 @@ def _wrong_coefficient() -> Plant:
     def bent(row: tuple[float, ...]) -> tuple[float, ...]:
         return (*row[:1], row[1] * WORST, *row[2:])
 
-    table: Any = {name: {t: bent(row) for t, row in rows.items()} for name, rows in evaluate.COEFFICIENTS.items()}
+    table: Any = {name: {t: bent(row) for t, row in rows.items()} for name, rows in COEFFICIENTS.items()}
     return patched(evaluate, "COEFFICIENTS", table)
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from ....compiler import driver as pipeline
 from ....compiler.ad import grad_kernel
 from ....compiler.ad.activity import Activity, find_activity
+from ....compiler.ad.check import check_state
 from ....compiler.ad.forward import ForwardSweep
+from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.risk import RiskAnalysis
 from ....compiler.ad.sources import ValueSources
 from ....compiler.ad.statements import Handler
@@ -18,10 +20,11 @@ from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
 from ....compiler.ir.types import adjoint_type
-from ....compiler.ir.walk import map_blocks, rename, replace_fields
+from ....compiler.ir.walk import map_blocks, rename, renumber, replace_fields
+from ....compiler.passes.dead_code import remove_dead_code
 from ....compiler.passes.promote_elements import _ElementPromoter, _UpdateReplacer
 from ....compiler.sizing import counting_kernel
-from .planting import Mutant, Plant, TaskReverser, patched, patched_handler
+from .planting import Mutant, Plant, patched, patched_handler
 
 # ---- the state before the launch ----------------------------------------------------------------------------------
 
@@ -48,7 +51,7 @@ def _present_read() -> Plant:
         copies = args[3]
         return refuse(*args) if not copies else []
 
-    refuse = grad_kernel.check_state
+    refuse = check_state
     stack = ExitStack()
     stack.enter_context(patched(ForwardSweep, "_statement", wrong))
     stack.enter_context(patched(grad_kernel, "check_state", check))
@@ -123,7 +126,7 @@ def _counted_on_old_content() -> Plant:
 
     def wrong(kernel: Kernel) -> Kernel:
         kept = frozenset({*counting_kernel.OUTPUTS} | {t.name for t in kernel.temps})
-        return counting_kernel.remove_dead_code(counting_kernel._without_stores(kernel, kept))
+        return remove_dead_code(counting_kernel._without_stores(kernel, kept))
 
     return patched(counting_kernel, "_slice", wrong)
 
@@ -148,7 +151,7 @@ def _draws_of_grad_tasks() -> Plant:
         made = pipeline_reverse(kernel)
         return replace(made, tasks=tuple(replace(t, body=forgotten(t.body)) for t in made.tasks))
 
-    pipeline_reverse = pipeline.renumber
+    pipeline_reverse = renumber
     return patched(pipeline, "renumber", wrong)
 
 

@@ -14,7 +14,7 @@ from ....compiler.ad.repeatable_reads import LocalAccesses
 from ....compiler.ad.requirement import Requirements
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.risk import RiskAnalysis
-from ....compiler.ad.slopes import Slopes
+from ....compiler.ad.slopes import Slopes, with_slopes
 from ....compiler.ad.sources import ValueSources
 from ....compiler.ad.statements import Handler
 from ....compiler.ad.structure import BlockPath, Structure
@@ -27,7 +27,7 @@ from ....compiler.ir.walk import map_blocks, operands, rename, walk
 from ....compiler.sizing import counting_kernel
 from ....compiler.sizing.algebra import sub
 from ....compiler.sizing.expressions import const
-from ....compiler.sizing.sizes import KernelSizes
+from ....compiler.sizing.sizes import KernelSizes, recognize_sizes
 from .planting import Mutant, Plant, patched, patched_handler, rewritten_tasks
 
 
@@ -75,7 +75,7 @@ def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
 
 
 def _slopes_shared() -> Plant:
-    right = grad_kernel.with_slopes
+    right = with_slopes
 
     def wrong(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
         made, slopes, first_id = right(task, activity, first_id)
@@ -211,7 +211,7 @@ def _count_one_short() -> Plant:
 
 
 def _expression_one_short() -> Plant:
-    right = pipelines.recognize_sizes
+    right = recognize_sizes
 
     def wrong(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes | None:
         made = right(kernel, sliced)

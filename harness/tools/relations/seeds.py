@@ -14,8 +14,9 @@ import numpy as np
 from ...testing.bounds import BoundedResult
 from ...testing.outcome import Arrays, OkOutcome, attempt
 from ...testing.rounding import seeded_generator
+from ..fuzz.result import JudgedComparison
 from .chain import LaunchChain, RelationExecutor
-from .judging import JudgedComparison, RelationQuestion
+from .judging import RelationQuestion
 
 A, B = 4.0, -0.5
 """Factors of the two seeds."""

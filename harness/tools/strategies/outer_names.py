@@ -57,4 +57,4 @@ def _renamed(draw: Chooser, body: m.StmtBlock, names: set[str], free: list[str])
             return replace(node, name=taken.get(node.name, node.name))
         return node
 
-    return map_nodes(body, change) if taken else body  # type: ignore[no-any-return]
+    return map_nodes(body, change) if taken else body

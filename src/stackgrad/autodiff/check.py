@@ -10,7 +10,7 @@ from .numeric import GradCheckError, GradReport, Tolerance, checked_arrays, comp
 from .tape import Tape
 
 
-def grad_check(
+def grad_check(  # What is Any takes several kinds of fields and arrays, see functional.py.
     loss: Any,
     params: Any,
     run: Callable[[], Any],

@@ -58,6 +58,8 @@ class FwdMode:
 
     copy = staticmethod(launch_copy)
 
+    # What is Any takes several kinds of fields and arrays, see functional.py; a place is whatever NumPy takes as an
+    # index.
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
         self.losses = _tensors(loss, "loss")
         self.params = _tensors(param, "parameter")

@@ -11,7 +11,7 @@ and with the same random numbers. Afterwards fields hold what a single call leav
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,16 @@ from .losses import FieldLoss, SeededLoss, terms_of
 from .seeds import seeds_of, tensor_shape
 from .tape import DEFAULT_BUDGET, Tape
 
+T = TypeVar("T")
 ArrayOrArrays = np.ndarray | list[np.ndarray]
 BATCH = 16
 """Default number of directions that run together; each direction has a tangent of every field."""
+
+
+# In all functions of derivatives, outputs, parameters and losses are Any: a field, an ndarray or a gradient of one,
+# in a tape a torch tensor too, or a list of them. A direction, cotangent or weight is whatever NumPy takes as an
+# array, or a list or dict of them. Where the result may be a list of lists, it is Any: callers know by what they gave
+# which it is.
 
 
 def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> ArrayOrArrays:
@@ -261,7 +268,7 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if _is_list(given) else [given]
 
 
-def _like(given: Any, found: list[Any]) -> Any:
+def _like(given: Any, found: list[T]) -> T | list[T]:
     """Return the whole list if the user gave a list, else its only item."""
     return found if _is_list(given) else found[0]
 

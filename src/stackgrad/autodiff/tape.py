@@ -71,7 +71,7 @@ class Tape(TapeReplay):
 
     copy = staticmethod(launch_copy)
 
-    def __init__(
+    def __init__(  # What is Any takes several kinds of fields and arrays, see functional.py.
         self,
         loss: Any,
         clear_gradients: bool = True,

@@ -28,7 +28,7 @@ from .unannounced_writes import ExpectedContents, common_indices
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
     from ..launch.program import Binding
-    from ..runtime.session import ForwardMode
+    from ..runtime.thread_state import ForwardMode
     from .validation import Validation
 
 

@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of the output has closed it. Without this, Python would fail again when it flushes at exit.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 1
     except OSError as error:  # A command cannot read or make a file; what user programs raise is caught before.
         print(
@@ -117,7 +117,7 @@ def check_folder(path: Path, option: str) -> None:
 
 def version() -> str:
     """Return the version of the installed package."""
-    return str(sys.modules[__name__.partition(".")[0]].__version__)  # type: ignore[attr-defined]
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
 def build_parser() -> argparse.ArgumentParser:

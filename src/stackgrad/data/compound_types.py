@@ -106,6 +106,8 @@ class MatrixSpec:
 class StructSpec:
     """A struct type; a call makes a value of members given by name or in order, with 0 for missing ones."""
 
+    # The type of a member is Any: a scalar, vector, matrix or struct type, or Python's int or float. A member is Any
+    # as in `Struct`; a method is any function.
     def __init__(self, kind: StructType, home: type | None = None) -> None:
         self.stackgrad_type = kind
         self.__name__ = kind.name or "struct"

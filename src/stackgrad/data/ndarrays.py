@@ -34,6 +34,7 @@ def ndarray(
 ) -> MatrixNdarray: ...
 
 
+# Users see the overloads.
 def ndarray(dtype: DType | MatrixSpec, shape: ShapeLike, needs_grad: bool = False, name: str | None = None) -> Any:
     """Return a new ndarray of zeros.
 
@@ -87,7 +88,7 @@ def tensor(dtype: DType, shape: ShapeLike, **options: Unpack[TensorOptions]) -> 
 def tensor(dtype: MatrixSpec, shape: ShapeLike, **options: Unpack[TensorOptions]) -> MatrixField | MatrixNdarray: ...
 
 
-def tensor(
+def tensor(  # Users see the overloads.
     dtype: DType | MatrixSpec,
     shape: ShapeLike,
     *,
@@ -150,6 +151,7 @@ def matrix_tensor(
     return matrix_ndarray(element, dtype, shape, needs_grad, name)
 
 
+# The array is Any: of any library that supports DLPack.
 def from_dlpack(array: Any, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray:
     """Return an ndarray over the memory of an array of another package; a write on either side shows on the other.
 

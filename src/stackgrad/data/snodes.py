@@ -103,6 +103,7 @@ class SNode:
             extents[axis] = extents.get(axis, 1) * _extent(extent)
         return SNode(extents, self._tree)
 
+    # Fields are Any: of all kinds, and lists of them.
     def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
         """Give fields the shape of this node, and memory. Return the node.
 
@@ -132,8 +133,8 @@ class SNode:
         arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
         # The gradient was placed together with its primal. It is named explicitly now, which is right once.
         if all(array.automatic and array.is_placed for array in arrays):
-            if field.shape != self.shape:  # type: ignore[attr-defined]
-                raise FieldError(f"{field.label} was placed with its primal", "place both at one node")  # type: ignore[attr-defined]
+            if field.shape != self.shape:
+                raise FieldError(f"{field.label} was placed with its primal", "place both at one node")
             for array in arrays:
                 array.automatic = False
             return
@@ -154,27 +155,27 @@ class SNode:
 
     # -- what is refused ------------------------------------------------------------------------------------
 
-    def pointer(self, *args: Any, **options: Any) -> NoReturn:
+    def pointer(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.pointer")
 
-    def bitmasked(self, *args: Any, **options: Any) -> NoReturn:
+    def bitmasked(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.bitmasked")
 
-    def dynamic(self, *args: Any, **options: Any) -> NoReturn:
+    def dynamic(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.dynamic")
 
-    def hash(self, *args: Any, **options: Any) -> NoReturn:
+    def hash(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.hash")
 
-    def quant_array(self, *args: Any, **options: Any) -> NoReturn:
+    def quant_array(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.quant_array")
 
-    def bit_struct(self, *args: Any, **options: Any) -> NoReturn:
+    def bit_struct(self, *args: object, **options: object) -> NoReturn:
         """Raise Unsupported at the caller's line."""
         self._refuse("root.bit_struct")
 

@@ -42,6 +42,7 @@ class BufferView(Generic[T]):
     stackgrad_annotation: ClassVar[str] = VIEW
     stackgrad_constructor: ClassVar[str] = "BufferView"
 
+    # The array is Any: a field, an ndarray, an array of another library, or what stands for one in a kernel.
     def __init__(self, arr: Any, offset: int, size: int) -> None:
         if is_host_view(arr):
             raise _error("a view is made of an array, not of a view", "write view.subview(offset, size)")

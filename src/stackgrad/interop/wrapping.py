@@ -172,7 +172,7 @@ class WrappedKernel:
         return binding, scalars
 
 
-def _bind(kernel: Kernel, arguments: tuple[Any, ...]) -> tuple[Binding, Scalars, set[str]]:
+def _bind(kernel: Kernel[Any, Any], arguments: tuple[Any, ...]) -> tuple[Binding, Scalars, set[str]]:
     """Return the kernel on the arrays of a call, its scalars, and the names of the parameters that are arrays."""
     found = kernel.bind(arguments)
     if found is None:
@@ -211,7 +211,8 @@ def _as_dtype(given: Any) -> np.dtype:
     if isinstance(given, Scalar):
         return given.dtype
     try:
-        return np.dtype(given)
+        found: np.dtype = np.dtype(given)
+        return found
     except TypeError:
         return np.dtype(str(given).rpartition(".")[2])
 

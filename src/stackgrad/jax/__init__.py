@@ -16,6 +16,8 @@ __all__ = ["wrap"]
 JaxArrays = tuple[Any, ...]
 
 
+# The kernel is Any: one of `sg.kernel`, or its method of an object. The function takes and returns arrays of the
+# library.
 def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     """Return a function of JAX arrays that launches a kernel and that JAX can differentiate.
 
@@ -69,7 +71,8 @@ def _function(wrapped: WrappedKernel, given: dict[str, Any], names: tuple[str, .
 
     @jax.custom_vjp
     def function(*arrays: Any) -> JaxArrays:
-        return jax.pure_callback(run, tuple(kinds.values()), *arrays, vmap_method="sequential")
+        results: JaxArrays = jax.pure_callback(run, tuple(kinds.values()), *arrays, vmap_method="sequential")
+        return results
 
     def forward(*arrays: Any) -> tuple[JaxArrays, tuple[JaxArrays, JaxArrays]]:
         results = function(*arrays)

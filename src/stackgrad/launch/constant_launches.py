@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..runtime.session import RUNTIME, Watcher
+from ..runtime.session import RUNTIME
+from ..runtime.thread_state import Watcher
 
 CONSTANT = "stackgrad_constant"
 """Name of an attribute of the function that `no_grad` returns; its value is (this function, the wrapped function)."""

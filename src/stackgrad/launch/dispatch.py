@@ -112,7 +112,7 @@ class Dispatcher:
         trial = self._trial(self._geometry(*args, **keywords))
         if trial.best in fitting:
             trial.after += 1
-            return self._candidates[trial.best].run(*args, **keywords)  # type: ignore[index]
+            return self._candidates[trial.best].run(*args, **keywords)
         return self._timed(trial, fitting, args, keywords)
 
     def _trial(self, key: Hashable) -> _TimingTrial:

@@ -179,7 +179,7 @@ class RecordedGraph:
     def _record(self, device: Any) -> None:
         """Record the launches of the function as a graph of the device."""
         recording = LaunchRecorder()
-        RUNTIME.capture = recording  # type: ignore[assignment]
+        RUNTIME.capture = recording
         try:
             with device.capturing(self._stream) as made:
                 self.function()

@@ -289,7 +289,7 @@ class ObjectMatcher:
         """Return the matcher of each member of a Python dataclass, according to the annotations."""
         found = self.members.get(kind)
         if found is None:
-            made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+            made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]
             found = self.members[kind] = tuple(made)
         return found
 

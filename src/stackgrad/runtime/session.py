@@ -277,7 +277,7 @@ def init(
     debug_info: bool = False,
     deterministic: bool = False,
     bounds: str = "checked",
-    **dialect: Any,
+    **dialect: Any,  # each option has a type of its own, and most are ignored
 ) -> None:
     """Start the runtime, or restart it; fields and compiled kernels of before are stale afterwards.
 

@@ -19,6 +19,8 @@ from ..runtime.usage_errors import ArgumentError, import_optional
 __all__ = ["wrap"]
 
 
+# The kernel is Any: one of `sg.kernel`, or its method of an object. The function takes and returns arrays of the
+# library.
 def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     """Return a function of torch tensors that launches a kernel and that autograd can differentiate.
 

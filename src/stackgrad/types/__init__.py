@@ -35,6 +35,8 @@ Alone, `x: sg.types.ndarray()` takes arrays of any element type and any number o
 class NdarrayMaker(NdarrayType):
     """The type of `sg.types.ndarray`, an annotation that can be called or subscripted for a more precise one."""
 
+    # An element type is Any: a scalar, vector, matrix or struct type, or Python's int or float. So is the annotation:
+    # no type checker knows the form.
     def __call__(
         self,
         dtype: Any = None,
@@ -98,6 +100,7 @@ def matrix(n: int, m: int, dtype: Scalar | type) -> MatrixSpec:
     return MatrixSpec(MatrixType((extent(n, "n"), extent(m, "m")), element_type(dtype)))
 
 
+# The type of a member is Any: a scalar, vector, matrix or struct type, or Python's int or float.
 def struct(**members: Any) -> StructSpec:
     """Return the type of structs with these members.
 
@@ -114,6 +117,7 @@ def struct(**members: Any) -> StructSpec:
 def dataclass(given: C, /) -> C: ...
 @overload
 def dataclass() -> Callable[[C], C]: ...
+# Users see the overloads.
 @dataclass_transform()
 def dataclass(given: type | None = None, /) -> Any:
     """Turn a class into a struct type; use it as a class decorator.

@@ -83,7 +83,7 @@ class RemoteEntries(TiedEntries):
     __slots__ = ()
 
     @property
-    def data(self) -> np.ndarray:  # type: ignore[override]
+    def data(self) -> np.ndarray:
         """Return the entries as they are now; derivatives are told of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
@@ -103,25 +103,25 @@ class RemoteEntries(TiedEntries):
         self.storage.put(self.place, entries)
 
 
-class VectorElement(TiedEntries, Vector):  # type: ignore[misc, override]
+class VectorElement(TiedEntries, Vector):  # type: ignore[override]
     """An element of a field of vectors."""
 
     __slots__ = ("storage", "place")
 
 
-class MatrixElement(TiedEntries, Matrix):  # type: ignore[misc, override]
+class MatrixElement(TiedEntries, Matrix):  # type: ignore[override]
     """An element of a field of matrices."""
 
     __slots__ = ("storage", "place")
 
 
-class RemoteVectorElement(RemoteEntries, Vector):  # type: ignore[misc, override]
+class RemoteVectorElement(RemoteEntries, Vector):  # type: ignore[override]
     """An element of a field of vectors on a device."""
 
     __slots__ = ("storage", "place")
 
 
-class RemoteMatrixElement(RemoteEntries, Matrix):  # type: ignore[misc, override]
+class RemoteMatrixElement(RemoteEntries, Matrix):  # type: ignore[override]
     """An element of a field of matrices on a device."""
 
     __slots__ = ("storage", "place")

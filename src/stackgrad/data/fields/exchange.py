@@ -24,6 +24,10 @@ class Exchange:
 
     __slots__ = ()
 
+    # Arrays are Any, because torch and JAX may not be installed, and anything that NumPy takes as an array is read. A
+    # place is Any: whatever NumPy takes as an index. A dtype is one of this package, or whatever NumPy takes as a
+    # dtype.
+
     def values(self) -> np.ndarray:
         """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
         raise NotImplementedError

@@ -179,7 +179,7 @@ class Ndarray(Tensor):
             """Return the tangent."""
 
 
-def wrap(tensor: Any) -> Tensor:
+def wrap(tensor: object) -> Tensor:
     """Return the field or ndarray itself. Raise TypeError for anything else."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{type(tensor).__name__} is neither a field nor an ndarray")

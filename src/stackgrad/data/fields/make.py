@@ -70,7 +70,7 @@ def field(
 ) -> StructField: ...
 
 
-def field(
+def field(  # Users see the overloads.
     dtype: DType | MatrixSpec | StructSpec,
     shape: ShapeLike | None = None,
     needs_grad: bool = False,

@@ -6,7 +6,7 @@ Invariant: `storage` has the axes of the field and those of the element, the ele
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -281,7 +281,7 @@ class MatrixField(MatrixArray, Field):
             return found
         return found.reshape(*self.shape, self.n, *(1,) * keep_dims)
 
-    def get_scalar_field(self, *indices: int) -> Any:
+    def get_scalar_field(self, *indices: int) -> NoReturn:
         """Raise FieldError, because the entries of all elements are one array."""
         raise FieldError(f"{self.label} is one array, not one field for each entry", "use x[i][k], or to_numpy()")
 

@@ -33,6 +33,8 @@ class StructField(Field):
     __slots__ = ("type", "members", "name", "layout", "_grad", "_dual", "__weakref__")
     is_stackgrad_struct_field = True
 
+    # The field of a member is Any: each member has a kind of field of its own. Values and contents are Any as in
+    # `Tensor`: numbers, structs and mappings of them, and arrays of NumPy, torch and JAX.
     def __init__(self, kind: StructType, members: Mapping[str, Any], name: str | None, layout: Layout) -> None:
         self.type = kind
         self.members = dict(members)

@@ -25,6 +25,9 @@ class Algebra:
     data: np.ndarray
     dtype: Scalar | None
 
+    # Operands are Any: a value, an array, or a number of Python or NumPy. A reduced value is Any: an int, a float or a
+    # bool, by the type of the entries.
+
     # -- operators ------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Matrix:

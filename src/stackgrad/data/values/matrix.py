@@ -47,6 +47,8 @@ class Matrix(Algebra, MatrixMakers):
     data: np.ndarray
     dtype: Scalar | None
 
+    # What users give is Any: numbers of Python or NumPy, vectors, matrices, arrays, and sequences of all these. What an
+    # index selects is a number, a vector or a matrix, and which one depends on the shape.
     def __init__(self, rows: Any, dt: Scalar | type | None = None, *, dtype: Scalar | type | None = None) -> None:
         data, own = entries_of(rows)
         if data.ndim not in (1, 2):
@@ -211,6 +213,7 @@ class Vector(VectorMakers, Matrix):
 
     __slots__ = ()
 
+    # Entries are Any, as those of `Matrix`.
     def __init__(self, entries: Any, dt: Scalar | type | None = None, *, dtype: Scalar | type | None = None) -> None:
         data, own = entries_of(entries)
         if data.ndim == 2 and data.shape[1] == 1:

@@ -5,7 +5,7 @@ Invariant: a member that is a vector or matrix is held by value: what was assign
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
@@ -43,6 +43,7 @@ class Struct:
     type: StructType
     members: dict[str, Any]
 
+    # A member is Any: a number, a vector or matrix, or a struct, or a sequence or mapping that becomes one of them.
     def __init__(self, given: Mapping[str, Any] | None = None, /, **named: Any) -> None:
         every = {**(given or {}), **named}
         methods = every.pop("__struct_methods", {})
@@ -87,7 +88,7 @@ class Struct:
         return list(self.members)
 
     @property
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Any]:
         """Return names and values of the members in order."""
         return self.members.items()
 
