@@ -38,6 +38,7 @@ def test_random_programs(first):
     assert sum(accepted) >= 3
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("first", range(0, 60, 15))
 def test_random_sweeps(first):
     seeds = range(first, first + 15)

@@ -192,6 +192,7 @@ def test_what_is_not_uneven(change: tuple[str, str]) -> None:
     assert chosen(UNEVEN.replace(*change)) is None
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("size", [1, 15, 16, 63, 64, 65, 4 * 64 - 1, 4 * 64, CHUNK, CHUNK + 1])
 def test_sizes(bench: Any, size: int) -> None:
     """Few iterations, whole blocks, whole chunks, and one more."""

@@ -207,6 +207,7 @@ def programs(seed):
         return
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_programs_of_the_fuzzer(first, monkeypatch):
     """Values of programs of every kind: one that leaves its bound anywhere is a bound too small."""

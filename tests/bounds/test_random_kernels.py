@@ -113,6 +113,7 @@ def tally_of(name):
     return tally
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", ["f32", "f16", "f64"])
 def test_nothing_leaves_its_bound(name):
     assert tally_of(name).outside == []

@@ -22,6 +22,7 @@ def test_on_the_device(part: str) -> None:
     assert made.returncode == 0, made.stdout[-4000:] + made.stderr[-2000:]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("part", "executor", "which"), EMULATED)
 def test_on_the_emulated_device(part: str, executor: str, which: str) -> None:
     made = run(part, executor, ("-k", which) if which else ())

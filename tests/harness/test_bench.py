@@ -47,6 +47,7 @@ def test_works_run_here(name):
         assert timed.figure is None or timed.figure() > 0
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", ["device_launch", "device_grid", "device_tasks"])
 def test_works_of_gpus_run_on_a_cpu_too(name):
     """Their gradients are checked; the figures mean something on a GPU only."""

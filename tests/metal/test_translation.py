@@ -36,6 +36,7 @@ def judged(kernel: Kernel, options: Options) -> str:
     return "; ".join(complaints(made))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("folder", ["ops", "statements", "ad"])
 def test_kernels_of_tests(folder: str, translator: None) -> None:
     """Forward in debug builds, which have the traps too; and what gradients launch."""

@@ -275,6 +275,7 @@ def test_text_of_the_dialects(given: Program, dialect: str) -> None:
 RATES = ("STRUCT_FIELDS", "STRUCT_ARGUMENTS", "STRUCT_LOCALS", "VIEWS", "OFFSETS", "STRIDES", "STRUCTS_OF_VECTORS")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("only", [*RATES, "all"])
 def test_altered_programs_agree(only: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every alteration by itself, and all at once, of programs that would have it rarely."""

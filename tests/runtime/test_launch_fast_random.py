@@ -151,6 +151,7 @@ def _compare_counters(machine: Machine) -> None:
     assert looks(fast) == looks(slow) and fast.cache_hits == slow.cache_hits
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("seed", range(6))
 def test_launches_between_all_that_ends_them(seed: int) -> None:
     machine = Machine(seed)

@@ -96,6 +96,7 @@ def test_reverse(lowering: str, features: ShaderFeatures, validate: Validate) ->
     assert seen > 20
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("subgroups", [False, True])
 @pytest.mark.parametrize("addresses", [False, True])
 def test_pairs_of_words(addresses: bool, subgroups: bool, validate: Validate) -> None:

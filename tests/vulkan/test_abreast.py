@@ -75,6 +75,7 @@ def run(backend: Backend, body: str, count: int) -> dict[str, np.ndarray]:
     return arrays
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", BODIES)
 def test_any_number_of_iterations(far: VulkanBackend, name: str) -> None:
     """Fewer than there are threads, some for a part of them, and several rounds. All sums are exact."""

@@ -121,6 +121,7 @@ def test_a_loader_that_knows_no_device() -> None:
     assert first.startswith("DeviceError vulkan is not available here: ") and "; cure: " in first and last == "alive"
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("function", "error", "reason"),
     [
@@ -218,6 +219,7 @@ COMPILING = [
 ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("function", "error"), COMPILING)
 def test_pipelines_that_the_driver_refuses(
     backend: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str, error: str
@@ -234,6 +236,7 @@ def test_pipelines_that_the_driver_refuses(
     assert is_right(backend)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("function", ["vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory"])
 def test_no_memory_for_what_a_launch_needs(
     backend: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str

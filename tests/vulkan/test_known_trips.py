@@ -77,6 +77,7 @@ def kernel_of(distance: str, way: str, word: str) -> Kernel:
     return prepare_forward(parse_kernel(text.replace("T", word))).kernel
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("word", ["i32", "i64"])
 @pytest.mark.parametrize("way", WAYS)
 def test_as_the_reference(device: VulkanBackend, way: str, word: str) -> None:

@@ -19,6 +19,7 @@ PARTS = (("conformance", "3/16"), ("shapes/test_shapes.py", "7/60"), ("vectors",
 """(folder or file, which of its tests)."""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("path", "part"), PARTS)
 def test_in_the_place_of_the_cpu(vulkan: VulkanBackend, path: str, part: str) -> None:
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--part", part]

@@ -86,6 +86,7 @@ CASES = [(name, "f32") for name in (*GROUPED, *SINGLE)] + [
 ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_any_number_of_trips(vulkan: VulkanBackend, name: str, dtype: str) -> None:
     source = kernel({**GROUPED, **SINGLE}[name], dtype)
