@@ -40,7 +40,7 @@ def _continue(m: Machine, s: n.Continue, f: LaneFrame) -> None:
 
 @RUN.row(n.Return)
 def _return(m: Machine, s: n.Return, f: LaneFrame) -> None:
-    """Note that a lane returned; none of the lanes goes on."""
+    """Record that a lane returned; none of the lanes goes on."""
     m.chunk.returned = True
 
 

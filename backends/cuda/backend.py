@@ -129,7 +129,7 @@ class CudaBackend:
         return interface_of(array, self.device.stream)
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a managed copy made behind all launches, which kernels use without further copies."""
+        """Return a managed copy made after all launches, which kernels use without further copies."""
         return self.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:

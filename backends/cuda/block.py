@@ -1,6 +1,6 @@
 """This module holds the argument block of a launch on a GPU, in host memory: it has addresses that the device knows.
 
-Invariant: a slot for an array holds the address of managed memory, or, for a foreign array while a launch of it is
+Invariant: a slot for an array holds the address of managed memory, or, for a external array while a launch of it is
 under way, that of its copy on the device; never an address of plain host memory when a launch starts.
 """
 
@@ -104,7 +104,7 @@ class DeviceBlock(ArgumentBlock):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Keep copies of foreign arrays on the device inside the `with`; afterwards copy back what was written."""
+        """Keep copies of external arrays on the device inside the `with`; afterwards copy back the written arrays."""
         device, taken = self.device, []
         try:
             for name, bound in self.foreign.items():

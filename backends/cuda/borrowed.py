@@ -158,7 +158,7 @@ def lender_of(array: np.ndarray) -> BorrowedMemory | None:
 
 @contextmanager
 def ordered_with_lenders(device: CudaDevice, lenders: Iterable[BorrowedMemory]) -> Iterator[None]:
-    """Run what is launched inside the `with` behind the lenders' work so far, and before what they do later."""
+    """Order launches inside the `with` block after the lenders' work so far, and before their later work."""
     found = list(lenders)
     own = device.stream
     streams = {one.stream for one in found if one.stream is not None and not _is_same(one.stream, own)}

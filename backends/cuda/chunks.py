@@ -122,7 +122,7 @@ class ChunkLoop:
         return e.b.add(self.start, e.b.zext(found, I64))
 
     def close(self, e: Emitter) -> None:
-        """End the chunk; what follows stands behind the loop."""
+        """End the chunk; what follows stands after the loop."""
         b, failed = e.b, e.failed
         assert failed is not None
         e.flow.go(self._latch)

@@ -144,7 +144,7 @@ class _EntryWriter:
             self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
 
     def address(self, at: int) -> ir.LLVMValue:
-        """Return the address that a slot holds."""
+        """Load the address that the argument block holds at this byte offset."""
         place = self.b.gep(self.block, const(I64, at), I8, inbounds=True)
         return self.b.load(place, pointer(NVPTX.space))
 

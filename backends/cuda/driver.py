@@ -184,10 +184,10 @@ class Driver(Protocol):
         """Return (free bytes, all bytes) of the GPU's memory."""
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the host to the device, behind the work of the stream."""
+        """Copy from the host to the device, after the work of the stream."""
 
     def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the device to the host, behind the work of the stream; the copy is over when the call returns."""
+        """Copy from the device to the host, after the work of the stream; the copy is over when the call returns."""
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Copy from the device to the device; the call does not wait."""
@@ -217,7 +217,7 @@ class Driver(Protocol):
         """Destroy an event."""
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Let an event happen behind the work that the stream has so far."""
+        """Let an event happen after the work that the stream has so far."""
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
         """Let the stream go on when the event has happened; the host does not wait."""
@@ -238,7 +238,7 @@ class Driver(Protocol):
         """Destroy a graph."""
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
-        """Return a graph of launches one behind the other.
+        """Return a graph of launches one after the other.
 
         Args:
             clear: Address and bytes of memory that is set to zero before the launches; None for none.

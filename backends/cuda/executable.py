@@ -1,7 +1,7 @@
 """This module defines a kernel on a GPU: its code on the device, host code that launches it, and blocks to launch with.
 
 Launches on managed arrays are not waited for; what goes wrong on the device surfaces at the next wait (device.py). A
-launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is a launch on arrays
+launch on external arrays works on copies, so it is over, and has raised, when `run` returns; so is a launch on arrays
 that other programs may touch without asking.
 """
 
@@ -202,7 +202,7 @@ class CudaExecutable:
             return aside, timed.by_task()
 
     def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
-        """Launch on copies of the foreign arrays, and wait."""
+        """Launch on copies of the external arrays, and wait."""
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -317,7 +317,7 @@ class CudaExecutable:
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
-        """Make a launch once more that was not made, or raise why; return True if the block still stands ready."""
+        """Retry a launch that was not made, or raise its error; return True if launches with the block are still ready."""
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

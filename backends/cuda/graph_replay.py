@@ -90,7 +90,7 @@ def launch_order(layout: BlockLayout, entries: Iterable[EntryKey]) -> list[Entry
 
 
 def record_offsets(layout: BlockLayout, entries: int) -> RecordOffsets:
-    """Return the offsets of the parts of a block's record, which lies behind all other parts of the block."""
+    """Return the offsets of the parts of a block's record, which lies after all other parts of the block."""
     return RecordOffsets(layout.size, entries)
 
 

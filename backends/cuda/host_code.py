@@ -103,7 +103,7 @@ class _LaunchWriter:
         return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.LLVMValue:
-        """Return the content of a slot of the block."""
+        """Load a word of the argument block."""
         return self.b.load(self._at(offset), I64)
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:

@@ -106,7 +106,7 @@ class FinishSums(PrivateSums):
 
 
 def _partials(e: Emitter, place: int) -> ir.LLVMValue:
-    """Return the address of the sums of blocks, which lie behind the number of blocks."""
+    """Return the address of the sums of the thread blocks, which follow the number of blocks."""
     return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 

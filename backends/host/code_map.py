@@ -35,7 +35,7 @@ _open: dict[tuple[str, int], CodeMap] = {}
 
 
 def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
-    """Note that a module was loaded; this function never raises.
+    """Record that a module was loaded; this function never raises.
 
     Args:
         name: Name of the kernel.

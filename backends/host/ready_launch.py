@@ -1,4 +1,4 @@
-"""This module defines a launch that stands ready: a handle of the trampoline and the block that it launches with.
+"""This module defines a ready launch: a handle of the trampoline and the argument block that it launches with.
 
 Invariant: a standing launch is valid only while its block holds what Python established for this very state: the sizes
 for these versions, numbers and extents, and the heap's present addresses. `stand` establishes it, anything that fails
@@ -26,7 +26,7 @@ from .pinned_names import PinnedName
 
 
 class ReadyExecutable(Protocol):
-    """Describe an executable whose launches can stand ready."""
+    """Describe an executable that can have ready launches, which the trampoline repeats."""
 
     layout: BlockLayout
 
@@ -53,11 +53,11 @@ class ReadyExecutable(Protocol):
         """Prepare a block for native launches; return False if that is not possible now."""
 
     def refuse(self, block: Any, sizes: Sizes) -> bool:
-        """Raise why a launch failed, or make it after all; return True if launches with the block still stand ready."""
+        """Raise the error of a failed launch, or retry it; return True if launches with the block are still ready."""
 
 
 def launchable(executable: object) -> ReadyExecutable | None:
-    """Return an executable whose launches can stand ready, or None."""
+    """Return the executable if it can have ready launches, or None."""
     found: Any = executable
     return None if getattr(executable, "stand", None) is None else found
 
@@ -286,7 +286,7 @@ class ReadyLaunch:
 
     @property
     def is_taken(self) -> bool:
-        """Return True if a launch with the handle is under way."""
+        """Return True if a thread is launching with the handle now."""
         return self.words[h.TAKEN] != 0
 
     @property

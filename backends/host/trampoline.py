@@ -275,7 +275,7 @@ call:
 
 
 def text_of(architecture: str) -> str:
-    """Return the text of the module; raise KeyError for an architecture whose clock cannot be read."""
+    """Return the LLVM IR of the trampoline; raise KeyError for an architecture whose clock cannot be read."""
     ticks = f"define i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
     declared = "declare i64 @llvm.readcyclecounter()\n"
     return declared + ticks + PIN_CHECK + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL

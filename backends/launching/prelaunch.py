@@ -182,7 +182,7 @@ class CountingLaunch(PreLaunch):
 
     @cached_property
     def _room(self) -> tuple[int, str]:
-        """Return the greatest number of bytes of the stacks of an iteration, and the words that say who sets it."""
+        """Return the greatest number of bytes of the stacks of an iteration, and a text that names what sets it."""
         return self.backend.most_bytes() if isinstance(self.backend, MemoryLimited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:

@@ -139,7 +139,7 @@ class _Dispatch:
         return yes, no
 
     def _wanted(self) -> ir.LLVMValue:
-        """Return the condition that masked code suits the number of iterations, and the rows that this launch has."""
+        """Return the condition that masked code pays for the number of iterations and has enough rows."""
         b, least = self.b, WORTH if self.m.options.lanes is None else 1
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
         if not self.has_stacks:

@@ -58,13 +58,13 @@ class TaskExtension:
         return place
 
     def after(self, e: Emitter) -> None:
-        """Emit what runs behind the body of an iteration that did not end early."""
+        """Emit what runs after the body of an iteration that did not end early."""
 
     def leave(self, e: Emitter) -> None:
-        """Emit what runs behind the last iteration of a run."""
+        """Emit what runs after the last iteration of a run."""
 
     def end(self, e: Emitter) -> None:
-        """Emit what runs behind the last run, if nothing failed."""
+        """Emit what runs after the last run, if nothing failed."""
 
 
 NOTHING = TaskExtension()
@@ -224,7 +224,7 @@ def decision_function(
 ) -> ir.LLVMFunction:
     """Write `sg.NAME.N(block, box, number)` of a device, which decides a gate for one iteration.
 
-    The function returns 1 if the condition holds behind the body of that iteration, 0 if not, and FAILED if it has
+    The function returns 1 if the condition holds after the body of that iteration, 0 if not, and FAILED if it has
     recorded an error. An index outside does not end the launch in this function, so that the reads of many iterations
     are in flight together: the iteration passes, and ends the launch where it runs.
 

@@ -1,4 +1,4 @@
-"""Lower the statements on adstacks (rows of LOWER).
+"""Lower the statements on adstacks (entries of LOWER).
 
 Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes, so neighboring threads touch neighboring
 addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build;

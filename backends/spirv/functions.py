@@ -37,7 +37,7 @@ def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def libcall(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the row of an operation that is one mathematical function of this module."""
+    """Return the table entry for an operation that is one mathematical function of this module."""
 
     def row(e: ArithEmitter, t: Any, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)
@@ -136,7 +136,7 @@ def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
 
 
 def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
-    """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the integers behind the mantissas."""
+    """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the mantissas as integers."""
     b, (x, y) = function, function.args
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     finite = b.fcmp_ordered("<", up, e.const(x, math.inf))

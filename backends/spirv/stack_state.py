@@ -133,7 +133,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _enter(e: Emitter, stacks: list[StackLayout]) -> None:
-    """Make the group of these stacks, which all have one slab and one slot size."""
+    """Make one group, with one cursor, of stacks that grow together and lie in one slab with slots of one size."""
     b, layout, first = e.b, e.m.layout, stacks[0]
     rows, start = e.slot(layout.rows[first.task, first.slab]), e.address_of_slab(first.slab)
     offsets, capacities = [e.slot(s.offset_at) for s in stacks], [e.slot(s.capacity_at) for s in stacks]

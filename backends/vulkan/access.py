@@ -15,7 +15,7 @@ from .readback import Readback
 
 
 class HostAccess:
-    """Read and write arrays for the host, each access behind all launches."""
+    """Read and write arrays for the host, each access after all launches."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue

@@ -52,7 +52,7 @@ class ArenaRegion:
 
     @property
     def end(self) -> int:
-        """Return the address of the host behind the last byte."""
+        """Return the address of the host after the last byte."""
         return self.begin + self.buffer.size
 
     @property
@@ -127,7 +127,7 @@ class DeviceArena:
             return found
 
     def give(self, piece: Suballocation) -> None:
-        """Take a piece back, which no launch may use any more."""
+        """Mark a piece as free; no launch may use it any more."""
         with self.lock:
             region = piece.region
             region.pieces -= 1
@@ -164,7 +164,7 @@ class DeviceArena:
         return Suballocation(region, region.begin, size)
 
     def _small(self, size: int) -> Suballocation:
-        """Return a piece cut from the current region of many pieces."""
+        """Return a small piece, cut from a region that is shared by many pieces."""
         region = self._cut
         if region is None or region.used + size > CHUNK:
             region = self._cut = self._add(CHUNK)

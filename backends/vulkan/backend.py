@@ -200,7 +200,7 @@ class VulkanBackend:
         raise AttributeError("__cuda_array_interface__: memory of Vulkan is not CUDA's")
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array, made behind all launches, that kernels use in place."""
+        """Return a copy of an array, made after all launches, that kernels use in place."""
         return self.opened.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:
@@ -248,7 +248,7 @@ class VulkanBackend:
         return Concurrency(found[task].rows)
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that the adstacks of a launch can have, and the words that say who sets this limit."""
+        """Return the bytes that the adstacks of a launch can have, and a text that names what sets this limit."""
         return self.opened.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:

@@ -1,7 +1,7 @@
 """Launch a kernel on a Vulkan device: its pipelines, its ring, its host code, and blocks to launch with.
 
 Launches on mapped arrays are not waited for; an error on the device surfaces at the next wait (queue.py). A launch on
-foreign arrays works on copies, so it is over, and has raised its errors, when `run` returns. The same holds for a
+external arrays works on copies, so it is over, and has raised its errors, when `run` returns. The same holds for a
 launch on arrays that other code may touch without asking, and for a launch of a debug build.
 """
 

@@ -158,7 +158,7 @@ class _MarkingBuilder:
         self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
-        """Return the row of the output array `$conflicts` for each access that is compared with marks, by statement."""
+        """Return, by statement, where the marking kernel reports the conflicts of each read in `$conflicts`."""
         found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access

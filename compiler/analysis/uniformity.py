@@ -100,7 +100,7 @@ class Uniformity:
         return self._levels[name] != self._level
 
     def vary(self, stmt: Stmt) -> None:
-        """Note that all results of a statement differ by lane."""
+        """Record that all results of a statement differ by lane."""
         self.varying.update(results(stmt))
 
 

@@ -111,7 +111,7 @@ class _BranchFlattener(FreshNames):
     def _branch(
         self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_FlaggedStatements], depth: int
     ) -> None:
-        """Set the flags of both alternatives in `here`, and append their runs to `runs`.
+        """Emit flags that record which alternative is taken, and append the statements of both alternatives to `runs`.
 
         Args:
             stmt: the branch.

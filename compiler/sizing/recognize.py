@@ -110,7 +110,7 @@ class SizeRecognizer:
         return axes, peaks
 
     def _forget_temps(self, task: Task) -> None:
-        """Note that a temporary which a parallel task writes is unknown."""
+        """Record that a temporary which a parallel task writes is unknown."""
         for stmt in walk(task.body):
             if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN

@@ -90,7 +90,7 @@ class PopGroups:
         return cls(e, loop, begin, count, word)
 
     def emit(self) -> None:
-        """Emit the whole loop; the builder then stands behind it."""
+        """Emit the whole loop; the builder then appends after it."""
         e, b = self.e, self.e.b
         head, group, single, done = map(e.flow.append, ("pops.head", "pops.group", "pops.single", "pops.done"))
         before = b.block

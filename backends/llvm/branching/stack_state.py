@@ -51,7 +51,7 @@ class StackGroup:
         self.checked.clear()
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Note that a stack grows or shrinks by one; the register changes when all stacks of the group have.
+        """Record that a stack grows or shrinks by one; the register changes when all stacks of the group have.
 
         Args:
             e: Emitter of the function.

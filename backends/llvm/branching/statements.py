@@ -1,4 +1,4 @@
-"""This module holds LOWER: how each statement that is not control flow becomes LLVM IR, with one row per class.
+"""This module holds LOWER: how each statement that is not control flow becomes LLVM IR, with one entry per class.
 
 Values, assertions and prints are in this file; memory and adstacks add their rows from files of their own.
 """

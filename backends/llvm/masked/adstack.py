@@ -1,4 +1,4 @@
-"""This module holds the rows of MASKED on adstacks.
+"""This module holds the entries of MASKED for adstacks.
 
 A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is `lanes` primals and then, if it has
 them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty

@@ -1,4 +1,4 @@
-"""This module holds the row of MASKED on atomics.
+"""This module holds the entry of MASKED for atomics.
 
 Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes update
 one element and nothing reads what was there, the active lanes are combined first and the element is updated once.

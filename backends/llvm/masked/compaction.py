@@ -116,7 +116,7 @@ class _ChunkLoop:
         self._close()
 
     def _found(self, at: int) -> ir.LLVMValue:
-        """Return a number that the scan has found."""
+        """Return a number that the scan has stored, such as the count of iterations that pass."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
@@ -146,7 +146,7 @@ class _ChunkLoop:
         return chosen
 
     def _ran(self, status: ir.LLVMValue) -> None:
-        """Note the status of one way to run a chunk."""
+        """Add the status that running a chunk returned to the status of the task."""
         self.outcomes.append((status, self.b.block))
         self.b.branch(self.at["ran"])
 
@@ -311,7 +311,7 @@ def _listed(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunct
 
 
 def _open_block(e: LaneEmitter, base: ir.LLVMValue, places: ir.LLVMValue, left: ir.LLVMValue) -> None:
-    """Set indices and mask for the next block of the list; lanes behind its end stand for `base`."""
+    """Set indices and mask for the next block of the list; lanes past its end run as iteration `base`, masked out."""
     b = e.b
     number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
     mask = e.first_lanes(number)

@@ -150,7 +150,7 @@ class Ledger:
             self.mass = np.abs(content.astype(np.float64)) + base
 
     def touch(self, index: LaneVector, iterations: LaneVector, use: ElementUse) -> None:
-        """Note that every lane touches one element."""
+        """Record that every lane touches one element."""
         before = self.owner[index]
         self.owner[index] = iterations
         # Two lanes of this call met if the write of one was overwritten by the other; earlier calls show in `before`.
@@ -169,7 +169,7 @@ class Ledger:
         np.add.at(self.spread, index, e)
 
     def store(self, index: LaneVector, value: LaneVector, e: LaneVector, content: LaneVector) -> None:
-        """Note that every lane has stored a value, and that the elements now hold this content."""
+        """Record that every lane has stored a value, and that the elements now hold this content."""
         self.stores.note(index, value, e)
         if self.terms is not None:
             # A store replaces everything that was added before.

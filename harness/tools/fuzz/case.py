@@ -338,7 +338,7 @@ class _Case:
         return self._pull(lean, lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
 
     def _counted(self, lean: Lowering, seeds: Arrays) -> Arrays:
-        """Return the lean gradient with the adstack sizes that the counting kernel gives."""
+        """Return the gradient of the lean policy, run with the adstack sizes that the counting kernel finds."""
         launcher = Launcher(lean, self.panel.reference, CHECKED)
 
         def launch(memory: ArrayState, scalars: Scalars, draws: Draws) -> None:

@@ -111,7 +111,7 @@ def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass
 class _LeanGradient:
-    """Compute the lean gradient of one launch, or of several in a row, in double precision."""
+    """Compute the lean gradient of one launch, or of several successive launches, in double precision."""
 
     made: Lowerings
     initial: Arrays

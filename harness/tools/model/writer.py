@@ -1,4 +1,4 @@
-"""Write nodes of the program model as text of one dialect, with tables that have a row for each class of node.
+"""Write nodes of the program model as text of one dialect, with tables that have an entry for each class of node.
 
 Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
 """

@@ -1,4 +1,4 @@
-"""List what adding a thing touches beside the tables.
+"""List the edits that adding an operation, statement class or backend needs besides entries of tables.
 
 Places in the package are given as objects, so that a renamed module changes the page and not this list. Tests are given
 as paths; a test says when one of them does not exist.

@@ -51,7 +51,7 @@ class ArrayClaim:
         return made
 
     def meet(self, binding: Binding) -> None:
-        """Note that a launch is about to use the arrays of a binding."""
+        """Record that a launch is about to use the arrays of a binding."""
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:

@@ -52,7 +52,7 @@ class BackwardPass:
         self._log.disturb(array)
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Return True: gradient functions may read any content without a warning."""
+        """Return True: gradient functions may read any contents without a warning."""
         return True
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:

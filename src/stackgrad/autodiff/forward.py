@@ -167,7 +167,7 @@ class FwdMode:
     # -- launches -------------------------------------------------------------------------------------------
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch a kernel once for each direction, each time from the same content."""
+        """Launch a kernel once for each direction, each time from the same contents."""
         shared = shared_boxes(binding, scalars, self._carries)
         self._end_unseen(shared)
         try:
@@ -211,7 +211,7 @@ class FwdMode:
         draws: Draws,
         replaced: Replaced,
     ) -> None:
-        """Launch once for each direction, from the same content; `fields` are those that the launch writes."""
+        """Launch once for each direction, from the same contents; `fields` are those that the launch writes."""
         written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
         if written:
             RUNTIME.settle()

@@ -51,7 +51,7 @@ class Tape(TapeReplay):
     clear_gradients=True. A tape is entered once; `replay()` runs its launches again.
 
     What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions and kernels
-    of `no_grad` write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
+    of `no_grad` write: `x.grad` is the derivative by the contents that x had when a launch of the block first used it.
 
     Args:
         loss: A field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list
@@ -319,7 +319,7 @@ class Tape(TapeReplay):
             self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Note that a launch raised: what it did is not known, so if the block goes on, it has no gradient."""
+        """Record that a launch raised: what it did is not known, so if the block goes on, it has no gradient."""
         self._ending = {}
         if self._guard is not None:
             self._guard.after_launch(binding, scalars)

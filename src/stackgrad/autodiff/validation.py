@@ -7,7 +7,7 @@ arrays the tape looks for such writes itself, and ends adjoints (see `unannounce
 warns. So
 
 * what a launch touched is compared, before the next launch or write of the host that touches it and at the end of the
-  block, with a copy of the content that it was left with: the *expected* content;
+  block, with a copy of the contents that it was left with: the *expected* content;
 * what the gradient of a launch reads is hashed right after the launch, and again before that gradient runs.
 
 Invariant: `ExpectedContent.content` is what memory holds if nothing was written without notice, also while the tape
@@ -67,7 +67,7 @@ class ValidationWarning(UserWarning):
 
 @dataclass(eq=False, slots=True)
 class ExpectedContent:
-    """The content that some memory should hold.
+    """The contents that some memory should hold.
 
     Attributes:
         label: The name for messages.
@@ -159,13 +159,13 @@ class Validation:
         return found
 
     def _follow_aliases(self, written: list[np.ndarray]) -> None:
-        """Accept the content of all views of NumPy arrays that a launch wrote."""
+        """Accept the contents of all views of NumPy arrays that a launch wrote."""
         for key, found in self._expected.items():
             if not isinstance(key, Array) and any(np.may_share_memory(found.memory, w) for w in written):
                 found.content[...] = found.memory
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Note that the host is about to write, perhaps several places one after another; None for no place yet."""
+        """Record that the host is about to write, perhaps several places one after another; None for no place yet."""
         found = self._expected.get(array)
         if found is not None:
             if not found.pending:
@@ -213,7 +213,7 @@ class Validation:
         self._numbers[record] = self.launches
 
     def swapped(self, saved: SavedContent) -> None:
-        """Accept the content that the tape has exchanged."""
+        """Accept the contents that the tape has exchanged."""
         found = self._expected.get(saved.field)
         if found is not None:
             RUNTIME.settle()

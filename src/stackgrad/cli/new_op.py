@@ -1,4 +1,4 @@
-"""Run `stackgrad new-op NAME`: write the rows of a new operation into a checkout, and print what is left to do."""
+"""Run `stackgrad new-op NAME`: write the table entries of a new operation into a checkout, and print what is left to do."""
 
 from __future__ import annotations
 

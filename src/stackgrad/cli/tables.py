@@ -1,4 +1,4 @@
-"""Show a check: progress and tables by rich, or, without it, the same content as plain text."""
+"""Show a check: progress and tables by rich, or, without it, the same contents as plain text."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Kernel(Generic[P, R]):
             """Launch the kernel once. Return its result, or None if it returns nothing."""
 
         def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
-            """Launch the gradient at the present content of all fields.
+            """Launch the gradient at the present contents of all fields.
 
             Before, `y.grad` of what the kernel writes holds the cotangents. Afterwards `x.grad` of what it reads has
             grown by its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported,

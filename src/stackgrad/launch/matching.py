@@ -126,7 +126,7 @@ class ArrayMatcher:
         return has and self.kind.needs_grad is not False
 
     def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
-        """Return the vector or matrix type that the last axes of a foreign array hold, or None for scalars."""
+        """Return the vector or matrix type that the last axes of a external array hold, or None for scalars."""
         wanted = self.kind.dtype
         if not isinstance(wanted, MatrixType):
             return None

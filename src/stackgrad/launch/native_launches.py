@@ -2,7 +2,7 @@
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
-handle (results, random numbers, views, copies of earlier content, prints, claims) keeps a call in Python. Guards are
+handle (results, random numbers, views, copies of earlier contents, prints, claims) keeps a call in Python. Guards are
 checked in Python before each call. A handle belongs to the entry of its kinds, and ends with it.
 """
 

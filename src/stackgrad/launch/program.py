@@ -131,7 +131,7 @@ class Program:
         return self._taped
 
     def _own_taped(self) -> TouchedArrays | None:
-        """Return the gradient that takes copies of earlier content; None if it needs none, and is `reverse`."""
+        """Return the gradient that takes copies of earlier contents; None if it needs none, and is `reverse`."""
         if self._reverse is not None and not is_by_hand(self._reverse):
             return None
         self._need_gradients()
@@ -317,7 +317,7 @@ class Binding:
     def launch_grad(
         self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = no_arrays, taped: bool = False
     ) -> None:
-        """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
+        """Run the gradient at the current contents of all arrays; adjoints are in the `.grad` arrays.
 
         `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
         arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.

@@ -48,7 +48,7 @@ class Watcher(Protocol):
         """Record a kernel that has run."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Note that a kernel raised while it ran; it may have written a part of what it writes."""
+        """Record that a kernel raised while it ran; it may have written a part of what it writes."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Prepare for a write of the host to a place of a field's memory; may raise.
@@ -119,7 +119,7 @@ class ForwardMode(Protocol):
         """Return the tangents of memory of another library."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Prepare for a write of the host to a place of a field's memory; None if nothing is written yet."""
+        """Prepare for a write by the host to one element of a field, or, if `place` is None, for a later write."""
 
     def before_host_read(self, array: Array, place: Any) -> bool:
         """Prepare for a read of the host of a place of a field's memory, or, with None, of a later read; may raise.
