@@ -1,4 +1,4 @@
-"""This module holds entries of the table LLVM for integers and booleans: wrapping, floor division, shifts modulo the width, powers.
+"""This module lowers operations on integers and booleans to LLVM: wrapping, floor division, shifts, powers.
 
 Division never faults: a zero divisor, and the least integer over -1, divide by 1 instead, and a select puts the right
 result in place (0 for the zero divisor, which a debug build reports before the division runs).

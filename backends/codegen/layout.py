@@ -41,8 +41,8 @@ class StackLayout:
         task: Index of the task that declares the stack.
         slab: Name of the slab in which the stack lies.
         alloca: Declaration of the stack.
-        offset_at: Byte offset of the slot with the offset of the stack in a row.
-        capacity_at: Byte offset of the slot with the capacity of the stack.
+        offset_at: Byte offset of the word with the offset of the stack in a row.
+        capacity_at: Byte offset of the word with the capacity of the stack.
     """
 
     index: int
@@ -60,13 +60,13 @@ class StackLayout:
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """Represent an array by the name that Load and Store use (`x` or `x.grad`), with the places of its address, extents and strides.
+    """Represent where the argument block holds the address and extents of an array, such as `x` or `x.grad`.
 
     Attributes:
         name: Name of the array in the kernel.
         type: Type of the array.
-        address_at: Byte offset of the slot with the address of the data.
-        shape_at: Byte offset of the first of the slots with the extents, one for each axis.
+        address_at: Byte offset of the word with the address of the data.
+        shape_at: Byte offset of the first of the words with the extents, one for each axis.
         narrow: Axes whose extents the kernel reads in 32 bits.
     """
 

@@ -1,4 +1,4 @@
-"""This module gives the meaning of every scalar operation in LLVM IR, one table entry each; CPUs and GPUs share the entries.
+"""This module defines every scalar operation in LLVM IR, one table entry each, which CPUs and GPUs share.
 
 A row is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as f32
 and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without
@@ -71,7 +71,7 @@ def instruction(name: str) -> OpRow:
 
 
 def contracting(name: str) -> OpRow:
-    """Return a table entry that is one real instruction, which may take part in contraction where the options allow it."""
+    """Return a table entry that is one real instruction, which may be contracted where the options allow it."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return getattr(e.b, name)(*args, flags=e.flags)

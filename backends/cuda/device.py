@@ -346,7 +346,7 @@ class CudaDevice:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back`, which frees memory, when no launch can use that memory; the garbage collector may call this method."""
+        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method."""
         self._trash.append((give_back, size))
 
     def hold(self, thing: object, size: int = 0) -> None:

@@ -317,7 +317,7 @@ class CudaExecutable:
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
-        """Retry a launch that was not made, or raise its error; return True if launches with the block are still ready."""
+        """Retry a launch that was not made, or raise its error; return True if the block can still launch."""
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

@@ -193,7 +193,7 @@ class Queue:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back`, which frees memory, when no launch can use that memory; the garbage collector may call this method.
+        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method.
 
         `size` is the number of bytes of memory that is given back.
         """

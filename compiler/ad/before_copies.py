@@ -49,7 +49,7 @@ class BeforeCopies:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the array behind each copy, by the name of the copy."""
+        """Return the array that each copy was taken from, by the name of the copy."""
         return {copy: array for found in (*self.tasks, self.prelude) for array, copy in found.items()}
 
 

@@ -51,7 +51,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Represent a marking kernel, with the array behind each array of marks and the read behind each conflict row.
+    """Represent a marking kernel, with the array of each array of marks and the read that each conflict is about.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """

@@ -315,7 +315,7 @@ def _zero(dtype: Scalar) -> SymbolicInterval:
 
 
 def _merge(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of what a local holds behind a branch."""
+    """Return the span of the values that a local may hold after a branch."""
     return x if x is y else s.select_interval(condition, x, y)
 
 

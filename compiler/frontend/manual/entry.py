@@ -1,4 +1,4 @@
-"""This module defines one entry of the manual: what a name of the kernel language takes, does, and has as derivative."""
+"""This module defines an entry of the manual: parameters, meaning and derivative of a name of the kernel language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module bounds the content of an element to which several iterations stored.
+"""This module bounds the value of an element to which several iterations stored.
 
 The last store wins, and its place in the order is unknown. Let the stores have values v and errors e. If the intervals
 [v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| + max

@@ -294,7 +294,7 @@ class _Case:
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
     def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
-        """Compare the lean gradient with itself on other executors, and with the gradients of other policies."""
+        """Compare the gradient of policy lean with those of other executors and of other policies."""
         lean = made.lean
         outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
         if not isinstance(outcome, OkOutcome):

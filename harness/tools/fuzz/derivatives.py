@@ -52,7 +52,7 @@ def compare(
     plan: FuzzPlan,
     states: Sequence[BoundedResult] = (),
 ) -> Iterator[JudgedComparison]:
-    """Yield the verdicts of the judges on the lean gradient.
+    """Yield the verdict of each judge on the gradient of policy lean.
 
     Args:
         made: The lowerings of the kernel.
@@ -111,7 +111,7 @@ def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass
 class _LeanGradient:
-    """Compute the lean gradient of one launch, or of several successive launches, in double precision."""
+    """Compute the gradient of policy lean for one launch, or of several successive launches, in double precision."""
 
     made: Lowerings
     initial: Arrays

@@ -79,7 +79,7 @@ def element(t: Lowerer, node: m.Element) -> PlaceOperand:
 
 
 def _array(t: Lowerer, name: str) -> m.Field:
-    """Return the array behind a name of the program; for a field of structs, the array of one member."""
+    """Return the array that a name of the program refers to; for a field of structs, the array of one member."""
     return t.views[name][0] if name in t.views else t.roots[name]
 
 

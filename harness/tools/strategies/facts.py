@@ -53,7 +53,7 @@ class ProgramFacts:
         return any(isinstance(n, classes) for n in self.nodes)
 
     def repeated(self, name: str) -> bool:
-        """Return True if the initial content of a field holds a number twice."""
+        """Return True if two elements of a field have the same initial value."""
         content = self.contents.get(name, ())
         return len(set(content)) < len(content)
 

@@ -36,7 +36,7 @@ class ArrayClaim:
         self.arrays: dict[Array, None] = {}
 
     def end(self) -> None:
-        """End all claims."""
+        """Let other threads take derivatives of these arrays again."""
         self.threads.end(self.own)
 
     def renewed(self) -> ArrayClaim:
@@ -55,7 +55,7 @@ class ArrayClaim:
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:
-        """Note the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
+        """Record the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
         self.meet(binding)
         found = (binding.arrays[name] for name in binding.program.gradients)
         self.take(array for array in found if isinstance(array, Array))

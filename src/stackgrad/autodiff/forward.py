@@ -270,7 +270,7 @@ class FwdMode:
         return frozenset(arrays if self.constant else own - declared)
 
     def _touch(self, binding: Binding, scalars: Scalars) -> None:
-        """Note the elements that a launch touches."""
+        """Record the elements that a launch touches."""
         self._claims.meet(binding)
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})

@@ -117,7 +117,7 @@ class HostReads:
     # -- who wrote it -----------------------------------------------------------------------------------------
 
     def _index(self) -> None:
-        """Note what the events since the last look wrote."""
+        """Record which elements the events since the last call wrote."""
         for number, event in enumerate(self.log.events[self._done :], self._done):
             if isinstance(event, LaunchRecord):
                 for array, boxes in event.binding.write_boxes(event.scalars).items():
@@ -184,7 +184,7 @@ class TangentReads:
         self._places: set[UserLine | None] = set()
 
     def wrote(self, binding: Binding) -> None:
-        """Note the arrays that a launch is about to write."""
+        """Record the arrays that a launch is about to write."""
         self._writers.update(dict.fromkeys(binding.written, described(binding, site())))
 
     def read(self, array: Array, tangents: Iterable[np.ndarray], at: Any) -> bool:

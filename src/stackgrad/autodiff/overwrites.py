@@ -1,6 +1,6 @@
 """End the adjoints of elements that a write outside the tape's gradient replaces.
 
-The contents that the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
+What the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
 gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
 earlier gradient of the tape touches are cleared: other elements are inputs, and the user wants the derivative at the
 content that was written.

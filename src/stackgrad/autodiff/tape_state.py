@@ -134,14 +134,14 @@ def whole(array: Array) -> Box:
 
 
 class WatchedBoxes:
-    """The boxes of one field that recorded gradients still read and that no saved contents covers yet."""
+    """The boxes of one field that recorded gradients still read and that no saved contents cover yet."""
 
     def __init__(self) -> None:
         self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, LaunchRecord]] = {}
         self.around: Box | None = None
 
     def add(self, boxes: list[Box], record: LaunchRecord) -> None:
-        """Note the boxes that the gradient of a newly recorded launch reads."""
+        """Record the boxes that the gradient of a newly recorded launch reads."""
         for box in boxes:
             self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
             self.around = hull([self.around, box]) if self.around is not None else box

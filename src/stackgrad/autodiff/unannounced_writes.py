@@ -1,7 +1,7 @@
 """Detect unannounced writes to exported arrays by comparing memory with copies of what the last launch left.
 
 Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
-like the contents that the host writes in sight: adjoints and tangents of the earlier contents end. So a tape, and forward
+like what the host writes in sight: adjoints and tangents of the earlier contents end. So a tape, and forward
 mode, keep a copy of each exported array with a derivative that their launches touched, and compare the copy with memory
 before anything touches the array again. An array that was never exported costs nothing.
 

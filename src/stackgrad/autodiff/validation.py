@@ -43,7 +43,7 @@ CURE = (
 
 
 class ValidationError(TapeError):
-    """Signal that memory that a gradient depends on was written, and that the tape was not told of the write.
+    """Signal that memory that a gradient depends on was written, and that the tape was not notified of the write.
 
     Attributes:
         array: The name of the array.
@@ -59,7 +59,7 @@ class ValidationError(TapeError):
 
 
 class ValidationWarning(UserWarning):
-    """Signal that the tape was not told of a write to memory, but that gradients are right nevertheless.
+    """Signal that the tape was not notified of a write to memory, but that gradients are right nevertheless.
 
     Gradients read a copy that the tape took before; the adjoints of the overwritten elements, if any, become zero.
     """
@@ -130,7 +130,7 @@ class Validation:
             self._compare(key, boxes, at)
 
     def after_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Note what a kernel has written, also if it failed after it wrote."""
+        """Record the arrays that a kernel has written, also if it failed after it wrote."""
         RUNTIME.settle()
         written = binding.write_boxes(scalars)
         place = caller_span()

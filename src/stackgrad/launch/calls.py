@@ -1,4 +1,4 @@
-"""Take a call apart: into the numbers and the arrays of this launch, and the key of all calls that are alike.
+"""Split a call into the numbers and arrays of this launch, and a key that all similar calls share.
 
 Invariant: two calls with equal keys, and with arrays that are shared in the same way, run the same program.
 """

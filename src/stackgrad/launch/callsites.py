@@ -66,25 +66,25 @@ class CallSite:
         self.begin()
 
     def begin(self) -> None:
-        """Wait anew before a launch stands ready, because another cache takes the place of the last one."""
+        """Start the count of calls before a launch is made ready again, because another cache replaces the last one."""
         self._waited, self._wait = 0, PATIENT
 
     # -- a call ---------------------------------------------------------------------------------------------
 
     def first(self, *args: Any, **keywords: Any) -> Any:
-        """Take a call before there are handles, or through a function that was taken before there were."""
+        """Launch a call that came before there were handles, or through a reference to the method from then."""
         function = self.free.function
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Take a call that fits no handle without guards; perhaps it fits one with guards."""
+        """Launch a call that fits no handle without guards; try the handles with guards first."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def unfit(self, *args: Any, **keywords: Any) -> Any:
-        """Take a call that fits no handle."""
+        """Launch a call that fits no handle, through Python."""
         return self._call(args, keywords)
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:

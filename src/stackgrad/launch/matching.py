@@ -373,7 +373,7 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_field(value: Any) -> bool:
-    """Return True if an array is a field; ndarrays carry an attribute that says they are none."""
+    """Return True if an array is a field; an attribute of ndarrays marks them as not being fields."""
     return getattr(value, "_is_field", True) is True
 
 

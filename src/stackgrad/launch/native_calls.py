@@ -64,7 +64,7 @@ def situation_of(
     side: ProgramSide,
     binding: Binding,
 ) -> NativeCall | None:
-    """Return the situation after a launch, or None if calls like it, or in this state, cannot stand ready.
+    """Return how the trampoline recognizes and repeats calls like this one, or None if they must go through Python.
 
     Args:
         matchers: The matchers of the parameters.
@@ -144,7 +144,7 @@ class _CallParts:
         return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 
     def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
-        """Take one argument apart.
+        """Split one argument into its numbers and arrays.
 
         Args:
             k: The number of the argument.

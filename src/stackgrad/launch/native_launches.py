@@ -1,4 +1,4 @@
-"""Manage the launches of a kernel, in one direction, that machine code can repeat without Python: they *stand ready*.
+"""Manage the ready launches of a kernel in one direction, which machine code can repeat without Python.
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
@@ -280,7 +280,7 @@ class NativeLaunches:
                 self._unlink(handle)
 
     def _unlink(self, handle: Handle) -> None:
-        """Take a handle out of the chain and of its entry; its memory stays while a launch with it is under way."""
+        """Remove a handle from the chain and its entry; its memory stays until a running launch with it returns."""
         standing = handle.standing
         del self._handles[standing.number]
         self._link()

@@ -144,7 +144,7 @@ class Runtime:
 
     @property
     def tapes(self) -> tuple[Watcher, ...]:
-        """Return the watchers that are told of the launches and host writes of this thread, the innermost last."""
+        """Return the watchers that are notified of the launches and host writes of this thread, the innermost last."""
         return self.threads.own.tapes
 
     @tapes.setter

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Watcher(Protocol):
-    """A tape, or its backward pass, that is told of launches and host writes while it is in `RUNTIME.tapes`.
+    """A tape, or its backward pass, that is notified of launches and host writes while it is in `RUNTIME.tapes`.
 
     Attributes:
         recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
@@ -223,7 +223,7 @@ class ThreadStates:
         return other is not None and other is not self.own
 
     def wrote(self, arrays: Iterable[Array], who: str) -> None:
-        """Tell the other threads that this thread is about to write arrays whose derivatives they take.
+        """Notify the other threads that this thread is about to write arrays whose derivatives they take.
 
         Args:
             arrays: The arrays.

@@ -378,7 +378,7 @@ class Array(Exchange):
         self.words[w.EXPORTED] = 1
 
     def export(self) -> None:
-        """Record that others can write the memory from now on, so that what was known of its content no longer holds."""
+        """Record that other code can write the memory from now on, so that known contents may no longer hold."""
         self.mark_exported()
         if RUNTIME.remote is not None:
             RUNTIME.remote.share(self.buffer)

@@ -37,7 +37,7 @@ class Exchange:
         raise NotImplementedError
 
     def export(self) -> None:
-        """Record that others can write the memory from now on."""
+        """Record that other code can write the memory from now on."""
         raise NotImplementedError
 
     def begin_read(self, place: Any = ...) -> None:

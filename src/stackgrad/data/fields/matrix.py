@@ -167,7 +167,7 @@ class MatrixArray(Exchange):
         self.storage.check_alive()
 
     def export(self) -> None:
-        """Record that others can write the memory from now on."""
+        """Record that other code can write the memory from now on."""
         self.storage.export()
 
     def begin_read(self, place: Any = ...) -> None:
