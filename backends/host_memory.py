@@ -1,4 +1,4 @@
-"""Tell how much memory this process may still back: what the machine has left, and what its control groups allow.
+"""Find how much memory this process may still use: what the machine has left and its control groups allow.
 
 Numbers are read anew at each call, because other processes change them. A number that cannot be read sets no limit.
 """
@@ -29,7 +29,7 @@ def map_pages(size: int) -> mmap.mmap:
 
 
 def available_memory() -> tuple[int, str]:
-    """Return the bytes that may still be touched, and a text that names what sets this limit.
+    """Return the bytes of memory that this process may still use, and a text that names what sets this limit.
 
     The result is the least of what the machine and each control group leaves.
     """

@@ -161,7 +161,7 @@ class CudaBackend:
         self.device.settle()
 
     def sync(self) -> None:
-        """Wait for all work of the device; raise what went wrong on it."""
+        """Wait for all work of the device; raise its error if there is one."""
         self.device.wait()
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:

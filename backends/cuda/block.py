@@ -31,7 +31,7 @@ class BlockState:
         self.states: dict[int, tuple[int, int]] = {}
 
     def give_back(self) -> None:
-        """Give everything back; no launch uses it any more."""
+        """Free the memory of the block, which no launch uses any more."""
         self.graphs.release()
         for address, size in self.states.values():
             self.buffers.give(address, size)
@@ -39,7 +39,7 @@ class BlockState:
 
 
 class DeviceBlock(ArgumentBlock):
-    """Represent a block on a GPU.
+    """Represent the argument block of a launch on a GPU.
 
     Attributes:
         foreign: Arrays that launches work on copies of, by name.

@@ -56,7 +56,7 @@ class ErrorRecords:
         return address
 
     def release(self, address: int) -> None:
-        """Take a record back, which is in use no longer."""
+        """Mark an error record as free."""
         if self.readers.pop(address, None) is not None:
             self._free.append(address)
 
@@ -85,7 +85,7 @@ class ErrorRecords:
         return found
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory of all error records."""
         for base, _ in self._slabs:
             self._driver.free_pinned(base)
         self._slabs, self._free = [], []
@@ -180,7 +180,7 @@ class CudaDevice:
 
     @contextmanager
     def on(self, stream: int) -> Iterator[None]:
-        """Let launches and copies inside the `with` go to this stream."""
+        """Issue launches and copies inside the `with` block on this stream."""
         before, self.stream = self.stream, stream
         try:
             yield

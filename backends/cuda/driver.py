@@ -35,7 +35,7 @@ HINTS: dict[int, str] = {
 
 
 class DriverError(DeviceError):
-    """Say that the driver refused a call.
+    """Signal that the driver refused a call.
 
     Attributes:
         code: Number of the CUresult.
@@ -61,7 +61,7 @@ class NoCudaDevice(DeviceError):
 
 @dataclass(frozen=True)
 class CudaDeviceInfo:
-    """Represent what a GPU is.
+    """Represent the properties of a GPU, such as name and memory.
 
     Attributes:
         name: Name of the GPU.
@@ -91,7 +91,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class LaunchGraph:
-    """Represent a graph.
+    """Represent an instantiated CUDA graph of launches.
 
     Attributes:
         graph: Handle of the graph.
@@ -217,7 +217,7 @@ class Driver(Protocol):
         """Destroy an event."""
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Let an event happen after the work that the stream has so far."""
+        """Record an event after the work that the stream has so far."""
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
         """Let the stream go on when the event has happened; the host does not wait."""

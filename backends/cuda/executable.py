@@ -80,7 +80,7 @@ class ErrorReader:
 
 @dataclass
 class LoadedKernel:
-    """Represent what an executable holds on the device.
+    """Represent the loaded code and memory of an executable on the device.
 
     Attributes:
         module: Handle of its code.
@@ -101,7 +101,7 @@ class LoadedKernel:
             owned.give_back()
 
     def give_back(self, device: CudaDevice) -> None:
-        """Give everything back; no launch uses it any more."""
+        """Unload the code and free its memory; no launch uses it any more."""
         while self.owned:
             self.owned.pop().give_back()
         device.records.release(self.record)
@@ -215,7 +215,7 @@ class CudaExecutable:
         self.device.wait()
 
     def _run(self, block: DeviceBlock, sizes: Sizes) -> None:
-        """Launch a block whose arrays are in place."""
+        """Launch an argument block whose arrays are all in device memory."""
         block.prepare()
         if not self.layout.stacks:
             self._start(block)
@@ -303,7 +303,7 @@ class CudaExecutable:
         return True
 
     def new_block(self) -> DeviceBlock:
-        """Return a block in which no launch stands yet."""
+        """Return an argument block that holds no ready launch yet."""
         layout = self.layout
         block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers, self._keys)
         block.put(layout.errors_at, self._loaded.record)

@@ -111,7 +111,7 @@ class _LaunchWriter:
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _pending(self) -> None:
-        """Note in the driver's table that launches may be in flight."""
+        """Store in the driver's table that launches may be in flight."""
         # The word is set after the launches: a thread that waits meanwhile, and clears it, learns that there is more to
         # wait for.
         self.b.store(const(I64, 1), self.b.gep(self.table, const(I64, PENDING), I64))

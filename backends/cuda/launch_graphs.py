@@ -108,7 +108,7 @@ class LaunchGraphs:
         ]
 
     def release(self) -> None:
-        """Destroy the graph; the block launches no more."""
+        """Destroy the graph of a block that is not launched any more."""
         held, self._held = self._held, None
         if held is not None:
             self._discard(held)

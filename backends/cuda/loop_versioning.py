@@ -40,7 +40,7 @@ class EntryConditions(ArithEmitter):
 def with_and_without(
     m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks, run: Callable[[bool], object]
 ) -> None:
-    """Write both forms of a task.
+    """Write a task in two versions, with and without index checks.
 
     Args:
         m: Module being written.

@@ -254,11 +254,11 @@ class CudaDriver:
         self._call("cuEventDestroy", event)
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Let an event happen after the work that the stream has so far."""
+        """Record an event after the work that the stream has so far."""
         self._call("cuEventRecord", event, self._on(stream))
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
-        """Let the stream go on only after the event."""
+        """Make later work of the stream wait for an event."""
         self._call("cuStreamWaitEvent", self._on(stream), event, 0)
 
     def elapsed(self, first: int, last: int) -> float:

@@ -23,7 +23,7 @@ PARTIALS = 2048
 
 
 class PrivateSums(TaskExtension):
-    """Add to the code of a task the sums that each thread keeps.
+    """Add code to a task that keeps the sums of atomic updates per thread and adds them up at the end.
 
     Attributes:
         sums: Sums that threads keep.

@@ -47,7 +47,7 @@ class ReadyExecutable(Protocol):
         """Return True if a launch runs Python code."""
 
     def new_block(self) -> ArgumentBlock:
-        """Return a block in which no launch stands yet."""
+        """Return an argument block that holds no ready launch yet."""
 
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches; return False if that is not possible now."""
@@ -73,7 +73,7 @@ class HeapLike(Protocol):
 
 
 class ExpectedArgument(NamedTuple):
-    """Represent what a call must give at one place.
+    """Represent what the trampoline expects of one argument of a call.
 
     Attributes:
         kind: Kind of the argument; see handles.py.
@@ -123,7 +123,7 @@ class LaunchArray(NamedTuple):
 
 
 class ReadyLaunch:
-    """Represent one handle; `number` is its own, among those of its launcher."""
+    """Represent one handle with its argument block; `number` tells it from the other handles of its launcher."""
 
     __slots__ = (
         "words",
@@ -271,7 +271,7 @@ class ReadyLaunch:
         return self.words[h.VALID] == h.ORPHAN
 
     def retire(self) -> None:
-        """Let no call fit the handle any more."""
+        """Make the handle invalid for good, so that no call fits it."""
         self.words[h.VALID] = h.ORPHAN
 
     def refuse(self) -> None:
@@ -296,7 +296,7 @@ class ReadyLaunch:
 
 
 def kind_of(dtype: Scalar) -> str:
-    """Return how numbers of a type are taken; f16 is not taken."""
+    """Return how the trampoline reads numbers of a type: the name of a real type, or `int` or `bool`."""
     return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
 
 
@@ -304,7 +304,7 @@ _NUMBERS = {"f64": h.REAL64, "f32": h.REAL32, "int": h.INTEGER, "bool": h.BOOLEA
 
 
 def takes(dtype: Scalar) -> bool:
-    """Return True if machine code takes numbers of this type."""
+    """Return True if the trampoline accepts numbers of this type as arguments."""
     return kind_of(dtype) in _NUMBERS
 
 

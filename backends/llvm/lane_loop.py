@@ -1,4 +1,4 @@
-"""This module emits a loop over the lanes of a mask, for what a machine does one lane at a time.
+"""This module emits a loop over the lanes of a mask, for operations that a machine does one lane at a time.
 
 Vectors whose lanes are wanted by number are copied to stack memory first, because a register cannot be indexed.
 """

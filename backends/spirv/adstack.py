@@ -37,7 +37,7 @@ def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
 
 @LOWER.row(n.StackAlloca)
 def _alloca(e: Emitter, stmt: n.StackAlloca) -> None:
-    """Empty a stack where its declaration executes."""
+    """Set the depth of a stack to 0 where its declaration executes."""
     group = state_of(e, stmt.stack).group
     group.set(group.base)
 

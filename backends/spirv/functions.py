@@ -123,7 +123,7 @@ def _far(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
-    """Write a function of a large argument."""
+    """Write sine or cosine of a large argument."""
     (x,) = function.args
     # The polynomials of f64 reach further than those of f32; without f64, as many digits of 2/pi as needed do.
     if x.type == F32 and e.m.features.float64:
@@ -149,7 +149,7 @@ def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
 
 
 def _hidden(x: ir.LLVMValue) -> int:
-    """Return the digit of normal numbers that is not stored."""
+    """Return the implicit leading digit of the mantissas of normal numbers."""
     return 1 << format_of(x).mantissa
 
 

@@ -38,7 +38,7 @@ def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[No
 
 
 def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
-    """Trap if the pushes of a loop do not fit in a stack."""
+    """Emit a trap for the case that the pushes of a loop do not fit in a stack."""
     found = pushes_of_a_trip(loop)
     # Stacks of a group have one depth, so one check serves all of them.
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
@@ -58,7 +58,7 @@ def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
 
 
 def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
-    """Trap if a loop pops more values than a stack holds."""
+    """Emit a trap for the case that a loop pops more values than a stack holds."""
     found = pops_of_a_trip(loop)
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
     groups = {id(state_of(e, name).group): name for name in reversed(found)}

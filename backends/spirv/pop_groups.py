@@ -152,7 +152,7 @@ class PopGroups:
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Return True if the trips of a loop can be taken in groups.
+    """Return True if a loop that pops history can run several trips at a time.
 
     Every trip must pop one value of each stack that it pops, and read none behind that pop. Stacks that grow together
     must do so in this loop, and have no adjoints.

@@ -22,7 +22,7 @@ from .variables import ShaderVariable
 
 @dataclass
 class StackGroup:
-    """Represent stacks of one depth and one pitch.
+    """Represent stacks that always have equal depths and slots of one size, so that one cursor serves all.
 
     Attributes:
         cursor: variable with the address of the first free slot of the first stack
@@ -79,7 +79,7 @@ class StackGroup:
                 self.set(self.at_least_base(e, there) if level < 0 and not sure else there)
 
     def at_least_base(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the place, or the base where the place lies below it."""
+        """Return a place in a stack, but at least the base of the stack."""
         return e.b.select(e.b.icmp_signed("<", place, self.base), self.base, place)
 
     def depth(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:

@@ -53,7 +53,7 @@ class HostAccess:
         array.fill(value)
 
     def share(self, array: np.ndarray) -> None:
-        """Mark the memory of an array as shared with code that touches it without asking, and wait for all launches.
+        """Mark an array as shared with code outside of the runtime, and wait for all launches.
 
         From now on, a launch that touches this memory is over when the call returns.
         """

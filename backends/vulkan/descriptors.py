@@ -54,7 +54,7 @@ class WindowSplit:
 
     @property
     def rows(self) -> Mapping[int, int]:
-        """Return the threads of a part, by task."""
+        """Return the number of threads of each task in one part."""
         return self.plan.threads
 
     @property
@@ -125,7 +125,7 @@ def reserve(
 
 
 class PrintStaging:
-    """Hold the buffer to which a kernel prints.
+    """Hold the buffer that receives the printed text of a kernel.
 
     Attributes:
         binding: its storage buffer
@@ -340,7 +340,7 @@ class DescriptorExecutable:
         return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let the function to which `explain` refers add what it knows to overflows of this kernel.
+        """Set the function that explains adstack overflows of this kernel in error messages.
 
         The function may have died meanwhile; then `explain` returns None.
         """

@@ -217,7 +217,7 @@ class VulkanExecutable:
 
     @cached_property
     def _laps(self) -> TaskTimes:
-        """Return the ring of profiles, made when a profile is first taken."""
+        """Return the ring for profiled launches, which the first call makes."""
         tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
         made = TaskTimes(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
         self._rings.append(made)
@@ -233,7 +233,7 @@ class VulkanExecutable:
             self._start(block)
 
     def _start(self, block: VulkanBlock) -> None:
-        """Call the host code, and raise why it refused the launch."""
+        """Call the host code; raise the reason if it refuses the launch."""
         # Machine code also waits for a free slot, but keeps the interpreter's lock meanwhile.
         self.queue.reach(self._ring.busy_until)
         with self._starting:
@@ -286,7 +286,7 @@ class VulkanExecutable:
         return bool(self.layout.stacks)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let the function to which `explain` refers add what it knows to overflows of this kernel.
+        """Set the function that explains adstack overflows of this kernel in error messages.
 
         The function may have died meanwhile; then `explain` returns None.
         """

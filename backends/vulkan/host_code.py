@@ -192,7 +192,7 @@ class _LaunchWriter:
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
     def _deciding(self, index: int) -> ir.LLVMValue:
-        """Return the greatest number of threads that decide gates, of several iterations each where there are many."""
+        """Return the greatest number of threads of a scan; each takes several iterations if there are many."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])

@@ -120,7 +120,7 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar, ato
 
 
 def _in_order(a: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar, atomic: bool) -> None:
-    """Write helper(addresses, mask, values[, expected]), which gives old contents, zero for inactive lanes."""
+    """Write helper(addresses, mask, values[, expected]), which returns the old values, zero for inactive lanes."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
     places, contents = spilled(a, addresses), [spilled(a, v) for v in values]

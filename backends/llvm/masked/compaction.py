@@ -218,7 +218,7 @@ class _Scan:
         e.flow.go(after)
 
     def _add(self, at: int, amount: ir.LLVMValue) -> ir.LLVMValue:
-        """Add to a total; return its old value."""
+        """Emit an addition to one of the totals of the scan; return the old total."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])
@@ -246,7 +246,7 @@ class _Scan:
         return trips
 
     def _append(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """List all active lanes, which are the lowest."""
+        """Append all active lanes to the list; they are the lowest lanes of the block."""
         e, b = self.e, self.e.b
         count = self._add(0, self._number())
         # Whole vectors are stored: the list has room for the lanes behind, which the next block overwrites.
@@ -255,7 +255,7 @@ class _Scan:
                 b.store(vector, b.gep(e.function.args[place], count, I32), 4)
 
     def _compress(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """List the active lanes one after the other."""
+        """Append the active lanes to the list without gaps."""
         e, b = self.e, self.e.b
         if keys is not None:
             b.store(keys, self.vector)

@@ -191,7 +191,7 @@ def select_item(t: Lowerer, items: tuple[ModelOperand, ...], index: int | Value)
 
 
 def read(t: Lowerer, place: PlaceOperand) -> ModelOperand:
-    """Emit a read of a place and return its content."""
+    """Emit a read of a place and return the value."""
     if isinstance(place, TensorOperand):
         return TensorOperand(place.shape, tuple(read(t, item) for item in place.items))
     if isinstance(place, StructOperand):

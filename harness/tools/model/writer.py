@@ -66,7 +66,7 @@ class Writer:
         return text if plain else f"({text})"
 
     def list(self, nodes: tuple[m.Expr, ...]) -> str:
-        """Return the texts of expressions with commas between them."""
+        """Return the texts of expressions, separated by commas."""
         return ", ".join(map(self.expr, nodes))
 
     def function(self, name: str, *args: str) -> str:

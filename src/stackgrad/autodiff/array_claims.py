@@ -1,4 +1,4 @@
-"""Claim what a tape or a forward mode uses: no other thread may take derivatives of it, or write it, meanwhile.
+"""Claim the arrays of a tape or a forward mode: meanwhile, no other thread may differentiate or write them.
 
 Invariant: adjoints and tangents of an array are used by one thread at a time. A write of another thread to an array of
 a tape is an error of the tape if a derivative depends on it; it never becomes a derivative.

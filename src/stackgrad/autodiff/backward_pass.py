@@ -1,4 +1,4 @@
-"""Watch a tape's backward pass: nothing is recorded, and primals that gradient functions write are put back.
+"""Watch a tape's backward pass: record nothing, and restore primals that gradient functions write.
 
 Invariant: when the pass ends, every primal is what it was when it began.
 """

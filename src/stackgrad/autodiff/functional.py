@@ -235,7 +235,7 @@ def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[Seede
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
-    """Yield batches; before each but the first, the state is put back to that before the first."""
+    """Yield batches of directions, and restore the state of all fields before each batch but the first."""
     before = FieldsSnapshot()
     for k, basis in enumerate(batches):
         if k:
@@ -262,7 +262,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[Any]) -> Any:
-    """Return the whole list if the user gave a list, else its only item."""
+    """Return the results as a list if the user gave a list, else the only result."""
     return found if _is_list(given) else found[0]
 
 

@@ -235,7 +235,7 @@ def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 
 def _loss(given: Any) -> Loss:
-    """Return what the user gave as a loss. Raise TapeError if it cannot be one."""
+    """Return a user's field or tensor as a `Loss`. Raise TapeError if it cannot be one."""
     if given is None:
         raise TapeError("a tape needs a loss, not None", CURE)
     if isinstance(given, (Array, MatrixArray)):

@@ -46,7 +46,7 @@ class HostWrite:
 
 @dataclass(eq=False, slots=True)
 class UnannouncedWrite:
-    """The record of a write that nobody announced to some elements of an exported array that has an adjoint.
+    """The record of an unannounced write to some elements of an exported array that has an adjoint.
 
     Attributes:
         array: The array.

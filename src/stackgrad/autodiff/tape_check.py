@@ -74,7 +74,7 @@ class TapeCheck:
 
 
 def _rewrite(array: Array, content: np.ndarray) -> Callable[[], None]:
-    """Return a function that writes this content to an array."""
+    """Return a function that writes the given values to an array."""
 
     def write() -> None:
         array.memory[...] = content

@@ -105,7 +105,7 @@ class SavedContent:
     version: int
 
     def undo(self) -> None:
-        """Go back over the write."""
+        """Restore the contents from before the write."""
         self._swap()
         if self.box is None:
             self.field.version, self.version = self.version, self.field.version
@@ -114,7 +114,7 @@ class SavedContent:
             self.version, self.field.version = self.field.version, stamp()
 
     def redo(self) -> None:
-        """Go forward over the write again; this is the inverse of `undo`."""
+        """Restore the contents from after the write; this is the inverse of `undo`."""
         self._swap()
         self.field.version, self.version = self.version, self.field.version
 
@@ -218,7 +218,7 @@ class StateLog:
                 self.events.append(HostWrite(array, boxes))
 
     def look(self, array: Array) -> None:
-        """Copy an exported array when it is met for the first time. The copy counts against the budget."""
+        """Copy an exported array at its first use. The copy counts against the budget."""
         if array not in self.shared:
             self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
@@ -255,7 +255,7 @@ class StateLog:
                 self._save(array, hull(lost), reader, launch)
 
     def keep(self, launch: PendingWrite, arrays: Iterable[str]) -> dict[str, BeforeContent]:
-        """Save what arrays of the kernel contain, as far as the launch may overwrite it, within the budget."""
+        """Save the elements of the kernel's arrays that the launch may overwrite, within the budget."""
         assert launch.binding is not None
         kept: dict[str, BeforeContent] = {}
         for name in dict.fromkeys(arrays):
@@ -267,7 +267,7 @@ class StateLog:
         return kept
 
     def keep_own(self, binding: Binding) -> None:
-        """Count the arrays that only this launch has against the budget."""
+        """Count arrays that exist only for this launch against the budget."""
         size = sum(array.nbytes for array in binding.own.values())
         if size:
             why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
@@ -383,7 +383,7 @@ class StateLog:
         self._disturbed[array] = SavedContent(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
-        """Put back what a user's gradient function overwrote."""
+        """Restore the primals that a user's gradient function overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
             RUNTIME.settle()

@@ -66,7 +66,7 @@ class ExpectedContents:
         return array in self._known
 
     def remember(self, array: Array, boxes: Iterable[Box] | None = None) -> None:
-        """Accept the present contents of an array as what it should be.
+        """Keep a copy of the present contents of an array, which later comparisons expect.
 
         Args:
             array: The array. It is copied as a whole when it is met for the first time.
@@ -80,13 +80,13 @@ class ExpectedContents:
         found.refresh([_whole(array)] if boxes is None else boxes)
 
     def announced(self, array: Array, box: Box) -> None:
-        """Record that the host is about to write a box in sight."""
+        """Record that the host has announced a write to a box."""
         found = self._known.get(array)
         if found is not None:
             found.pending.append(box)
 
     def changed(self, array: Array, boxes: Iterable[Box] | None = None) -> np.ndarray | None:
-        """Find the elements that were written without notice, and accept their content from now on.
+        """Find the elements that were written without notice, and expect their new values from now on.
 
         Args:
             array: The array.

@@ -1,4 +1,4 @@
-"""Implement `Tape(..., validation=True)`: check that what gradients read changes only by writes that the tape sees.
+"""Implement `Tape(..., validation=True)`: check that memory which gradients read changes only with notice.
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
@@ -97,7 +97,7 @@ class ExpectedContent:
         self.pending.clear()
 
     def changed(self, boxes: Iterable[Box]) -> tuple[int, ...] | None:
-        """Return the index of the first used element of these boxes that is not what it should be, or None."""
+        """Return the index of the first used element in these boxes that differs from its expected value, or None."""
         self.settle()
         for box in boxes:
             differs = (_bits(self.memory[box]) != _bits(self.content[box])) & self.used[box]
@@ -159,7 +159,7 @@ class Validation:
         return found
 
     def _follow_aliases(self, written: list[np.ndarray]) -> None:
-        """Accept the contents of all views of NumPy arrays that a launch wrote."""
+        """Expect from now on the present contents of all views of NumPy arrays that a launch wrote."""
         for key, found in self._expected.items():
             if not isinstance(key, Array) and any(np.may_share_memory(found.memory, w) for w in written):
                 found.content[...] = found.memory
@@ -182,7 +182,7 @@ class Validation:
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
     def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
-        """Raise ValidationError, or warn if the tape does right, where memory is not what it should be.
+        """Raise ValidationError where memory differs from its expected contents; only warn if gradients stay right.
 
         Args:
             key: The memory.
@@ -213,7 +213,7 @@ class Validation:
         self._numbers[record] = self.launches
 
     def swapped(self, saved: SavedContent) -> None:
-        """Accept the contents that the tape has exchanged."""
+        """Expect from now on the contents that the tape has swapped in."""
         found = self._expected.get(saved.field)
         if found is not None:
             RUNTIME.settle()
@@ -221,7 +221,7 @@ class Validation:
             found.content[place] = found.memory[place]
 
     def check(self, record: LaunchRecord) -> None:
-        """Check what the gradient of this launch is about to read.
+        """Check the memory that the gradient of this launch is about to read.
 
         Raises:
             ValidationError: The content was written without notice.

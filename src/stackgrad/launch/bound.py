@@ -27,7 +27,7 @@ Arrays = Mapping[str, Array | np.ndarray]
 
 
 def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
-    """Return the array that a parameter of a kernel, or of its gradient, is bound to.
+    """Return the array bound to a parameter of a kernel or of its gradient.
 
     Args:
         program: The program, for error messages.

@@ -38,7 +38,7 @@ class Call:
 
 
 class Taker(Protocol):
-    """Describe what takes one argument apart."""
+    """Describe an object that splits one argument into its numbers and arrays."""
 
     def take(self, value: Any, call: Call) -> None:
         """Append the parts of an argument to a call. Raise Misfit if the argument does not fit."""
