@@ -1,4 +1,4 @@
-"""This module defines `Driver`: what the backend asks of a GPU and its driver; nvidia.py implements it for NVIDIA.
+"""This module defines `Driver`, the interface of a GPU and its driver; nvidia.py implements it for NVIDIA.
 
 Everything in the interface is an integer: addresses, streams, modules, functions, graphs. Another driver may stand in
 (one that runs kernels on the host, for machines without a GPU), so nothing above this file names a CUDA type.
@@ -52,7 +52,7 @@ class DriverError(DeviceError):
 
 
 class NoCudaDevice(DeviceError):
-    """Say that there is no GPU that can be used; `reason` and `cure` are one line each."""
+    """Signal that there is no GPU that can be used; `reason` and `cure` are one line each."""
 
     def __init__(self, reason: str, cure: str) -> None:
         self.reason, self.cure = reason, cure
@@ -148,13 +148,13 @@ class Driver(Protocol):
         """Return the addresses of the driver's functions that native code calls, by name."""
 
     def describe(self, code: int) -> tuple[str, str]:
-        """Return (name, text) of an error code that native code was given."""
+        """Return (name, text) of an error code that the driver returned to native code."""
 
     def attach(self) -> None:
         """Let the calling thread, and native code in it, use the GPU."""
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """Return what `load` takes, made of LLVM IR with these entry points."""
+        """Compile LLVM IR with these entry points to the code that `load` accepts, and return it."""
 
     def load(self, image: bytes) -> int:
         """Load code and return the handle of the module."""
@@ -220,7 +220,7 @@ class Driver(Protocol):
         """Record an event after the work that the stream has so far."""
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
-        """Let the stream go on when the event has happened; the host does not wait."""
+        """Make later work of the stream wait for the event; the host does not wait."""
 
     def elapsed(self, first: int, last: int) -> float:
         """Return the milliseconds between two events, after waiting for them."""

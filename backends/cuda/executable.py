@@ -95,7 +95,7 @@ class LoadedKernel:
     owned: list[BlockState] = field(default_factory=list)
 
     def lose(self, owned: BlockState) -> None:
-        """Give back what a block held that no longer exists; no launch with it is in flight."""
+        """Free the device memory of a dead argument block; no launch with it is in flight."""
         if owned in self.owned:
             self.owned.remove(owned)
             owned.give_back()
@@ -188,7 +188,7 @@ class CudaExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile; raise what `run` raises, and what went wrong on the device.
+        """Launch once and wait, for a profile; raise what `run` raises, and errors of the device.
 
         Returns:
             (seconds waited for launches before, seconds of each task).
@@ -232,7 +232,7 @@ class CudaExecutable:
                 self._again(block)
 
     def _again(self, block: DeviceBlock) -> None:
-        """Make a launch again that was not made, after doing what it lacked, each once; or raise the reason."""
+        """Retry a launch that was not made, after removing the cause (each cause once), or raise the reason."""
         # A thread that the driver does not know yet must be attached; a graph for the launch may have to be made.
         driver = self.device.driver
         code = self._code(block)
@@ -246,7 +246,7 @@ class CudaExecutable:
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
 
     def _code(self, block: DeviceBlock) -> int:
-        """Return the code of why the last launch of a block was not made."""
+        """Return the error code of the last launch of a block that was not made."""
         return block.word(self.layout.driver_error_at)
 
     @property
@@ -272,7 +272,7 @@ class CudaExecutable:
         return bool(self.layout.stacks or self.layout.state_size)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let the function that `explain` gives, if it is alive, add what it knows to overflows of this kernel."""
+        """Set the function that explains adstack overflows of this kernel in error messages."""
         self._reader.explain = explain
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:

@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Count a launch that no graph fits, and leave."""
+        """Count a launch without a fitting graph, and return from `sg.replay`."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)
@@ -238,7 +238,7 @@ class _ReplayWriter:
         self.b.call(copy, [self._at(at), source, const(I64, size), const(I1, 0)])
 
     def _set_nodes(self, graph: ir.LLVMValue) -> None:
-        """Let every node hold this launch, if the nodes hold another one."""
+        """Update all graph nodes to the parameters of this launch, unless they have them already."""
         b, at = self.b, self.places
         compare = self.e.m.declare("memcmp", I32, [PTR, PTR, I64])
         other = b.or_(

@@ -138,7 +138,7 @@ class _LaunchWriter:
             self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
 
     def _lap(self, laps: ir.LLVMValue, number: int) -> None:
-        """Let the stream record the time, if a profile is taken.
+        """Emit code that records the time on the stream, if a profile is taken.
 
         Args:
             laps: Address of the handles of events, or 0.
@@ -150,7 +150,7 @@ class _LaunchWriter:
             self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
     def _replay(self) -> None:
-        """Leave if a graph of the driver makes this launch, or is to be made first."""
+        """Emit the end of `launch` for launches that a graph makes, or for which a graph must be made first."""
         b = self.b
         code = b.call(replay_function(self.m, self.keys), [self.block, self.table, self.stream, self.plan])
         with b.if_then(b.icmp_signed("!=", code, const(I32, PLAIN))):
@@ -176,7 +176,7 @@ class _LaunchWriter:
     # -- plans ----------------------------------------------------------------------------------------------
 
     def _start(self, kind: str, index: int, threads: ir.LLVMValue, width: ir.LLVMValue | None = None) -> None:
-        """Note in the plan that an entry point runs on `threads` threads; for 0 threads it is not started."""
+        """Store in the plan that an entry point runs on `threads` threads; for 0 threads it is not started."""
         if (kind, index) not in self.keys:
             return
         b, one = self.b, const(I64, 1)
@@ -187,7 +187,7 @@ class _LaunchWriter:
         b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
 
     def _plan(self, index: int, task: Task) -> None:
-        """Note in the plan which entry points of a task run, and on how many threads."""
+        """Store in the plan which entry points of a task run, and on how many threads."""
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:

@@ -75,7 +75,7 @@ def gates_of(task: Task) -> NestedGates | None:
 
 
 def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | None:
-    """Return the gates of a task that runs over what passes of each chunk, or None for other tasks.
+    """Return the gates of a task that runs, chunk by chunk, the iterations that pass; None for other tasks.
 
     Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
     """

@@ -1,6 +1,6 @@
 """Build the argument block of a launch in memory of the host, bound to addresses of the host.
 
-Invariant: the slot of an array holds an address of mapped memory; for a external array, while a launch on it is under
+Invariant: the slot of an array holds an address of mapped memory; for an external array, while a launch on it is under
 way, it holds the address of the copy in mapped memory. When a launch starts, no slot holds an address of plain host
 memory that has bytes.
 """

@@ -132,7 +132,7 @@ class _Case:
     # -- forward --------------------------------------------------------------------------------------------
 
     def _forward(self) -> Outcome:
-        """Run the standard and compare other executors with it."""
+        """Run the forward kernel on the reference, and compare other executors with it."""
         assert self.lowerings is not None
         plain = self.lowerings.plain.kernel
         outcome = attempt(lambda: self._states(plain))

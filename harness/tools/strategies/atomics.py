@@ -44,7 +44,7 @@ class Atomics(Expressions):
         return self.bounded((old, dtype))[0] if self.draw.boolean() else old
 
     def _expected(self, element: m.Element) -> Expr:
-        """Return the expected value of a compare-and-swap: the current content, or a number that rarely equals it."""
+        """Return the expected value of a compare-and-swap: the current value, or a number that rarely equals it."""
         return element if self.draw.boolean(0.6) else self.literal()
 
     def old_integer(self, element: m.Element, new: Expr) -> m.AtomicCall:

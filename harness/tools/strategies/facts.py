@@ -1,4 +1,4 @@
-"""This module takes a program apart once, for all predicates on programs."""
+"""This module collects facts about a program once, for all predicates on programs."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class FwdMode:
             self._claims.end()
 
     def _end(self) -> None:
-        """Finish the mode: set duals of parameters to 0 and those of losses to derivatives; remove the other lent duals."""
+        """Finish the mode: set duals of parameters to 0 and of losses to derivatives; remove other lent duals."""
         self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:

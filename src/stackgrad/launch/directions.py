@@ -144,7 +144,7 @@ class BoundGradient:
         return None if versions is None else tuple([f.version for f in versions])
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False) -> None:
-        """Run the gradient once, without telling watchers; see `Binding.launch_grad`.
+        """Run the gradient once, without notifying watchers; see `Binding.launch_grad`.
 
         Args:
             scalars: The scalar arguments by name.
@@ -174,5 +174,5 @@ def is_checked() -> bool:
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Return True if some hand-called launches of a gradient are refused that a tape, with earlier state, can take."""
+    """Return True if `k.grad` called by hand is refused for some states at which a tape can run it."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

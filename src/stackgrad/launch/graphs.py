@@ -95,7 +95,7 @@ class LaunchRecorder:
         return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
 
     def undo(self) -> None:
-        """Put versions and counters back, because recording runs nothing on the device."""
+        """Restore versions and counters, because recording runs nothing on the device."""
         for array, version in self.written.items():
             array.words[VERSION] = version
         for launcher in self.launchers:

@@ -117,7 +117,7 @@ class Kernel(Generic[P, R]):
             """
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Send calls, or calls of the gradient, to this function from now on."""
+        """Make this function the one that handles calls, or calls of the gradient, from now on."""
         object.__setattr__(self, _CALLS[is_grad], function)
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialization, Binding, dict[str, Any]] | None:
@@ -177,7 +177,7 @@ class Kernel(Generic[P, R]):
         return cache if cache is not None and cache.generation == RUNTIME.generation else self._begin()
 
     def _begin(self) -> CallCache:
-        """Begin anew under the present settings, in one thread at a time; a failure leaves the kernel untraced.
+        """Return the call cache for the present settings, made if there is none; one thread at a time makes it.
 
         A kernel of numbers alone is traced now, any other kernel for the arguments of each call.
         """

@@ -78,7 +78,7 @@ class NativeCall(NamedTuple):
 
 
 class Handle:
-    """A launch of an entry that machine code makes.
+    """A ready launch of an entry of the call cache.
 
     Attributes:
         native: The chain that the handle is part of.
@@ -102,20 +102,20 @@ class Handle:
         self.guards = situation.guards
 
     def retire(self) -> None:
-        """Let no call fit the handle from now on, and unlink it, at once or before the next one is linked."""
+        """Make the handle invalid for good, and unlink it, at once or before the next one is linked."""
         self.standing.retire()
         self.native.sweep()
 
 
 class _Asked(NamedTuple):
-    """Guards that are asked together, and those of each entry."""
+    """Guards that are checked together, and those of each entry."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
 
 
 def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
-    """Return the guards to ask for each first argument.
+    """Return the guards to check for each first argument.
 
     All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches that
     are not recognized by their first argument apply to every call.
@@ -157,7 +157,7 @@ class NativeLaunches:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches by the present handles, each counted since it was last made to stand."""
+        """Return the number of launches by the present handles, each counted since its launch was last made ready."""
         return sum(one.standing.launched for one in self._handles.values())
 
     @property
@@ -202,7 +202,7 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Let calls in a situation be launched by machine code.
+        """Make a ready launch for calls like this one, so that machine code launches them.
 
         Args:
             entry: The entry of the call.

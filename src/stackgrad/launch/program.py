@@ -42,7 +42,7 @@ _KEPT_DRAWS = 65536
 
 
 def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
-    """Return no arrays, so that every array of a launch is the bound one."""
+    """Return an empty mapping, so that a launch uses all of its bound arrays."""
     return NOTHING
 
 
@@ -122,7 +122,7 @@ class Program:
         return self._reverse
 
     def taped(self) -> TouchedArrays:
-        """Return the gradient that tapes launch, which may read copies of content that the kernel has overwritten.
+        """Return the gradient that tapes launch, which may read copies of elements that the kernel has overwritten.
 
         If it needs no copies, it is the gradient that is called by hand.
         """
@@ -304,7 +304,7 @@ class Binding:
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
-        """Run the kernel with this key of random numbers, without telling watchers."""
+        """Run the kernel with this key of random numbers, without notifying watchers."""
         versions = self._versions
         try:
             self.program.forward().run(
@@ -345,7 +345,7 @@ class Binding:
         return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
-        """Return a key that tells launches apart: the addresses of their arrays, and their scalars.
+        """Return a key that identifies a launch by the addresses of its arrays and its scalars.
 
         Results, whose names begin with $, and read-only copies of the caller's arrays are new for each launch.
         """

@@ -1,6 +1,6 @@
-"""Save the contents of boxes of arrays while something overwrites it; swap it back in, or copy it out.
+"""Save the contents of boxes of arrays before a write; swap them back in later, or copy them.
 
-Invariant: saved contents have the shape of its box, and no other code writes it.
+Invariant: saved contents have the shape of their box, and no other code writes it.
 """
 
 from __future__ import annotations
