@@ -78,7 +78,7 @@ class DiskCache:
         self._numbers = itertools.count()
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the content under a key, or None if no entry can be used."""
+        """Return the data stored under a key, or None if no entry can be used."""
         name = _name(key)
         folder = self._opened()
         if folder is None:
@@ -260,7 +260,7 @@ def _note_use(file: BinaryIO) -> None:
 
 
 def _content(file: BinaryIO, key: bytes) -> bytes | None:
-    """Return the content of a file, or None if it is not an entry of this format under this key.
+    """Return the data in a file, or None if it is not an entry of this format under this key.
 
     The head says how long the file must be, so only the head is read of a long file that is no entry.
     """

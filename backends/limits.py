@@ -20,7 +20,7 @@ LOCAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """Describe one thing that a backend cannot do.
+    """Describe one feature that a backend does not support.
 
     Attributes:
         backend: name of the backend

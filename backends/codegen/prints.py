@@ -96,7 +96,7 @@ class PrintBuffer:
     """
 
     def __init__(self, address: int, on_device: int | None = None) -> None:
-        """Empty the buffer at `address`: BYTES bytes, which the device can write, of any content."""
+        """Empty the buffer at `address`: BYTES bytes, which the device can write; they need no initialization."""
         ctypes.memset(address, 0, BYTES)
         self.address = address
         self.on_device = address if on_device is None else on_device

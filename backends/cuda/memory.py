@@ -42,7 +42,7 @@ class ManagedMemory:
 
 
 def managed_array(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return a new managed array with arbitrary content; raise DeviceError if memory is short."""
+    """Return a new managed array that is not initialized; raise DeviceError if memory is short."""
     return np.asarray(ManagedMemory(device, shape, dtype))
 
 

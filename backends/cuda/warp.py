@@ -48,7 +48,7 @@ _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Return how many of the numbers that the threads of a block ask about pass (i32); `list_number` tells which.
+    """Return how many of the numbers that the threads of a block test pass (i32); see `list_number` for which.
 
     A thread asks about `first_asked` and every `lanes`-th number from there on, and gives a condition, an i1, for each.
     The block has BLOCK threads, and all of them must reach this call.

@@ -202,7 +202,7 @@ class ReadyLaunch:
         return spare + 1 + one.axes
 
     def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
-        """Make the handle invalid when the object dies; an object that cannot tell of its death is kept alive."""
+        """Make the handle invalid when the object dies; an object without weak references is kept alive."""
         kept = self._kept if kept is None else kept
         # The function must not look up globals: this module may be gone before the object.
         words, valid, orphan = self.words, h.VALID, h.ORPHAN

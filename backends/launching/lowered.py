@@ -76,7 +76,7 @@ class LoweringLike(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the array parameters whose content the kernel loads."""
+        """Return the array parameters whose elements the kernel loads."""
         ...
 
     @property

@@ -143,7 +143,7 @@ class CountingLaunch(PreLaunch):
         self.tasks = len(lowered.kernel.tasks)
 
     def copy(self, array: np.ndarray) -> np.ndarray:
-        """Return other memory with the same content, where the backend has its arrays."""
+        """Return a copy in other memory, where the backend has its arrays."""
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def _end_with_memory(self) -> None:

@@ -1,4 +1,4 @@
-"""Check the room and the content of adstacks once for a whole loop, as branching/loop_capacity.py finds it.
+"""Check once before a loop that its adstacks have room for all pushes and values for all pops.
 
 Distances are in bytes. trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of a
 row lie in memory.
@@ -18,7 +18,7 @@ from .stack_state import StackGroup, state_of
 
 @contextmanager
 def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
-    """Check room and content before a loop, so that pushes and pops inside need no checks of their own.
+    """Check room and depth of adstacks before a loop, so that pushes and pops inside need no checks of their own.
 
     Debug builds check each push and pop instead.
 

@@ -143,7 +143,7 @@ class BufferPool:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def take(self, size: int) -> Buffer:
-        """Return a buffer of at least `size` bytes, of any content."""
+        """Return a buffer of at least `size` bytes, not initialized."""
         rounded = max(LEAST, 1 << (size - 1).bit_length())
         with self.lock:
             found = self.idle.get(rounded)
@@ -171,7 +171,7 @@ class BufferPool:
 
 @dataclass
 class VulkanHeap:
-    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and keeps no content.
+    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and loses its values.
 
     Attributes:
         device: the device

@@ -60,7 +60,7 @@ class Stores:
         return (self.worst == 0) & (self.least == 0) & (self.most == 0) & (self.kinds == _OTHER)
 
     def errors(self, content: LaneVector, of: LaneVector) -> LaneVector:
-        """Return the errors of the elements `of`, given the present content of the array."""
+        """Return the errors of the elements `of`, given the present contents of the array."""
         worst, least, most = self.worst[of], self.least[of], self.most[of]
         if not self.real:
             return np.where(worst > 0, INF, 0.0)

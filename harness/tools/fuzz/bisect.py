@@ -157,7 +157,7 @@ class Bisector:
         Args:
             kernel: The kernel whose values can be moved.
             start: Its arrays at the start.
-            seeds: Cotangents of the final content.
+            seeds: Cotangents of the final contents.
             slot: Number of the value that moves.
             sign: Direction of the value in each lane.
         """

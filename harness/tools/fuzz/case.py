@@ -371,7 +371,7 @@ class _Case:
         return self.gradient.arrays
 
     def _bounded_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> BoundedResult:
-        """Return the adjoints of the initial content through all launches; other arrays are of the first launch."""
+        """Return the adjoints of the initial contents through all launches; other arrays are of the first launch."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
@@ -382,7 +382,7 @@ class _Case:
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
     def _pull(self, lowered: Lowering, start: Callable[[ArrayState, Scalars, Draws], None], seeds: Arrays) -> Arrays:
-        """Return the adjoints of the initial content by the gradients of all launches, last to first."""
+        """Return the adjoints of the initial contents by the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
             memory = _copies({**self._primals(launch, lowered), **adjoints})

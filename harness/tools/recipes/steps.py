@@ -25,7 +25,7 @@ UNWRITTEN = "UNWRITTEN:"
 
 @dataclass(frozen=True)
 class Step:
-    """Represent one thing to do.
+    """Represent one edit to make.
 
     Attributes:
         of: module or path (from the root) that holds the place; `{name}` in a path stands for the new thing.

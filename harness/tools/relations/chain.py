@@ -42,7 +42,7 @@ class LaunchChain:
     Attributes:
         made: Lowerings of the kernels in the order of their launches.
         initial: Arrays of all kernels before the first launch.
-        seeds: Cotangents of the final content by the name of the adjoint array; empty if there is no gradient.
+        seeds: Cotangents of the final contents by the name of the adjoint array; empty if there is no gradient.
     """
 
     made: tuple[Lowerings, ...]
