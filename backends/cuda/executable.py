@@ -57,7 +57,7 @@ class ErrorReader:
 
     Attributes:
         code: Code of the kernel.
-        distrust: Called after an overflow, so that no launch stands ready any more for the published sizes.
+        distrust: Called after an overflow, so that no launch is ready any more for the published sizes.
         published: Sizes of the last launch.
         explain: Gives the function that adds to an overflow what it knows of it, or None if that is gone.
     """
@@ -254,7 +254,7 @@ class CudaExecutable:
         """Return True if only Python launches the kernel, because it prints; see `Prints.lock`."""
         return is_printing(self.kernel)
 
-    # -- launches that stand ready --------------------------------------------------------------------------
+    # -- ready launches --------------------------------------------------------------------------------------
 
     @property
     def growths(self) -> int:

@@ -2,7 +2,7 @@
 
 It has the form of a CPU launch, so that everything that launches on a CPU launches on a GPU, and it neither waits nor
 takes locks. The driver's table, whose address the block holds, is shared by all kernels, so that a changed stream
-reaches launches that stand ready. The first part of the block is passed by value, so the block may be written again as
+reaches ready launches. The first part of the block is passed by value, so the block may be written again as
 soon as `launch` is over.
 
 Invariant: an entry is started with as many threads as there are iterations where the host can count them, and not at

@@ -59,7 +59,7 @@ class ErrorReader:
 
     Attributes:
         shaders: shaders of the kernel
-        distrust: called at an overflow, so that nothing that stands ready relies on the published sizes
+        distrust: called at an overflow, so that no ready launch relies on the published sizes
         published: the sizes of the last launch
         explain: returns a function that adds what it knows to an overflow, or None
     """
@@ -273,7 +273,7 @@ class VulkanExecutable:
         """Return True if only Python may launch the kernel: a kernel that prints (see `Prints.lock`)."""
         return is_printing(self.kernel)
 
-    # -- launches that stand ready --------------------------------------------------------------------------
+    # -- ready launches --------------------------------------------------------------------------------------
 
     @property
     def address(self) -> int:

@@ -117,7 +117,7 @@ class _Asked(NamedTuple):
 def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
     """Return the guards to check for each first argument.
 
-    All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches that
+    All ready launches for a first argument are right while all of its guards hold. Guards of launches that
     are not recognized by their first argument apply to every call.
     """
     found: dict[int, dict[Entry, dict[Guard, None]]] = {}
@@ -173,7 +173,7 @@ class NativeLaunches:
             raiser: A function that is called when a launch has failed; it must call `fail`. It is kept alive.
 
         Returns:
-            The function, or None if launches cannot stand ready on this machine.
+            The function, or None if this machine can have no ready launches.
         """
         from ..backends.host.trampoline import new_root, trampoline
 
