@@ -69,7 +69,7 @@ class MarkingKernel:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """Return the error for the conflicts of a launch, in `marks` (each of shape (*shape, PLANES)) and `conflicts`."""
+        """Return the error for conflicts of a launch, in `marks` (each shaped (*shape, PLANES)) and `conflicts`."""
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
         beyond = {
             1: f"this parallel loop has more than {ITERATIONS} iterations",
