@@ -149,7 +149,7 @@ class MemoryLimited(Protocol):
     """Represent a backend that knows how many bytes the adstacks of a launch can have at most."""
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the greatest number of bytes, and the words that say who sets this limit."""
+        """Return the greatest number of bytes, and a text that names what sets this limit."""
         ...
 
 
@@ -248,16 +248,16 @@ class Remote(Protocol):
         """Return the `__cuda_array_interface__` of an array of the backend."""
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy that launches use in place, made by the device behind all launches."""
+        """Return a copy that launches use in place, made by the device after all launches."""
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number, read behind all launches."""
+        """Return an element as a Python number, read after all launches."""
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy in memory of the host, made behind all launches."""
+        """Return a copy in memory of the host, made after all launches."""
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """Store `value`, converted to the array's dtype, in `array[place]`, behind all launches."""
+        """Store `value`, converted to the array's dtype, in `array[place]`, after all launches."""
 
     def share(self, array: np.ndarray) -> None:
         """Mark memory as shared with code that touches it without asking.
@@ -266,4 +266,4 @@ class Remote(Protocol):
         """
 
     def fill(self, array: np.ndarray, value: Any) -> None:
-        """Overwrite every element with one number, behind all launches."""
+        """Overwrite every element with one number, after all launches."""

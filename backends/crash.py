@@ -29,7 +29,7 @@ _written: list[Path] = []
 def crash_error(
     what: str, error: BaseException, kernels: Mapping[str, Kernel], files: Mapping[str, str | bytes], **about: object
 ) -> InternalError:
-    """Return the error to raise: what was refused and why, and the folder where the rest is.
+    """Write files that reproduce a failed compilation to a folder; return an InternalError that names it.
 
     Args:
         what: what failed, in words

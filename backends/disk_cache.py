@@ -78,7 +78,7 @@ class DiskCache:
         self._numbers = itertools.count()
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the content under a key, or None if no entry can be used."""
+        """Return the data stored under a key, or None if no entry can be used."""
         name = _name(key)
         folder = self._opened()
         if folder is None:
@@ -122,7 +122,7 @@ class DiskCache:
         return [entry for entry in self._listed() if not entry.strange]
 
     def strange(self) -> list[CacheFile]:
-        """Return what lies in places of entries and is no entry: links, devices, folders, foreign files, long files."""
+        """Return the names in the cache that are no entries: links, devices, folders, files of others, long files."""
         return [entry for entry in self._listed() if entry.strange]
 
     def clear(self) -> int:
@@ -251,7 +251,7 @@ def _name(key: bytes) -> str:
 
 
 def _note_use(file: BinaryIO) -> None:
-    """Note that an entry is used, unless that was done today."""
+    """Record that an entry is used, unless that was done today."""
     try:
         if time.time() - os.fstat(file.fileno()).st_mtime > _FRESH and os.utime in os.supports_fd:
             os.utime(file.fileno())
@@ -260,7 +260,7 @@ def _note_use(file: BinaryIO) -> None:
 
 
 def _content(file: BinaryIO, key: bytes) -> bytes | None:
-    """Return the content of a file, or None if it is not an entry of this format under this key.
+    """Return the data in a file, or None if it is not an entry of this format under this key.
 
     The head says how long the file must be, so only the head is read of a long file that is no entry.
     """
@@ -385,7 +385,7 @@ def chosen_cache() -> DiskCache | None:
 
 
 def _is_the_default(folder: Path) -> bool:
-    """Return True if the command line would find this folder without being told."""
+    """Return True if the command line would find this folder without an option or a setting."""
     try:
         return folder == Path(os.environ.get("STACKGRAD_CACHE_DIR") or default_folder()).expanduser().absolute()
     except RuntimeError:  # no home

@@ -41,7 +41,7 @@ class UnsafePathError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """Return what kind of thing is no regular file, with its article, or an empty string for a regular file."""
+    """Return what a file is, such as `a folder` or `a link`, or an empty string for a regular file."""
     return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
@@ -127,7 +127,7 @@ class Folder:
         return descriptor
 
     def read(self, name: str, limit: int, own: bool = False) -> bytes:
-        """Return the content of a file that `open` opens."""
+        """Return the bytes of a file that `open` opens."""
         with os.fdopen(self.open(name, limit, own), "rb") as file:
             found = file.read(limit + 1)
         # The file may have grown since it was opened.

@@ -114,7 +114,7 @@ class Heap:
         return True
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that all slabs together can ever have, and the words that say who sets this limit."""
+        """Return the bytes that all slabs together can ever have, and a text that names what sets this limit."""
         return memory_of_machine() if self.limit is None else (self.limit, "the heap is limited to")
 
     def base(self, name: str) -> int:
@@ -151,7 +151,7 @@ class Heap:
         return {name: {"current": slab.current, "peak": slab.peak} for name, slab in self.slabs.items()}
 
     def reset(self) -> None:
-        """Give everything back and forget the peaks."""
+        """Free all memory and forget the peaks."""
         with self.lock:
             self.slabs = {name: Slab() for name in SLABS}
             self.words[EPOCH] = next(_EPOCHS)

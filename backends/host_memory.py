@@ -1,4 +1,4 @@
-"""Tell how much memory this process may still back: what the machine has left, and what its control groups allow.
+"""Find how much memory this process may still use: what the machine has left and its control groups allow.
 
 Numbers are read anew at each call, because other processes change them. A number that cannot be read sets no limit.
 """
@@ -29,7 +29,7 @@ def map_pages(size: int) -> mmap.mmap:
 
 
 def available_memory() -> tuple[int, str]:
-    """Return the bytes that may still be touched, and the words that say who sets this limit.
+    """Return the bytes of memory that this process may still use, and a text that names what sets this limit.
 
     The result is the least of what the machine and each control group leaves.
     """
@@ -39,7 +39,7 @@ def available_memory() -> tuple[int, str]:
 
 @cache
 def memory_of_machine() -> tuple[int, str]:
-    """Return the bytes that no launch can exceed, and the words that say who sets this limit.
+    """Return the greatest number of bytes that a launch can have, and a text that names what sets this limit.
 
     This is what the machine has, or what the process may ever use.
     """
@@ -98,7 +98,7 @@ def _groups() -> Iterator[int]:
 
 
 def _cached(folder: Path) -> int:
-    """Return the bytes of files that the group's usage counts and that the kernel gives up when memory is wanted."""
+    """Return the bytes of files that the group's usage counts and that the kernel frees when memory is short."""
     for line in _lines(folder / "memory.stat"):
         name, _, number = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file") and number.isdigit():

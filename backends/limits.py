@@ -1,4 +1,4 @@
-"""List what a backend cannot do although the IR can say it, each with a reason and a cure.
+"""List the features of the IR that a backend does not support, each with a reason and a cure.
 
 The list is strict: a test compiles the example of every row and fails when the backend no longer refuses it.
 """
@@ -20,7 +20,7 @@ LOCAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """Describe one thing that a backend cannot do.
+    """Describe one feature that a backend does not support.
 
     Attributes:
         backend: name of the backend

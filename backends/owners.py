@@ -1,4 +1,4 @@
-"""Find the owner of the memory of an array, behind all views."""
+"""Find the object that owns the memory of an array, through all its views."""
 
 from __future__ import annotations
 

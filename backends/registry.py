@@ -1,4 +1,4 @@
-"""List the backends, one row each, in the order in which the user sees them.
+"""List the backends, one entry each, in the order in which the user sees them.
 
 A backend's module is imported when it is first asked for, so that LLVM stays out of `import stackgrad`.
 """

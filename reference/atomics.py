@@ -141,7 +141,7 @@ def same_bits(x: LaneVector, y: LaneVector) -> LaneVector:
 def _exchange(
     memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return the new content of each group, and what each lane found."""
+    """Return the new value of each group's element, and the old value that each lane read."""
     found = np.empty_like(operands)
     # Each lane finds what the lane before it in its group has stored.
     found[1:] = operands[:-1]
@@ -152,7 +152,7 @@ def _exchange(
 def _scan(
     ufunc: np.ufunc, memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return the new content of each group, and what each lane found, for any operation.
+    """Return the new value of each group's element, and the old value that each lane read, for any operation.
 
     Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds.
     """

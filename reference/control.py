@@ -28,25 +28,25 @@ def _if(m: Machine, s: n.If, f: LaneFrame) -> LaneFrame | None:
 
 @RUN.row(n.Break)
 def _break(m: Machine, s: n.Break, f: LaneFrame) -> None:
-    """Note the lanes that leave a loop or scope; none of them goes on."""
+    """Record the lanes that leave a loop or scope; the statements after it in the body are skipped for them."""
     m.chunk.targets[-s.depth].broken.append(f.numbers())
 
 
 @RUN.row(n.Continue)
 def _continue(m: Machine, s: n.Continue, f: LaneFrame) -> None:
-    """Note the lanes that wait for the next iteration of a loop; none of them goes on."""
+    """Record the lanes that wait for the next trip of a loop; none of them goes on."""
     m.chunk.targets[-s.depth].continued.append(f.numbers())
 
 
 @RUN.row(n.Return)
 def _return(m: Machine, s: n.Return, f: LaneFrame) -> None:
-    """Note that a lane returned; none of the lanes goes on."""
+    """Record that a lane returned; none of the lanes goes on."""
     m.chunk.returned = True
 
 
 @RUN.row(n.Scope)
 def _scope(m: Machine, s: n.Scope, f: LaneFrame) -> LaneFrame | None:
-    """Run the body of a scope; lanes that broke out of it go on behind it."""
+    """Run the body of a scope; lanes that broke out of it go on after it."""
     target = ExitTarget()
     m.chunk.targets.append(target)
     end = m.run(s.body, f)
@@ -57,7 +57,7 @@ def _scope(m: Machine, s: n.Scope, f: LaneFrame) -> LaneFrame | None:
 
 
 class _RunningLoop:
-    """Represent a loop under way.
+    """Represent a loop that is being executed.
 
     Lanes that leave by the condition, `until` or a break wait among the exits; lanes that return or leave for an outer
     frame do not. Every `running` frame but the first has `entry` as its parent.
@@ -101,7 +101,7 @@ class _RunningLoop:
         self.target.broken.clear()
 
     def settle(self, end: LaneFrame | None) -> None:
-        """Decide which lanes go round again, behind a body whose end the lanes of `end` have reached."""
+        """Decide which lanes make another trip, after a body whose end the lanes of `end` have reached."""
         self.collect()
         if end is not self.running or self.target.continued:
             rest = merge([*([] if end is None else [end.numbers()]), *self.target.continued])
@@ -121,7 +121,7 @@ class _RunningLoop:
                 self.running = None if rest is None else self.entry.keep(rest.numbers())
 
     def finish(self) -> LaneFrame | None:
-        """Set `trips`, and return the frame of the lanes that go on behind the loop."""
+        """Set `trips`, and return the frame of the lanes that go on after the loop."""
         self.m.chunk.targets.pop()
         if not self._exits:
             return None

@@ -48,7 +48,7 @@ class LaneFrame:
         self.values: dict[int, LaneVector] = {}
 
     def value(self, value: Value) -> LaneVector:
-        """Return the content of a value in the lanes of this frame; raise InternalError if no statement defined it."""
+        """Return a value in the lanes of this frame; raise InternalError if no statement defined it."""
         found = self.values.get(value.id)
         if found is None:
             if self.parent is None:

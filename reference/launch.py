@@ -37,7 +37,7 @@ HANDLERS = (values, places, control)
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """Tell what a launch did.
+    """Describe what a launch did.
 
     Attributes:
         executed: number of executed statements; each counts once per frame

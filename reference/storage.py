@@ -30,14 +30,14 @@ class ChunkLocal:
         self._own = False
 
     def get(self, frame: LaneFrame) -> LaneVector:
-        """Return the content in the lanes of the frame."""
+        """Return the values in the lanes of the frame."""
         if frame.lanes is None:
             self._own = False
             return self._content
         return self._content if self._content.ndim == 0 else self._content[frame.lanes]
 
     def set(self, frame: LaneFrame, value: LaneVector) -> None:
-        """Overwrite the content in the lanes of the frame."""
+        """Overwrite the values in the lanes of the frame."""
         if frame.lanes is None:
             self._content, self._own = value, False
             return
@@ -47,7 +47,7 @@ class ChunkLocal:
         self._content[frame.lanes] = value
 
     def clear(self, frame: LaneFrame) -> None:
-        """Zero the content in the lanes of the frame."""
+        """Set the values in the lanes of the frame to zero."""
         self.set(frame, self.dtype.dtype.type(0))
 
 

@@ -44,7 +44,7 @@ def reach_of(e: TaskEmitter, stmt: n.Op) -> float:
 
 
 def _reach(e: TaskEmitter, stmt: n.Op, usual: bool) -> float:
-    """Return the largest magnitude of the argument of an operation; `usual` says that usual trips are written."""
+    """Return the largest magnitude of the argument of an operation; `usual` is True for the code of usual trips."""
     if stmt.op not in LEAN or stmt.result.type == f64 or stmt.result in e.m.exact:
         return math.inf
     return ranges_of(e.m, e.task).reach(stmt.args[0], usual)

@@ -235,13 +235,13 @@ class IRBuilder:
         return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
     def atomic_rmw(self, op: str, place: LLVMValue, value: LLVMValue, ordering: str, scope: str = "") -> LLVMValue:
-        """Change memory atomically and return its old content; `scope` is that of `Target`."""
+        """Change memory atomically and return the old value; `scope` is that of `Target`."""
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
     def cmpxchg(
         self, place: LLVMValue, expected: LLVMValue, new: LLVMValue, ordering: str, scope: str = ""
     ) -> tuple[LLVMValue, LLVMValue]:
-        """Replace the content of memory atomically if it is as expected; `scope` is that of `Target`.
+        """Replace the value at an address atomically if it equals the expected value; `scope` is that of `Target`.
 
         Returns:
             (old content, condition 'it was as expected and is replaced').

@@ -1,4 +1,4 @@
-"""This module decides what a scan can tell of iterations before the body runs: which need work at all, and how much.
+"""This module plans scans, which find before the body of a task runs which iterations have work, and how much.
 
 A task is gated if all its effects stand in ifs of one condition, the gate, on one side, and these are worth a scan. Its
 trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light statements
@@ -56,7 +56,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """Represent what a scan computes ahead of a task's iterations: their gate, and the trip counts of loops.
+    """Represent the scan of a task: it computes the gate of each iteration and the trip counts of its loops.
 
     Attributes:
         task: The task, exits lowered.
@@ -80,12 +80,12 @@ class ScanPlan:
 
     @property
     def flat(self) -> Task:
-        """Return the task with the gate taken out: what is left of it is a narrower mask behind `before`."""
+        """Return the task without its gate; a narrower mask after `before` takes the place of the gate."""
         return replace(self.task, body=(*self.before, *self.after))
 
 
 def selection(task: Task, linear: bool) -> ScanPlan | None:
-    """Return what a scan can decide of a task, or None if that is nothing, or not worth a scan.
+    """Return the scan that suits a task, with its gate and trip counts; None if no scan is possible or worth its cost.
 
     Args:
         task: Task whose exits are lowered.
@@ -111,7 +111,7 @@ def _cost(stmt: Stmt) -> int:
 
 
 def _gate(task: Task, u: Uniformity) -> tuple[Gate, Block] | None:
-    """Return the gate of a task and the statements that a scan runs to decide it, or None if it has no gate.
+    """Return the gate of a task and the statements that compute its condition, or None if it has no gate.
 
     A gate is the one condition under which the body has effects; it depends on data and guards enough.
     """
@@ -234,6 +234,6 @@ def _depends_on_data(statements: Block, u: Uniformity) -> bool:
 
 
 def gate_of(task: Task) -> ScanPlan | None:
-    """Return what a scan can decide of a task, if it is one gate around all that the task does; else None."""
+    """Return the scan of a task whose whole work lies behind one gate, or None for other tasks."""
     found = selection(task, linear=True) if task.is_parallel else None
     return found if found is not None and found.gate is not None else None

@@ -1,4 +1,4 @@
-"""This module holds rows of LLVM on integers and booleans: wrapping, floor division, shifts modulo the width, powers.
+"""This module lowers operations on integers and booleans to LLVM: wrapping, floor division, shifts, powers.
 
 Division never faults: a zero divisor, and the least integer over -1, divide by 1 instead, and a select puts the right
 result in place (0 for the zero divisor, which a debug build reports before the division runs).
@@ -62,7 +62,7 @@ def ffs(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def shift(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the row of a shift whose count is taken modulo the width, which is a power of two."""
+    """Return the table entry for a shift whose count is taken modulo the width, which is a power of two."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
         shifted: ir.LLVMValue = getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
@@ -72,7 +72,7 @@ def shift(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def extremum(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the row of min or max, which compares by the sign of the type."""
+    """Return the table entry for min or max, which compares by the sign of the type."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)

@@ -1,4 +1,4 @@
-"""This module lays out the argument block: one run of 8-byte slots through which a launch passes all its data.
+"""This module lays out the argument block: one run of 8-byte words through which a launch passes all its data.
 
 The generator reads slots at the byte offsets that this module assigns, and the launcher writes them there; neither
 knows another number. The slots are: error record, status, draws, addresses of the print callback, of the callback that
@@ -41,8 +41,8 @@ class StackLayout:
         task: Index of the task that declares the stack.
         slab: Name of the slab in which the stack lies.
         alloca: Declaration of the stack.
-        offset_at: Byte offset of the slot with the offset of the stack in a row.
-        capacity_at: Byte offset of the slot with the capacity of the stack.
+        offset_at: Byte offset of the word with the offset of the stack in a row.
+        capacity_at: Byte offset of the word with the capacity of the stack.
     """
 
     index: int
@@ -60,13 +60,13 @@ class StackLayout:
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """Represent an array by the name that Load and Store use (`x` or `x.grad`), and say where its numbers stand.
+    """Represent where the argument block holds the address and extents of an array, such as `x` or `x.grad`.
 
     Attributes:
         name: Name of the array in the kernel.
         type: Type of the array.
-        address_at: Byte offset of the slot with the address of the data.
-        shape_at: Byte offset of the first of the slots with the extents, one for each axis.
+        address_at: Byte offset of the word with the address of the data.
+        shape_at: Byte offset of the first of the words with the extents, one for each axis.
         narrow: Axes whose extents the kernel reads in 32 bits.
     """
 
@@ -79,7 +79,7 @@ class ArrayLayout:
 
 @dataclass
 class BlockLayout:
-    """Represent the byte offsets of all slots in the argument block of one kernel; the block takes `size` bytes.
+    """Represent the byte offsets of all words in the argument block of one kernel; the block takes `size` bytes.
 
     `laps_at` holds the address of the times that a profile takes of this launch (dispatch.py), or 0. On a CPU
     (polls.py): `signals_at` is the address of the function that looks for signals, or 0; `raised_at`, three words that
@@ -149,7 +149,7 @@ class BlockLayout:
 
 
 def lay_out(kernel: Kernel) -> BlockLayout:
-    """Assign every slot of the argument block of a kernel that runs on a CPU."""
+    """Assign every word of the argument block of a kernel that runs on a CPU."""
     out, take = BlockLayout(), _SlotAllocator()
     # The pad comes first, so that it is aligned as the block is.
     out.pad_at = take(ALIGN // 8)
@@ -201,7 +201,7 @@ class TaskState:
 def lay_out_for_device(
     kernel: Kernel, tasks: Mapping[int, TaskState] = MappingProxyType({}), lists: bool = True
 ) -> BlockLayout:
-    """Assign every slot of the argument block, and every word of the state, of a kernel that runs on a GPU.
+    """Assign every word of the argument block, and every word of the state, of a kernel that runs on a GPU.
 
     Args:
         kernel: Kernel that the block is made for.
@@ -222,7 +222,7 @@ def lay_out_for_device(
 
 
 def _for_host(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
-    """Assign the slots that only the host reads."""
+    """Assign the words of the argument block that only the host reads."""
     out.driver_at, out.driver_error_at = take(1), take(1)
     out.error_at = take(4)
     out.status_at, out.laps_at = take(1), take(1)
@@ -253,7 +253,7 @@ def _state(kernel: Kernel, out: BlockLayout, tasks: Mapping[int, TaskState]) -> 
 
 
 class _SlotAllocator:
-    """Hand out runs of slots, and return the byte offset of each run."""
+    """Allocate runs of words in the argument block, and return the byte offset of each run."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -275,7 +275,7 @@ def stack_allocas(task: Task) -> Iterator[StackAlloca]:
 
 
 def _stacks(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
-    """Assign the slots of all adstacks, of their slabs and rows, and of the lists of tasks with adstacks."""
+    """Assign the words that describe all adstacks, their slabs and rows, and of the lists of tasks with adstacks."""
     for index, task in enumerate(kernel.tasks):
         for alloca in stack_allocas(task):
             slab = slab_of(alloca.dtype)
@@ -292,7 +292,7 @@ def _stacks(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
 
 
 def _parameters(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
-    """Assign the slots of arrays and scalar arguments.
+    """Assign the words that hold arrays and scalar arguments.
 
     An adjoint shares the extents of its array, and has slots only if the kernel accesses it.
     """

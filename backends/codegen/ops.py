@@ -1,4 +1,4 @@
-"""This module gives the meaning of every scalar operation in LLVM IR, one row each; CPUs and GPUs share the rows.
+"""This module defines every scalar operation in LLVM IR, one table entry each, which CPUs and GPUs share.
 
 A row is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as f32
 and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without
@@ -44,7 +44,7 @@ def apply(e: ArithEmitter, name: str, types: tuple[Scalar, ...], *args: ir.LLVMV
 
 
 def by_kind(real: OpRow, integer: OpRow) -> OpRow:
-    """Return a row that uses `real` for reals and `integer` for everything else."""
+    """Return a table entry that uses `real` for reals and `integer` for everything else."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return (real if t.is_real else integer)(e, t, *args)
@@ -53,7 +53,7 @@ def by_kind(real: OpRow, integer: OpRow) -> OpRow:
 
 
 def intrinsic(name: str) -> OpRow:
-    """Return a row that is one LLVM intrinsic, overloaded on its operand."""
+    """Return a table entry that is one LLVM intrinsic, overloaded on its operand."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(name, *args)
@@ -62,7 +62,7 @@ def intrinsic(name: str) -> OpRow:
 
 
 def instruction(name: str) -> OpRow:
-    """Return a row that is one instruction of the builder."""
+    """Return a table entry that is one instruction of the builder."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         made: ir.LLVMValue = getattr(e.b, name)(*args)
@@ -72,7 +72,7 @@ def instruction(name: str) -> OpRow:
 
 
 def contracting(name: str) -> OpRow:
-    """Return a row that is one real instruction, which may take part in contraction where the options allow it."""
+    """Return a table entry that is one real instruction, which may be contracted where the options allow it."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         made: ir.LLVMValue = getattr(e.b, name)(*args, flags=e.flags)
@@ -149,7 +149,7 @@ def _frexp_exponent(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue
 
 
 def compare(sign: str) -> OpRow:
-    """Return the row of a comparison; for reals an ordered one, except that `!=` is true of NaN."""
+    """Return the table entry for a comparison; for reals an ordered one, except that `!=` is true of NaN."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         if t.is_real:

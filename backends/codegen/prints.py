@@ -56,7 +56,7 @@ def is_printing(kernel: Kernel) -> bool:
 
 
 def text_of(stmt: n.Print, arguments: int) -> str:
-    """Return the text of a print, given the address of its 8-byte slots."""
+    """Return the text of a print, given the address of its 8-byte words."""
     return printed_text(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
 
 
@@ -96,7 +96,7 @@ class PrintBuffer:
     """
 
     def __init__(self, address: int, on_device: int | None = None) -> None:
-        """Empty the buffer at `address`: BYTES bytes, which the device can write, of any content."""
+        """Empty the buffer at `address`: BYTES bytes, which the device can write; they need no initialization."""
         ctypes.memset(address, 0, BYTES)
         self.address = address
         self.on_device = address if on_device is None else on_device
@@ -114,7 +114,7 @@ class PrintBuffer:
             return self._claimed
 
     def release(self, number: int) -> None:
-        """Forget an executable of which no launch is under way and whose prints have been taken."""
+        """Forget an executable that has no launch in flight and whose printed text has been fetched."""
         self._sites.pop(number, None)
 
     def take(self) -> PrintedText:

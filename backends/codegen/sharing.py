@@ -125,7 +125,7 @@ def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomi
 
 
 def _order_shows(stmt: n.Atomic) -> bool:
-    """Return True if the content of the element depends on the order of these updates."""
+    """Return True if the final value of the element depends on the order of these updates."""
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 

@@ -51,7 +51,7 @@ def reads(body: Block, stack: str) -> bool:
 
 
 def after_last_pop(body: Block, stack: str) -> Block:
-    """Return what stands behind the last pop of a stack that stands in a block itself."""
+    """Return the statements of a block after the last pop of a stack, not counting pops in nested blocks."""
     last = max(k for k, s in enumerate(body) if isinstance(s, n.StackPop) and s.stack == stack)
     return body[last + 1 :]
 

@@ -1,4 +1,4 @@
-"""This module describes each target machine as one row of data that the generator reads; rows contain no code."""
+"""This module describes each target machine as one record of data that the generator reads; records contain no code."""
 
 from __future__ import annotations
 

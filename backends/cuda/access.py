@@ -16,7 +16,7 @@ from .memory import ManagedMemory, is_addressable, managed_array, owner_of
 
 
 class HostAccess:
-    """Read and write arrays for the host, behind all launches; each method raises what went wrong on the device."""
+    """Read and write arrays for the host, after all launches; each method raises the device's error if there is one."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device

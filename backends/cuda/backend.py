@@ -129,7 +129,7 @@ class CudaBackend:
         return interface_of(array, self.device.stream)
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a managed copy made behind all launches, which kernels use without further copies."""
+        """Return a managed copy made after all launches, which kernels use without further copies."""
         return self.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:
@@ -161,7 +161,7 @@ class CudaBackend:
         self.device.settle()
 
     def sync(self) -> None:
-        """Wait for all work of the device; raise what went wrong on it."""
+        """Wait for all work of the device; raise its error if there is one."""
         self.device.wait()
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:

@@ -1,6 +1,6 @@
 """This module holds the argument block of a launch on a GPU, in host memory: it has addresses that the device knows.
 
-Invariant: a slot for an array holds the address of managed memory, or, for a foreign array while a launch of it is
+Invariant: a slot for an array holds the address of managed memory, or, for an external array while a launch of it is
 under way, that of its copy on the device; never an address of plain host memory when a launch starts.
 """
 
@@ -21,7 +21,7 @@ from .memory import Buffers, owner_of
 
 
 class BlockState:
-    """Represent what a block holds on the device: a state for each stream, by address and bytes, and a graph.
+    """Represent the device memory of an argument block: a state for each stream, and a graph.
 
     It may outlive the block, whose last launch may be in flight.
     """
@@ -31,7 +31,7 @@ class BlockState:
         self.states: dict[int, tuple[int, int]] = {}
 
     def give_back(self) -> None:
-        """Give everything back; no launch uses it any more."""
+        """Free the memory of the block, which no launch uses any more."""
         self.graphs.release()
         for address, size in self.states.values():
             self.buffers.give(address, size)
@@ -39,7 +39,7 @@ class BlockState:
 
 
 class DeviceBlock(ArgumentBlock):
-    """Represent a block on a GPU.
+    """Represent the argument block of a launch on a GPU.
 
     Attributes:
         foreign: Arrays that launches work on copies of, by name.
@@ -70,7 +70,7 @@ class DeviceBlock(ArgumentBlock):
         self.put(layout.halted_at, device.halted)
 
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
-        """Write the address and extents of an array, and note what kind of array it is."""
+        """Write the address and extents of an array, and record what kind of array it is."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         for kept in (self.foreign, self.borrowed, self._shared):
@@ -93,7 +93,7 @@ class DeviceBlock(ArgumentBlock):
         return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]
 
     def prepare(self) -> None:
-        """Have a state on the device for launches on the current stream, which take turns with it."""
+        """Allocate device memory for the state of launches on the current stream, unless there is some already."""
         size, stream = self.layout.state_size, self.device.stream
         if not size:
             return
@@ -104,7 +104,7 @@ class DeviceBlock(ArgumentBlock):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Keep copies of foreign arrays on the device inside the `with`; afterwards copy back what was written."""
+        """Keep copies of external arrays on the device inside the `with`; afterwards copy back the written arrays."""
         device, taken = self.device, []
         try:
             for name, bound in self.foreign.items():

@@ -65,7 +65,7 @@ class DeviceArray(np.ndarray):
         self.fetch = getattr(parent, "fetch", None)
 
     def copy(self, order: Any = "C") -> np.ndarray:  # type: ignore[override]
-        """Return the content on the host."""
+        """Return a copy of the array in memory of the host."""
         if self.fetch is None:
             self._refuse()
         return self.fetch(self)
@@ -158,7 +158,7 @@ def lender_of(array: np.ndarray) -> BorrowedMemory | None:
 
 @contextmanager
 def ordered_with_lenders(device: CudaDevice, lenders: Iterable[BorrowedMemory]) -> Iterator[None]:
-    """Run what is launched inside the `with` behind the lenders' work so far, and before what they do later."""
+    """Order launches inside the `with` block after the lenders' work so far, and before their later work."""
     found = list(lenders)
     own = device.stream
     streams = {one.stream for one in found if one.stream is not None and not _is_same(one.stream, own)}
@@ -173,5 +173,5 @@ def ordered_with_lenders(device: CudaDevice, lenders: Iterable[BorrowedMemory]) 
 
 
 def _is_same(one: int, other: int) -> bool:
-    """Return True if two handles name one stream."""
+    """Return True if two handles refer to the same stream."""
     return one == other or (one in LEGACY and other in LEGACY)

@@ -35,7 +35,7 @@ class ChunkLoop:
     passing: ir.LLVMValue
 
     def __init__(self, decide: ir.LLVMFunction) -> None:
-        """Keep the function that decides; see decision_function."""
+        """Keep the function that decides the gate of an iteration; see decision_function."""
         self.decide = decide
 
     def open(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> IterationRun:
@@ -122,7 +122,7 @@ class ChunkLoop:
         return e.b.add(self.start, e.b.zext(found, I64))
 
     def close(self, e: Emitter) -> None:
-        """End the chunk; what follows stands behind the loop."""
+        """End the chunk; later code is emitted after the loop."""
         b, failed = e.b, e.failed
         assert failed is not None
         e.flow.go(self._latch)

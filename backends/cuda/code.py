@@ -108,7 +108,7 @@ def layout_of(kernel: Kernel, options: Options) -> BlockLayout:
 
 
 def _state(task: Task, options: Options) -> TaskState:
-    """Return what the device keeps about a task."""
+    """Return which words the device keeps for a task: its bounds, a list, partial sums."""
     # A list comes in any order, so deterministic launches have none.
     listed = not options.deterministic and any(stack_allocas(task)) and gate_of(task) is not None
     words = len(element_sums(task, options)) * PARTIALS if options.deterministic else 0
@@ -144,7 +144,7 @@ class _EntryWriter:
             self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
 
     def address(self, at: int) -> ir.LLVMValue:
-        """Return the address that a slot holds."""
+        """Load the address that the argument block holds at this byte offset."""
         place = self.b.gep(self.block, const(I64, at), I8, inbounds=True)
         return self.b.load(place, pointer(NVPTX.space))
 

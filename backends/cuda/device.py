@@ -56,7 +56,7 @@ class ErrorRecords:
         return address
 
     def release(self, address: int) -> None:
-        """Take a record back, which is in use no longer."""
+        """Mark an error record as free."""
         if self.readers.pop(address, None) is not None:
             self._free.append(address)
 
@@ -85,7 +85,7 @@ class ErrorRecords:
         return found
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory of all error records."""
         for base, _ in self._slabs:
             self._driver.free_pinned(base)
         self._slabs, self._free = [], []
@@ -180,7 +180,7 @@ class CudaDevice:
 
     @contextmanager
     def on(self, stream: int) -> Iterator[None]:
-        """Let launches and copies inside the `with` go to this stream."""
+        """Issue launches and copies inside the `with` block on this stream."""
         before, self.stream = self.stream, stream
         try:
             yield
@@ -189,7 +189,7 @@ class CudaDevice:
 
     @contextmanager
     def between(self, stream: int) -> Iterator[None]:
-        """Do as `on`, behind the work of the present stream so far, and before its work afterwards."""
+        """Do as `on`, ordered after the present stream's work so far, and before its later work."""
         own = self.stream
         self.follow(stream, own)
         with self.on(stream):
@@ -225,7 +225,7 @@ class CudaDevice:
         self.table[PENDING], self.table[LAUNCH_GRAPH] = pending, graphs
 
     def follow(self, stream: int, other: int) -> None:
-        """Let the stream do what it is given from now on behind the work that the other stream has so far."""
+        """Make later work of the stream wait for the work that the other stream has so far."""
         event = self.driver.new_event()
         self.driver.record(event, other)
         self.driver.wait_event(event, stream)
@@ -239,7 +239,7 @@ class CudaDevice:
         return self.table[PENDING] != 0 or self._waits > 0
 
     def launched(self) -> None:
-        """Note that the device was given work by other means than host code."""
+        """Record that the device was given work by other means than host code."""
         self.table[PENDING] = 1
 
     def _refuse_capturing(self) -> None:
@@ -251,7 +251,7 @@ class CudaDevice:
             )
 
     def wait(self) -> None:
-        """Wait for everything in flight; raise what went wrong on the device."""
+        """Wait for everything in flight; raise the device's error if there is one."""
         self._refuse_capturing()
         # The word is cleared first: what is launched meanwhile sets it again.
         self.table[PENDING] = 0
@@ -277,7 +277,7 @@ class CudaDevice:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Note that inside the `with` launches may be in flight without the word saying so."""
+        """Record that inside the `with` launches may be in flight without the word saying so."""
         # Another thread must wait for them too.
         self._waits += 1
         try:
@@ -291,7 +291,7 @@ class CudaDevice:
             self.wait()
 
     def read(self, to: int, source: int, size: int) -> None:
-        """Copy from the device to the host, behind all launches; raise what went wrong on the device.
+        """Copy from the device to the host, after all launches; raise the device's error if there is one.
 
         Args:
             to: Address on the host.
@@ -309,7 +309,7 @@ class CudaDevice:
         self._raise_after(self._over(partial(self.driver.copy_out, to, source, size)))
 
     def write(self, to: int, source: int, size: int) -> None:
-        """Copy from the host to the device, behind all launches.
+        """Copy from the host to the device, after all launches.
 
         Args:
             to: Address on the device.
@@ -336,7 +336,7 @@ class CudaDevice:
             self.driver.wait_all()
 
     def raise_errors(self) -> None:
-        """Raise the first error that kernels have recorded; launches behind the failed one have not run."""
+        """Raise the first error that kernels have recorded; launches after the failed one have not run."""
         found = self.records.take()
         if found:
             self.driver.zero(self.halted, 64)
@@ -346,7 +346,7 @@ class CudaDevice:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back` when no launch can use what it gives back; the garbage collector may call this method."""
+        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method."""
         self._trash.append((give_back, size))
 
     def hold(self, thing: object, size: int = 0) -> None:

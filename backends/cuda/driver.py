@@ -1,4 +1,4 @@
-"""This module defines `Driver`: what the backend asks of a GPU and its driver; nvidia.py implements it for NVIDIA.
+"""This module defines `Driver`, the interface of a GPU and its driver; nvidia.py implements it for NVIDIA.
 
 Everything in the interface is an integer: addresses, streams, modules, functions, graphs. Another driver may stand in
 (one that runs kernels on the host, for machines without a GPU), so nothing above this file names a CUDA type.
@@ -35,7 +35,7 @@ HINTS: dict[int, str] = {
 
 
 class DriverError(DeviceError):
-    """Say that the driver refused a call.
+    """Signal that the driver refused a call.
 
     Attributes:
         code: Number of the CUresult.
@@ -52,7 +52,7 @@ class DriverError(DeviceError):
 
 
 class NoCudaDevice(DeviceError):
-    """Say that there is no GPU that can be used; `reason` and `cure` are one line each."""
+    """Signal that there is no GPU that can be used; `reason` and `cure` are one line each."""
 
     def __init__(self, reason: str, cure: str) -> None:
         self.reason, self.cure = reason, cure
@@ -61,7 +61,7 @@ class NoCudaDevice(DeviceError):
 
 @dataclass(frozen=True)
 class CudaDeviceInfo:
-    """Represent what a GPU is.
+    """Represent the properties of a GPU, such as name and memory.
 
     Attributes:
         name: Name of the GPU.
@@ -91,7 +91,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class LaunchGraph:
-    """Represent a graph.
+    """Represent an instantiated CUDA graph of launches.
 
     Attributes:
         graph: Handle of the graph.
@@ -148,13 +148,13 @@ class Driver(Protocol):
         """Return the addresses of the driver's functions that native code calls, by name."""
 
     def describe(self, code: int) -> tuple[str, str]:
-        """Return (name, text) of an error code that native code was given."""
+        """Return (name, text) of an error code that the driver returned to native code."""
 
     def attach(self) -> None:
         """Let the calling thread, and native code in it, use the GPU."""
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """Return what `load` takes, made of LLVM IR with these entry points."""
+        """Compile LLVM IR with these entry points to the code that `load` accepts, and return it."""
 
     def load(self, image: bytes) -> int:
         """Load code and return the handle of the module."""
@@ -184,10 +184,10 @@ class Driver(Protocol):
         """Return (free bytes, all bytes) of the GPU's memory."""
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the host to the device, behind the work of the stream."""
+        """Copy from the host to the device, after the work of the stream."""
 
     def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the device to the host, behind the work of the stream; the copy is over when the call returns."""
+        """Copy from the device to the host, after the work of the stream; the copy is over when the call returns."""
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Copy from the device to the device; the call does not wait."""
@@ -217,10 +217,10 @@ class Driver(Protocol):
         """Destroy an event."""
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Let an event happen behind the work that the stream has so far."""
+        """Record an event after the work that the stream has so far."""
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
-        """Let the stream go on when the event has happened; the host does not wait."""
+        """Make later work of the stream wait for the event; the host does not wait."""
 
     def elapsed(self, first: int, last: int) -> float:
         """Return the milliseconds between two events, after waiting for them."""
@@ -238,7 +238,7 @@ class Driver(Protocol):
         """Destroy a graph."""
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
-        """Return a graph of launches one behind the other.
+        """Return a graph of launches one after the other.
 
         Args:
             clear: Address and bytes of memory that is set to zero before the launches; None for none.

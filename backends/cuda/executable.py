@@ -1,7 +1,7 @@
 """This module defines a kernel on a GPU: its code on the device, host code that launches it, and blocks to launch with.
 
 Launches on managed arrays are not waited for; what goes wrong on the device surfaces at the next wait (device.py). A
-launch on foreign arrays works on copies, so it is over, and has raised, when `run` returns; so is a launch on arrays
+launch on external arrays works on copies, so it is over, and has raised, when `run` returns; so is a launch on arrays
 that other programs may touch without asking.
 """
 
@@ -57,7 +57,7 @@ class ErrorReader:
 
     Attributes:
         code: Code of the kernel.
-        distrust: Called after an overflow, so that no launch stands ready any more for the published sizes.
+        distrust: Called after an overflow, so that no launch is ready any more for the published sizes.
         published: Sizes of the last launch.
         explain: Gives the function that adds to an overflow what it knows of it, or None if that is gone.
     """
@@ -80,7 +80,7 @@ class ErrorReader:
 
 @dataclass
 class LoadedKernel:
-    """Represent what an executable holds on the device.
+    """Represent the loaded code and memory of an executable on the device.
 
     Attributes:
         module: Handle of its code.
@@ -95,13 +95,13 @@ class LoadedKernel:
     owned: list[BlockState] = field(default_factory=list)
 
     def lose(self, owned: BlockState) -> None:
-        """Give back what a block held that no longer exists; no launch with it is in flight."""
+        """Free the device memory of a dead argument block; no launch with it is in flight."""
         if owned in self.owned:
             self.owned.remove(owned)
             owned.give_back()
 
     def give_back(self, device: CudaDevice) -> None:
-        """Give everything back; no launch uses it any more."""
+        """Unload the code and free its memory; no launch uses it any more."""
         while self.owned:
             self.owned.pop().give_back()
         device.records.release(self.record)
@@ -188,7 +188,7 @@ class CudaExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile; raise what `run` raises, and what went wrong on the device.
+        """Launch once and wait, for a profile; raise what `run` raises, and errors of the device.
 
         Returns:
             (seconds waited for launches before, seconds of each task).
@@ -202,7 +202,7 @@ class CudaExecutable:
             return aside, timed.by_task()
 
     def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
-        """Launch on copies of the foreign arrays, and wait."""
+        """Launch on copies of the external arrays, and wait."""
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -215,7 +215,7 @@ class CudaExecutable:
         self.device.wait()
 
     def _run(self, block: DeviceBlock, sizes: Sizes) -> None:
-        """Launch a block whose arrays are in place."""
+        """Launch an argument block whose arrays are all in device memory."""
         block.prepare()
         if not self.layout.stacks:
             self._start(block)
@@ -232,7 +232,7 @@ class CudaExecutable:
                 self._again(block)
 
     def _again(self, block: DeviceBlock) -> None:
-        """Make a launch again that was not made, after doing what it lacked, each once; or raise the reason."""
+        """Retry a launch that was not made, after removing the cause (each cause once), or raise the reason."""
         # A thread that the driver does not know yet must be attached; a graph for the launch may have to be made.
         driver = self.device.driver
         code = self._code(block)
@@ -246,7 +246,7 @@ class CudaExecutable:
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
 
     def _code(self, block: DeviceBlock) -> int:
-        """Return the code of why the last launch of a block was not made."""
+        """Return the error code of the last launch of a block that was not made."""
         return block.word(self.layout.driver_error_at)
 
     @property
@@ -254,7 +254,7 @@ class CudaExecutable:
         """Return True if only Python launches the kernel, because it prints; see `Prints.lock`."""
         return is_printing(self.kernel)
 
-    # -- launches that stand ready --------------------------------------------------------------------------
+    # -- ready launches --------------------------------------------------------------------------------------
 
     @property
     def growths(self) -> int:
@@ -272,7 +272,7 @@ class CudaExecutable:
         return bool(self.layout.stacks or self.layout.state_size)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let the function that `explain` gives, if it is alive, add what it knows to overflows of this kernel."""
+        """Set the function that explains adstack overflows of this kernel in error messages."""
         self._reader.explain = explain
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
@@ -303,7 +303,7 @@ class CudaExecutable:
         return True
 
     def new_block(self) -> DeviceBlock:
-        """Return a block in which no launch stands yet."""
+        """Return an argument block that holds no ready launch yet."""
         layout = self.layout
         block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers, self._keys)
         block.put(layout.errors_at, self._loaded.record)
@@ -317,7 +317,7 @@ class CudaExecutable:
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
-        """Make a launch once more that was not made, or raise why; return True if the block still stands ready."""
+        """Retry a launch that was not made, or raise its error; return True if the block can still launch."""
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

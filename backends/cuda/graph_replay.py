@@ -90,7 +90,7 @@ def launch_order(layout: BlockLayout, entries: Iterable[EntryKey]) -> list[Entry
 
 
 def record_offsets(layout: BlockLayout, entries: int) -> RecordOffsets:
-    """Return the offsets of the parts of a block's record, which lies behind all other parts of the block."""
+    """Return the offsets of the parts of a block's record, which lies after all other parts of the block."""
     return RecordOffsets(layout.size, entries)
 
 
@@ -108,7 +108,7 @@ def replay_function(m: ModuleState, keys: list[EntryKey]) -> ir.LLVMFunction:
 
 
 class _ReplayWriter:
-    """Write the body of `sg.replay`."""
+    """Write the body of `sg.replay`, which launches a block by its CUDA graph."""
 
     def __init__(self, e: ArithEmitter, function: ir.LLVMFunction, keys: list[EntryKey]) -> None:
         self.e, self.b, self.function, self.keys = e, e.b, function, keys
@@ -140,7 +140,7 @@ class _ReplayWriter:
         self._give_up(const(I64, -1))
 
     def _give_up(self, count: ir.LLVMValue) -> None:
-        """Stop using this graph, because its nodes may hold anything.
+        """Stop using this graph, because its nodes may be in any state.
 
         Single calls then tell what is wrong, unless the graph is. `count` is the number of launches in a row from now
         on, or -1 if no other graph is to be made either.
@@ -172,7 +172,7 @@ class _ReplayWriter:
         return self._table(word, PTR)
 
     def _planned(self, place: int) -> ir.LLVMValue:
-        """Return the word of an entry in the plan."""
+        """Return the word of the plan that belongs to an entry point."""
         return self.b.load(self.b.gep(self.plan, const(I64, place), I64), I64)
 
     def _leave_if(self, cond: ir.LLVMValue, code: int) -> None:
@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Count a launch that no graph fits, and leave."""
+        """Count a launch without a fitting graph, and return from `sg.replay`."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)
@@ -238,7 +238,7 @@ class _ReplayWriter:
         self.b.call(copy, [self._at(at), source, const(I64, size), const(I1, 0)])
 
     def _set_nodes(self, graph: ir.LLVMValue) -> None:
-        """Let every node hold this launch, if the nodes hold another one."""
+        """Update all graph nodes to the parameters of this launch, unless they have them already."""
         b, at = self.b, self.places
         compare = self.e.m.declare("memcmp", I32, [PTR, PTR, I64])
         other = b.or_(
@@ -252,7 +252,7 @@ class _ReplayWriter:
                 self._set_node(graph, place, key)
 
     def _set_node(self, graph: ir.LLVMValue, place: int, key: EntryKey) -> None:
-        """Let the node of an entry hold this launch."""
+        """Update the graph node of an entry point to the parameters of this launch."""
         b, shape = self.b, self._planned(place)
         with b.if_then(b.icmp_unsigned("!=", shape, const(I64, 0))):
             set_node = self.e.m.helper("sg.set", I32, [PTR, PTR, I64, I64, I64, I64], _set)

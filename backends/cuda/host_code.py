@@ -2,7 +2,7 @@
 
 It has the form of a CPU launch, so that everything that launches on a CPU launches on a GPU, and it neither waits nor
 takes locks. The driver's table, whose address the block holds, is shared by all kernels, so that a changed stream
-reaches launches that stand ready. The first part of the block is passed by value, so the block may be written again as
+reaches ready launches. The first part of the block is passed by value, so the block may be written again as
 soon as `launch` is over.
 
 Invariant: an entry is started with as many threads as there are iterations where the host can count them, and not at
@@ -103,7 +103,7 @@ class _LaunchWriter:
         return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.LLVMValue:
-        """Return the content of a slot of the block."""
+        """Load a word of the argument block."""
         return self.b.load(self._at(offset), I64)
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:
@@ -111,7 +111,7 @@ class _LaunchWriter:
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _pending(self) -> None:
-        """Note in the driver's table that launches may be in flight."""
+        """Store in the driver's table that launches may be in flight."""
         # The word is set after the launches: a thread that waits meanwhile, and clears it, learns that there is more to
         # wait for.
         self.b.store(const(I64, 1), self.b.gep(self.table, const(I64, PENDING), I64))
@@ -138,7 +138,7 @@ class _LaunchWriter:
             self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
 
     def _lap(self, laps: ir.LLVMValue, number: int) -> None:
-        """Let the stream record the time, if a profile is taken.
+        """Emit code that records the time on the stream, if a profile is taken.
 
         Args:
             laps: Address of the handles of events, or 0.
@@ -150,7 +150,7 @@ class _LaunchWriter:
             self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
     def _replay(self) -> None:
-        """Leave if a graph of the driver makes this launch, or is to be made first."""
+        """Emit the end of `launch` for launches that a graph makes, or for which a graph must be made first."""
         b = self.b
         code = b.call(replay_function(self.m, self.keys), [self.block, self.table, self.stream, self.plan])
         with b.if_then(b.icmp_signed("!=", code, const(I32, PLAIN))):
@@ -176,7 +176,7 @@ class _LaunchWriter:
     # -- plans ----------------------------------------------------------------------------------------------
 
     def _start(self, kind: str, index: int, threads: ir.LLVMValue, width: ir.LLVMValue | None = None) -> None:
-        """Note in the plan that an entry point runs on `threads` threads; for 0 threads it is not started."""
+        """Store in the plan that an entry point runs on `threads` threads; for 0 threads it is not started."""
         if (kind, index) not in self.keys:
             return
         b, one = self.b, const(I64, 1)
@@ -187,7 +187,7 @@ class _LaunchWriter:
         b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
 
     def _plan(self, index: int, task: Task) -> None:
-        """Note in the plan which entry points of a task run, and on how many threads."""
+        """Store in the plan which entry points of a task run, and on how many threads."""
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:

@@ -77,7 +77,7 @@ class LaunchGraphs:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
-        """Return a graph for what the record says, which the block may say no more.
+        """Return a graph of the launch in the record; the argument block may describe a later launch by now.
 
         The result is None if the device has enough graphs.
 
@@ -108,7 +108,7 @@ class LaunchGraphs:
         ]
 
     def release(self) -> None:
-        """Destroy the graph; the block launches no more."""
+        """Destroy the graph of a block that is not launched any more."""
         held, self._held = self._held, None
         if held is not None:
             self._discard(held)

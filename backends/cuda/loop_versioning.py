@@ -27,7 +27,7 @@ class EntryConditions(ArithEmitter):
         self.block, self.checks = block, checks
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
-        """Return the content of a slot of the block."""
+        """Load a word of the argument block."""
         return self.b.load(self.b.gep(self.block, const(I64, at), I8, inbounds=True), t)
 
     def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
@@ -40,7 +40,7 @@ class EntryConditions(ArithEmitter):
 def with_and_without(
     m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks, run: Callable[[bool], object]
 ) -> None:
-    """Write both forms of a task.
+    """Write a task in two versions, with and without index checks.
 
     Args:
         m: Module being written.

@@ -42,7 +42,7 @@ class ManagedMemory:
 
 
 def managed_array(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return a new managed array with arbitrary content; raise DeviceError if memory is short."""
+    """Return a new managed array that is not initialized; raise DeviceError if memory is short."""
     return np.asarray(ManagedMemory(device, shape, dtype))
 
 
@@ -109,11 +109,11 @@ class Buffers:
             return _asked(self._device, size, self._device.driver.allocate), size
 
     def give(self, address: int, size: int) -> None:
-        """Take a buffer back: what is launched from now on, on the same stream, may use it."""
+        """Mark a buffer as free: later launches on the same stream may use it."""
         self._free.setdefault(size, []).append(address)
 
     def clear(self) -> None:
-        """Give all free buffers back to the device."""
+        """Return all free buffers to the device."""
         for kept in self._free.values():
             while kept:
                 self._device.driver.free(kept.pop())

@@ -197,29 +197,29 @@ class CudaDriver:
         return int(free), int(total)
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the host to the device, behind the work of the stream."""
+        """Copy from the host to the device, after the work of the stream."""
         if size:
             self._call("cuMemcpyHtoDAsync", to, source, size, self._on(stream))
 
     def copy_out(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the device to the host, behind the work of the stream, and wait."""
+        """Copy from the device to the host, after the work of the stream, and wait."""
         if size:
             own = self._on(stream)
             self._call("cuMemcpyDtoHAsync", to, source, size, own)
             self._call("cuStreamSynchronize", own)
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the device to the device, behind the work of the stream."""
+        """Copy from the device to the device, after the work of the stream."""
         if size:
             self._call("cuMemcpyDtoDAsync", to, source, size, self._on(stream))
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
-        """Write an item of `width` bytes `count` times, behind the work of the stream."""
+        """Write an item of `width` bytes `count` times, after the work of the stream."""
         if count:
             self._call(f"cuMemsetD{8 * width}Async", address, item, count, self._on(stream))
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
-        """Write zeros, behind the work of the stream."""
+        """Write zeros, after the work of the stream."""
         self.fill(address, 0, 1, size, stream)
 
     # -- streams, events, graphs ----------------------------------------------------------------------------
@@ -254,11 +254,11 @@ class CudaDriver:
         self._call("cuEventDestroy", event)
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Let an event happen behind the work that the stream has so far."""
+        """Record an event after the work that the stream has so far."""
         self._call("cuEventRecord", event, self._on(stream))
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
-        """Let the stream go on only after the event."""
+        """Make later work of the stream wait for an event."""
         self._call("cuStreamWaitEvent", self._on(stream), event, 0)
 
     def elapsed(self, first: int, last: int) -> float:
@@ -290,7 +290,7 @@ class CudaDriver:
         self._call("cuGraphExecDestroy", graph)
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
-        """Return a graph of launches in a row, with its nodes."""
+        """Return a graph of successive launches, with its nodes."""
         self.attach()
         graph = self._call("cuGraphCreate", 0)
         try:
@@ -303,7 +303,7 @@ class CudaDriver:
     def _nodes(
         self, graph: Any, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int
     ) -> tuple[int, ...]:
-        """Add the nodes of a graph, one behind the other; return those of the kernels."""
+        """Add the nodes of a graph, one after the other; return those of the kernels."""
         cuda, nodes = self._cuda, []
         before: list[Any] = []
         if clear is not None:

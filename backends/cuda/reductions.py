@@ -23,7 +23,7 @@ PARTIALS = 2048
 
 
 class PrivateSums(TaskExtension):
-    """Add to the code of a task the sums that each thread keeps.
+    """Add code to a task that keeps the sums of atomic updates per thread and adds them up at the end.
 
     Attributes:
         sums: Sums that threads keep.
@@ -106,7 +106,7 @@ class FinishSums(PrivateSums):
 
 
 def _partials(e: Emitter, place: int) -> ir.LLVMValue:
-    """Return the address of the sums of blocks, which lie behind the number of blocks."""
+    """Return the address of the sums of the thread blocks, which follow the number of blocks."""
     return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 

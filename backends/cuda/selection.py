@@ -48,7 +48,7 @@ LIGHT = 32
 
 @dataclass(frozen=True)
 class NestedGates:
-    """Represent gates one behind the other, around all that a task does.
+    """Represent gates one after the other, around the whole work of a task.
 
     Attributes:
         task: The task, exits lowered.
@@ -75,7 +75,7 @@ def gates_of(task: Task) -> NestedGates | None:
 
 
 def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | None:
-    """Return the gates of a task that runs over what passes of each chunk, or None for other tasks.
+    """Return the gates of a task that runs, chunk by chunk, the iterations that pass; None for other tasks.
 
     Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
     """
@@ -141,7 +141,7 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
 
 
 class ListedTask(PrivateSums):
-    """Take iterations from the list, if it has room for all that pass."""
+    """Run the iterations in the list, if it has room for all that pass the gate."""
 
     def begin(self, e: Emitter) -> None:
         """Emit the comparison that tells if the list has room for all iterations that pass."""
@@ -166,7 +166,7 @@ class ListedTask(PrivateSums):
 
 
 class CompactedTask(PrivateSums):
-    """Take the iterations that pass, of one chunk after the other."""
+    """Run the iterations that pass the gate, chunk by chunk."""
 
     def __init__(self, found: tuple[ElementSum, ...], chunks: ChunkLoop) -> None:
         super().__init__(found)
@@ -191,7 +191,7 @@ WIDEST = 1 << 32
 
 
 class _ListAppender(TaskExtension):
-    """Put the iterations of a chunk that pass at the next places of the list, if that has room; the length counts all.
+    """Append the iterations of a chunk that pass the gate to the list of the task, as far as it has room.
 
     A chunk with numbers that no entry can hold makes the length so large that no list has room, so that the task runs
     over all iterations.
@@ -201,7 +201,7 @@ class _ListAppender(TaskExtension):
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Emit the begin of a chunk, and claim places of the list; return the loop over iterations that pass."""
+        """Emit the begin of a chunk, and reserve places in the list; return the loop over iterations that pass."""
         b, chunks = e.b, self.chunks
         _, count, blocks = run
         run = chunks.open(e, count, blocks)

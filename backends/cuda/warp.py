@@ -48,7 +48,7 @@ _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Return how many of the numbers that the threads of a block ask about pass (i32); `list_number` tells which.
+    """Return how many of the numbers that the threads of a block test pass (i32); see `list_number` for which.
 
     A thread asks about `first_asked` and every `lanes`-th number from there on, and gives a condition, an i1, for each.
     The block has BLOCK threads, and all of them must reach this call.
@@ -86,7 +86,7 @@ def _list_memory(m: ModuleState) -> ir.LLVMValue:
 
 
 def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the function that lists what passes: each warp counts, and the counts before say where its numbers go."""
+    """Write the function that lists passing iterations: each warp writes after the counts of earlier warps."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
@@ -163,7 +163,7 @@ def claim_block(m: ModuleState, b: IRBuilder, cell: ir.LLVMValue, count: ir.LLVM
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the function of `claim_block`."""
+    """Write the function that `claim_block` calls."""
     b, m, (cell, count) = e.b, e.m, function.args
     told = m.module.shared("sg.shared.told", I64, 1)
     first = b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))
@@ -285,7 +285,7 @@ def _reduce_warp(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar)
 
 
 def _from_lane(e: ArithEmitter, mask: ir.LLVMValue, value: ir.LLVMValue, distance: int) -> ir.LLVMValue:
-    """Return the value of the lane `distance` behind; 64 bits go in two parts."""
+    """Return the value of the lane whose number is lower by `distance`; 64 bits go in two parts."""
     b, t = e.b, value.type
     wide = t.text in ("double", "i64")
     word = value if isinstance(t, ir.IntType) else b.bitcast(value, I64 if wide else I32)

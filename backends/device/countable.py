@@ -1,4 +1,4 @@
-"""This module says which tasks' iterations the host can count before a launch."""
+"""This module finds the tasks whose iterations the host can count before a launch."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class DeviceHeap:
         return True
 
     def _replace(self, sizes: Mapping[str, int], least: Mapping[str, int], needs: Mapping[str, int]) -> None:
-        """Give the old slabs back and allocate new ones.
+        """Free the old slabs and allocate new ones.
 
         Args:
             sizes: Bytes of the new slabs.
@@ -226,12 +226,12 @@ class DeviceHeap:
         return self._slabs.void.base
 
     def renew(self) -> None:
-        """Let no launch stand ready on the present slabs."""
+        """Make every ready launch that uses the present slabs invalid."""
         with self.lock:
             self._renew_epoch()
 
     def _renew_epoch(self) -> None:
-        """Give the present slabs a new epoch."""
+        """Start a new epoch of the present slabs, which ends ready launches on them."""
         self.words[EPOCH] = self._slabs.epoch = next(_EPOCHS)
 
     def report(self) -> dict[str, dict[str, int]]:
@@ -247,7 +247,7 @@ class DeviceHeap:
         }
 
     def reset(self) -> None:
-        """Give everything back and forget the peaks; no launch that uses the heap may be in flight."""
+        """Free all memory and forget the peaks; no launch that uses the heap may be in flight."""
         with self.lock:
             for slabs in self._streams.values():
                 for address in slabs.addresses():

@@ -4,7 +4,7 @@
 
 with the row of a thread its own number, and the offset in bytes of one row. So the threads of a warp touch one run of
 memory at each step. Tasks run one after another and share a slab; a task that runs over a list of passing iterations
-has that behind its rows in the integer slab. A task of which it is known that no iteration needs a row gets none, and
+has that after its rows in the integer slab. A task of which it is known that no iteration needs a row gets none, and
 its stacks have capacity 0: a push onto such a stack is an overflow, not a stray write.
 """
 
@@ -177,7 +177,7 @@ def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -
 
 
 def _list(out: StackPlan, layout: BlockLayout, task: int, begin: int) -> None:
-    """Have room for the list of a task behind its rows."""
+    """Reserve room for the list of a task after its rows."""
     room = out.dispatches[task].listed
     out.words.append((layout.room_at[task], room))
     if room:

@@ -43,7 +43,7 @@ _MASK = 0xFFFFFFFF
 
 
 class BoundArray:
-    """Represent the array that a slot of the block holds now."""
+    """Represent the array whose address the argument block holds now."""
 
     __slots__ = ("array", "held", "shape")
 
@@ -159,11 +159,11 @@ class ArgumentBlock:
         return ""
 
     def put(self, at: int, word: int) -> None:
-        """Write one slot."""
+        """Write one 8-byte word of the argument block."""
         _WORD.pack_into(self.view, at, word)
 
     def word(self, at: int) -> int:
-        """Read one slot."""
+        """Return one 8-byte word of the argument block."""
         found: int = _WORD.unpack_from(self.view, at)[0]
         return found
 

@@ -1,4 +1,4 @@
-"""This module makes machine code known to gdb and perf, where the variable STACKGRAD_CODE_MAP names a folder.
+"""This module writes maps of machine code for gdb and perf into the folder that STACKGRAD_CODE_MAP names.
 
 Code that a program makes while it runs is in no file that these tools know. Each module that is loaded leaves
 `NAME.N.o`, a line in `PID.gdb` that tells gdb where it lies, and its records in `jit-PID.dump`, which `perf inject
@@ -35,7 +35,7 @@ _open: dict[tuple[str, int], CodeMap] = {}
 
 
 def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
-    """Note that a module was loaded; this function never raises.
+    """Record that a module was loaded; this function never raises.
 
     Args:
         name: Name of the kernel.

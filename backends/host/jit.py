@@ -1,4 +1,4 @@
-"""This module makes machine code for the host: target machines, and loaded code that stays while it may be called.
+"""This module compiles LLVM IR to machine code for the host and keeps it loaded while it may be called.
 
 Target machines and the linker are made once and shared, under LLVM's lock: they cost more than a small kernel. Code is
 position-independent in the small model, which LLVM selects fastest; the linker reaches far functions by stubs.

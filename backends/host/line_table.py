@@ -45,7 +45,7 @@ class ObjectSection(NamedTuple):
 
 @dataclass(frozen=True)
 class CodeTable:
-    """Represent what is read of an object file.
+    """Represent the functions and source lines read from an object file.
 
     Attributes:
         text: The code, content of the section `.text`.
@@ -179,7 +179,7 @@ class _LineProgram:
     found: list[AddressLine] = field(default_factory=list)
 
     def emit(self) -> None:
-        """Note the line at the present address."""
+        """Add an entry for the present address and line."""
         if self.known:
             name = self.files[self.file - 1] if 0 < self.file <= len(self.files) else ""
             self.found.append(AddressLine(self.address, (name, self.line) if self.line and name else None))

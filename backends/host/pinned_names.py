@@ -1,4 +1,4 @@
-"""This module pins names outside of a kernel: words of the interpreter that stay the same while a name means the same.
+"""This module pins outer names of a kernel: it finds words in memory that change when a name is bound anew.
 
 Machine code compares these words. A cell of a closure holds one pointer. A module's dictionary leads to its table, in
 which a name has an entry of two pointers, key and value; a table that was replaced is another one, an entry that was
@@ -103,7 +103,7 @@ def _byte(at: int) -> int:
 
 @cache
 def is_expected() -> bool:
-    """Return True if cells and dictionaries lie in memory as this file says; it is tried on some of them."""
+    """Return True if a trial on a few cells and dictionaries confirms the memory layout that this module assumes."""
     numbers = [float(k) + 0.5 for k in range(40)]
     names = {f"name{k}": number for k, number in enumerate(numbers)}
     # A name that is removed and set again leaves an empty entry in the table.
@@ -124,7 +124,7 @@ def is_expected() -> bool:
 
 
 def _is_cell_expected() -> bool:
-    """Return True if the content of a cell lies at CELL_AT."""
+    """Return True if a closure cell holds its object at offset CELL_AT."""
     content = 0.25
 
     def inner() -> float:

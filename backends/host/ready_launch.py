@@ -1,4 +1,4 @@
-"""This module defines a launch that stands ready: a handle of the trampoline and the block that it launches with.
+"""This module defines a ready launch: a handle of the trampoline and the argument block that it launches with.
 
 Invariant: a standing launch is valid only while its block holds what Python established for this very state: the sizes
 for these versions, numbers and extents, and the heap's present addresses. `stand` establishes it, anything that fails
@@ -26,7 +26,7 @@ from .pinned_names import PinnedName
 
 
 class ReadyExecutable(Protocol):
-    """Describe an executable whose launches can stand ready."""
+    """Describe an executable that can have ready launches, which the trampoline repeats."""
 
     layout: BlockLayout
 
@@ -47,17 +47,17 @@ class ReadyExecutable(Protocol):
         """Return True if a launch runs Python code."""
 
     def new_block(self) -> ArgumentBlock:
-        """Return a block in which no launch stands yet."""
+        """Return an argument block that holds no ready launch yet."""
 
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
         """Prepare a block for native launches; return False if that is not possible now."""
 
     def refuse(self, block: Any, sizes: Sizes) -> bool:
-        """Raise why a launch failed, or make it after all; return True if launches with the block still stand ready."""
+        """Raise the error of a failed launch, or retry it; return True if launches with the block are still ready."""
 
 
 def launchable(executable: object) -> ReadyExecutable | None:
-    """Return an executable whose launches can stand ready, or None."""
+    """Return the executable if it can have ready launches, or None."""
     found: Any = executable
     return None if getattr(executable, "stand", None) is None else found
 
@@ -73,7 +73,7 @@ class HeapLike(Protocol):
 
 
 class ExpectedArgument(NamedTuple):
-    """Represent what a call must give at one place.
+    """Represent what the trampoline expects of one argument of a call.
 
     Attributes:
         kind: Kind of the argument; see handles.py.
@@ -123,7 +123,7 @@ class LaunchArray(NamedTuple):
 
 
 class ReadyLaunch:
-    """Represent one handle; `number` is its own, among those of its launcher."""
+    """Represent one handle with its argument block; `number` tells it from the other handles of its launcher."""
 
     __slots__ = (
         "words",
@@ -202,7 +202,7 @@ class ReadyLaunch:
         return spare + 1 + one.axes
 
     def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
-        """Make the handle invalid when the object dies; an object that cannot tell of its death is kept alive."""
+        """Make the handle invalid when the object dies; an object without weak references is kept alive."""
         kept = self._kept if kept is None else kept
         # The function must not look up globals: this module may be gone before the object.
         words, valid, orphan = self.words, h.VALID, h.ORPHAN
@@ -271,7 +271,7 @@ class ReadyLaunch:
         return self.words[h.VALID] == h.ORPHAN
 
     def retire(self) -> None:
-        """Let no call fit the handle any more."""
+        """Make the handle invalid for good, so that no call fits it."""
         self.words[h.VALID] = h.ORPHAN
 
     def refuse(self) -> None:
@@ -286,7 +286,7 @@ class ReadyLaunch:
 
     @property
     def is_taken(self) -> bool:
-        """Return True if a launch with the handle is under way."""
+        """Return True if a thread is launching with the handle now."""
         return self.words[h.TAKEN] != 0
 
     @property
@@ -296,7 +296,7 @@ class ReadyLaunch:
 
 
 def kind_of(dtype: Scalar) -> str:
-    """Return how numbers of a type are taken; f16 is not taken."""
+    """Return how the trampoline reads numbers of a type: the name of a real type, or `int` or `bool`."""
     return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
 
 
@@ -304,7 +304,7 @@ _NUMBERS = {"f64": h.REAL64, "f32": h.REAL32, "int": h.INTEGER, "bool": h.BOOLEA
 
 
 def takes(dtype: Scalar) -> bool:
-    """Return True if machine code takes numbers of this type."""
+    """Return True if the trampoline accepts numbers of this type as arguments."""
     return kind_of(dtype) in _NUMBERS
 
 

@@ -1,4 +1,4 @@
-"""This module words what native code reports: it makes exceptions of error records."""
+"""This module turns the error records that native code writes into exceptions."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ call:
 
 
 def text_of(architecture: str) -> str:
-    """Return the text of the module; raise KeyError for an architecture whose clock cannot be read."""
+    """Return the LLVM IR of the trampoline; raise KeyError for an architecture whose clock cannot be read."""
     ticks = f"define i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
     declared = "declare i64 @llvm.readcyclecounter()\n"
     return declared + ticks + PIN_CHECK + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
@@ -322,7 +322,7 @@ class Trampoline:
         return max(passed * 1000 * microseconds // spent, 1)
 
     def builtin(self, root: array[int], slow: Function, raiser: Function) -> Function:
-        """Return a builtin of a root, which keeps the root and both functions alive.
+        """Return a builtin function that launches by the handles of a root and keeps the root alive.
 
         The function `slow` takes the calls that no handle fits; `raiser` raises the last error.
         """
@@ -348,7 +348,7 @@ _MAKING = free_in_child(threading.Lock())
 
 
 def trampoline() -> Trampoline | None:
-    """Return the trampoline of the process, or None where objects lie in memory otherwise than it expects."""
+    """Return the trampoline of the process, or None if the interpreter's objects have an unexpected layout."""
     with _MAKING:
         return _trampoline()
 

@@ -22,10 +22,10 @@ Tasks = Sequence[float] | None
 
 
 class Collector(Protocol):
-    """Represent an object that is told of launches, perhaps by several threads at once."""
+    """Represent an object that is notified of each launch, perhaps by several threads at once."""
 
     def add(self, kernel: Kernel, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
-        """Take note of one launch: its kernel, its seconds, the seconds of its tasks, and its adstack memory."""
+        """Record one launch: its kernel, its seconds, the seconds of its tasks, and its adstack memory."""
 
 
 _collectors: tuple[Collector, ...] = ()
@@ -33,14 +33,14 @@ _lock = free_in_child(threading.Lock())
 
 
 def add_collector(collector: Collector) -> None:
-    """Tell this collector of all launches from now on."""
+    """Notify this collector of all launches from now on."""
     global _collectors
     with _lock:
         _collectors = (*_collectors, collector)
 
 
 def remove_collector(collector: Collector) -> None:
-    """Tell this collector of launches no longer."""
+    """Stop notifying this collector of launches."""
     global _collectors
     with _lock:
         _collectors = tuple(c for c in _collectors if c is not collector)
@@ -49,7 +49,7 @@ def remove_collector(collector: Collector) -> None:
 def execute(
     executable: Executable, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, uses: Uses = tuple
 ) -> None:
-    """Run an executable once, and tell the collectors, unless it raises an exception.
+    """Run an executable once, and notify the collectors, unless it raises an exception.
 
     Args:
         executable: compiled kernel

@@ -137,7 +137,7 @@ class Launcher:
     def verify(
         self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS, versions: tuple[int, ...] | None = None
     ) -> None:
-        """Raise NotDifferentiable, located, where the marks of this state say that the kernel would be wrong.
+        """Raise a located NotDifferentiable if the marks show that the gradient would be wrong at this state.
 
         Arguments are those of `run`. A state that was clear is not looked at again.
         """
@@ -283,7 +283,7 @@ class Launcher:
         self._standing.pop(number, None)
 
     def _use(self, sizes: Sizes, source: str) -> None:
-        """Note the sizes of the last launch."""
+        """Record the adstack sizes of the last launch."""
         self._last, self._source = sizes, source
         self.stats.words[LAST] = 0
 

@@ -41,7 +41,7 @@ class MarkingKernelLike(Protocol):
 
     @property
     def width(self) -> int:
-        """Return the numbers of a row of conflicts."""
+        """Return how many numbers describe one conflict."""
         ...
 
     @property
@@ -76,7 +76,7 @@ class LoweringLike(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the array parameters whose content the kernel loads."""
+        """Return the array parameters whose elements the kernel loads."""
         ...
 
     @property
@@ -101,7 +101,7 @@ class LoweringLike(Protocol):
 
     @property
     def claims(self) -> MarkingKernelLike | None:
-        """Return the kernel that tells after a launch whether what the program claims holds, or None."""
+        """Return the kernel that checks after a launch whether the claims of the program hold, or None."""
         ...
 
     @property

@@ -143,7 +143,7 @@ class CountingLaunch(PreLaunch):
         self.tasks = len(lowered.kernel.tasks)
 
     def copy(self, array: np.ndarray) -> np.ndarray:
-        """Return other memory with the same content, where the backend has its arrays."""
+        """Return a copy in other memory, where the backend has its arrays."""
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def _end_with_memory(self) -> None:
@@ -182,7 +182,7 @@ class CountingLaunch(PreLaunch):
 
     @cached_property
     def _room(self) -> tuple[int, str]:
-        """Return the greatest number of bytes of the stacks of an iteration, and the words that say who sets it."""
+        """Return the greatest number of bytes of the stacks of an iteration, and a text that names what sets it."""
         return self.backend.most_bytes() if isinstance(self.backend, MemoryLimited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:

@@ -79,7 +79,7 @@ class DeviceArrays(Mapping[str, Any]):
 
 
 def reads_elements(sized: KernelSizes) -> bool:
-    """Return True if the content of an array decides a size."""
+    """Return True if the size of an adstack depends on elements of an array."""
     return any(e.kind == "read" for x in sized.expressions for e in walk(x))
 
 

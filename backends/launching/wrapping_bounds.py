@@ -123,7 +123,7 @@ def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
 
 
 def _inside(block: Block) -> Iterator[tuple[Value, int]]:
-    """Yield the bounds of the loops of a block that stand behind no branch."""
+    """Yield the bounds of the loops of a block that are not inside a branch."""
     for stmt in block:
         if isinstance(stmt, n.For):
             yield stmt.begin, stmt.loc

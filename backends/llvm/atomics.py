@@ -108,7 +108,7 @@ def compare_and_swap(
 
 
 def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the new content of an element after an update."""
+    """Return the new value of an element after an update."""
     # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 

@@ -1,4 +1,4 @@
-"""This module emits readings of the clock for native code of a CPU, and addresses of slots of the argument block."""
+"""This module emits readings of the clock for native code of a CPU, and addresses of words of the argument block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..codegen.types import I8, I64, PTR, const
 
 
 def slot(b: IRBuilder, block: ir.LLVMValue, at: int) -> ir.LLVMValue:
-    """Return the address of the slot at byte offset `at` of the argument block."""
+    """Return the address of the word at byte offset `at` of the argument block."""
     return b.gep(block, const(I64, at), I8, inbounds=True)
 
 

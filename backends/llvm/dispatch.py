@@ -54,7 +54,7 @@ def launch_function(m: ModuleState) -> ir.LLVMFunction:
 
 
 def _unless(b: IRBuilder, function: ir.LLVMFunction, status: ir.LLVMValue) -> None:
-    """Leave the launch on a status that is not OK; a kernel that returned has ended well."""
+    """Emit the end of the launch for a status other than OK; a kernel that executed `return` ends without error."""
     stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
     b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
     b.position_at_end(stop)
@@ -76,7 +76,7 @@ class _TaskTimer:
         self.note(0)
 
     def note(self, word: int) -> None:
-        """Add the time since the last reading to a word."""
+        """Emit code that adds the time since the last reading of the clock to a word."""
         b = self.b
         read, done = b.function.append_basic_block("lap"), b.function.append_basic_block("task")
         b.cbranch(self.wanted, read, done, unlikely=True)
@@ -139,7 +139,7 @@ class _Dispatch:
         return yes, no
 
     def _wanted(self) -> ir.LLVMValue:
-        """Return the condition that masked code suits the number of iterations, and the rows that this launch has."""
+        """Return the condition that masked code pays for the number of iterations and has enough rows."""
         b, least = self.b, WORTH if self.m.options.lanes is None else 1
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
         if not self.has_stacks:
@@ -148,5 +148,5 @@ class _Dispatch:
         return b.and_(enough, b.icmp_unsigned(">", lanes, const(I64, 1)))
 
     def _variant(self) -> ir.LLVMValue:
-        """Return the address of the masked function, which the host is asked for if it is not known."""
+        """Return the address of the masked function; if it is not compiled yet, ask the host for it."""
         return filled_address(self.m, self.b, self.block, self.m.layout.variants[self.index], self.index)

@@ -1,4 +1,4 @@
-"""This module holds the emitter of one function of LLVM IR: the state that rows of statements read and change.
+"""This module holds the emitter of one function of LLVM IR: the state that the entries of LOWER read and change.
 
 Rows touch memory and control only through its `flow`, so that masked code can use the same rows with another flow.
 """
@@ -87,18 +87,18 @@ class Emitter(ArithEmitter, CheckedEmitter):
     # -- the argument block ---------------------------------------------------------------------------------
 
     def slot_pointer(self, at: int, builder: IRBuilder | None = None) -> ir.LLVMValue:
-        """Return the address of the slot at byte offset `at` of the argument block."""
+        """Return the address of the word at byte offset `at` of the argument block."""
         return (builder or self.b).gep(self.argument_block, const(I64, at), I8, inbounds=True)
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
-        """Return the content of a slot, which is read once at the head of the function."""
+        """Return a word of the argument block, which is read once at the head of the function."""
         key = at, t
         if key not in self._slots:
             self._slots[key] = self.entry.load(self.slot_pointer(at, self.entry), t)
         return self._slots[key]
 
     def slot_address(self, at: int) -> ir.LLVMValue:
-        """Return the address that a slot holds."""
+        """Return the address that a word of the argument block holds."""
         return self.slot(at, pointer(self.m.target.space))
 
     def temp(self, at: int) -> ir.LLVMValue:

@@ -1,4 +1,4 @@
-"""This module generates the code that enters an error of a running kernel into the error record of its launch.
+"""This module generates code that writes an error of a running kernel to the error record of its launch.
 
 The first error of a launch stays in the record. The record is four slots of the argument block: site number + 1 (0: no
 error), and two numbers whose meaning depends on the kind of the site (index and extent, or depth and capacity). The
@@ -24,7 +24,7 @@ def failer(m: ModuleState) -> ir.LLVMFunction:
 
 
 def report(e: Emitter, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-    """Emit a call that records an error, at the place where the builder of `e` stands.
+    """Emit a call that records an error, at the position of the builder of `e`.
 
     Args:
         e: Emitter of the function that fails.

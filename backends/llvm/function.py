@@ -32,7 +32,7 @@ IterationRun = tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue]
 
 
 class TaskExtension:
-    """Describe what a target adds to the function of a task; this base class adds nothing.
+    """Add code of a target to the function of a task, at fixed points; this base class adds nothing.
 
     Attributes:
         copies: Number of copies of the body, for iterations that run together.
@@ -47,10 +47,10 @@ class TaskExtension:
     twice = False
 
     def begin(self, e: Emitter) -> None:
-        """Emit what runs before the first iteration."""
+        """Emit code that runs before the first iteration."""
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Return the run that the loop takes; what is opened in this method stays open until `leave`."""
+        """Return the run of iterations for the loop of the task; a loop opened here stays open until `leave`."""
         return run
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
@@ -58,13 +58,13 @@ class TaskExtension:
         return place
 
     def after(self, e: Emitter) -> None:
-        """Emit what runs behind the body of an iteration that did not end early."""
+        """Emit code that runs after the body of an iteration that did not end early."""
 
     def leave(self, e: Emitter) -> None:
-        """Emit what runs behind the last iteration of a run."""
+        """Emit code that runs after the last iteration of a run."""
 
     def end(self, e: Emitter) -> None:
-        """Emit what runs behind the last run, if nothing failed."""
+        """Emit code that runs after the last run, if no iteration failed."""
 
 
 NOTHING = TaskExtension()
@@ -111,7 +111,7 @@ def _open(
 
 
 def _start_iteration(e: Emitter) -> None:
-    """Let the draws of the iteration count from 0."""
+    """Reset the number of draws at the start of an iteration."""
     if e.draws is not None:
         e.b.store(const(I32, 0), e.draws)
 
@@ -224,7 +224,7 @@ def decision_function(
 ) -> ir.LLVMFunction:
     """Write `sg.NAME.N(block, box, number)` of a device, which decides a gate for one iteration.
 
-    The function returns 1 if the condition holds behind the body of that iteration, 0 if not, and FAILED if it has
+    The function returns 1 if the condition holds after the body of that iteration, 0 if not, and FAILED if it has
     recorded an error. An index outside does not end the launch in this function, so that the reads of many iterations
     are in flight together: the iteration passes, and ends the launch where it runs.
 

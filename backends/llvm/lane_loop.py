@@ -1,4 +1,4 @@
-"""This module emits a loop over the lanes of a mask, for what a machine does one lane at a time.
+"""This module emits a loop over the lanes of a mask, for operations that a machine does one lane at a time.
 
 Vectors whose lanes are wanted by number are copied to stack memory first, because a register cannot be indexed.
 """
@@ -13,7 +13,7 @@ from ..codegen.types import I1, I64, const
 
 
 def each_lane(a: ArithEmitter, mask: ir.LLVMValue, visit: Callable[[ir.LLVMValue], None]) -> None:
-    """Run `visit(number of the lane, i64)` for the set lanes in order; the builder then stands behind the loop."""
+    """Run `visit(number of the lane, i64)` for the set lanes in order; the builder then appends after the loop."""
     b, function = a.b, a.b.function
     assert isinstance(mask.type, ir.VectorType)
     count = mask.type.count

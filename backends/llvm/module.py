@@ -92,7 +92,7 @@ class LazyGenerated:
         return self._made.digest
 
     def expect(self, digest: bytes) -> None:
-        """Note the digest of the text that the machine code in use was made from; the text, once made, must have it."""
+        """Record the digest of the LLVM text of the machine code in use; the text, once made, must match it."""
         self._expected = digest
 
 

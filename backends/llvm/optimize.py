@@ -13,7 +13,7 @@ from ...compiler.errors import InternalError
 
 
 class InvalidLLVMError(InternalError):
-    """Say that LLVM cannot read the generated code, or that its verifier finds a mistake in it."""
+    """Signal that LLVM cannot read the generated code, or that its verifier finds a mistake in it."""
 
 
 MASKED = "masked."

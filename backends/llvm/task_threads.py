@@ -59,7 +59,7 @@ def whole_range_arguments(count: ir.LLVMValue) -> list[ir.LLVMValue]:
 
 
 def filled_address(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, at: int, what: int) -> ir.LLVMValue:
-    """Return the content of an address slot; the host is asked to fill the slot if it is empty.
+    """Return the address that a word of the argument block holds; if it is 0, ask the host to fill it in first.
 
     Args:
         m: Module being written.
@@ -186,7 +186,7 @@ def _work(
 
 
 def _keep(m: ModuleState, b: IRBuilder, kept: ir.LLVMValue, elapsed: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """Note the time of an iteration for the next launch; it stays 0 where there is no clock."""
+    """Store the time of an iteration for the next launch; it stays 0 where there is no clock."""
     # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)

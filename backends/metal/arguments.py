@@ -1,4 +1,4 @@
-"""List what the host gives an entry point: the arguments of the function, and the slots of the argument block.
+"""List what the host gives an entry point: the arguments of the function, and the words of the argument block.
 
 An entry point takes one buffer: the address of the argument block (8 bytes, in the constant address space), at index 0.
 Metal fills every other argument: positions of threads. All memory is reached by addresses that stand in the block, so
@@ -97,7 +97,7 @@ def _see(argument: EntryArgument, text: str) -> None:
 
 
 def slots(kernel: Kernel, layout: BlockLayout, tail: int) -> tuple[BlockSlot, ...]:
-    """Return the slots of the argument block, by place.
+    """Return the words of the argument block, by place.
 
     Args:
         kernel: kernel without exits

@@ -71,12 +71,12 @@ def size_of(t: ir.Type) -> int:
 
 
 def load(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValue:
-    """Return the content of memory at an address, as a value of type `t`."""
+    """Return the value at an address, as a value of type `t`."""
     return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
 
 
 def load_once(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValue:
-    """Return the content of memory that does not change while the shader runs, loading it at most once in a function.
+    """Return a value in memory that does not change while the shader runs, loading it at most once in a function.
 
     The caller emits it at the head of the function (`Body.at_head`).
     """
@@ -145,7 +145,7 @@ def _atomic(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> tuple[
 
 
 def atomic(code: ArithmeticWriter, name: str, address: ir.LLVMValue, value: ir.LLVMValue) -> SpirvValue:
-    """Emit the atomic instruction `name` on the memory at an address and return the old content."""
+    """Emit the atomic instruction `name` on the memory at an address and return the old value."""
     v = code.value(value)
     return code.result_of(v.type, name, *_atomic(code, address, v.type), v.id)
 
@@ -153,7 +153,7 @@ def atomic(code: ArithmeticWriter, name: str, address: ir.LLVMValue, value: ir.L
 def compare_exchange(
     code: ArithmeticWriter, address: ir.LLVMValue, expected: ir.LLVMValue, value: ir.LLVMValue
 ) -> SpirvValue:
-    """Store `value` at an address if the content there, of 32 or 64 bits, equals `expected`; return the old content."""
+    """Store `value` at an address if the value there, of 32 or 64 bits, equals `expected`; return the old value."""
     v = code.value(value)
     place, scope, relaxed = _atomic(code, address, v.type)
     both = v.id, code.value(expected).id

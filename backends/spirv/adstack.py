@@ -1,4 +1,4 @@
-"""Lower the statements on adstacks (rows of LOWER).
+"""Lower the statements on adstacks (entries of LOWER).
 
 Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes, so neighboring threads touch neighboring
 addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build;
@@ -37,7 +37,7 @@ def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
 
 @LOWER.row(n.StackAlloca)
 def _alloca(e: Emitter, stmt: n.StackAlloca) -> None:
-    """Empty a stack where its declaration executes."""
+    """Set the depth of a stack to 0 where its declaration executes."""
     group = state_of(e, stmt.stack).group
     group.set(group.base)
 

@@ -86,7 +86,7 @@ def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.L
 
 
 def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the new content of an element from the old content and the operand."""
+    """Return the new value of an element from the old value and the operand."""
     # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 

@@ -141,7 +141,7 @@ class FunctionWriter:
     # -- variables ------------------------------------------------------------------------------------------
 
     def variable(self, id_of_type: int) -> int:
-        """Declare a variable of the function and return its id; the first content of the variable is undefined."""
+        """Declare a variable of the function and return its id; its initial value is undefined."""
         pointer, made = self.module.pointer(op.FUNCTION, id_of_type), self.module.fresh()
         self._variables += encode("Variable", pointer, made, op.FUNCTION)
         return made

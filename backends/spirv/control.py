@@ -1,4 +1,4 @@
-"""Lower `if` and `while` to the structured constructs of SPIR-V (rows of LOWER); for_loops.py lowers `for`."""
+"""Lower `if` and `while` to the structured constructs of SPIR-V (entries of LOWER); for_loops.py lowers `for`."""
 
 from __future__ import annotations
 

@@ -309,11 +309,11 @@ class Emitter(ArithEmitter, CheckedEmitter):
         return self.to_i64(self.operand(value), value.type)
 
     def slot_address(self, at: int) -> ir.LLVMValue:
-        """Return the address of the slot at byte offset `at` of the argument block."""
+        """Return the address of the word at byte offset `at` of the argument block."""
         return self.b.add(self.block, self.word(at))
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
-        """Return the content of a slot of the argument block, read once at the head of the shader."""
+        """Return a word of the argument block, read once at the head of the shader."""
         with self.b.at_head():
             return access.load_once(self.b, self.slot_address(at), t)
 

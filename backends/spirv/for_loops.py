@@ -1,4 +1,4 @@
-"""Lower `for`: trips one by one, the first trip apart, or several trips at a time (a row of LOWER).
+"""Lower `for`: trips one by one, the first trip apart, or several trips at a time (a entry of LOWER).
 
     for k in range(n): B(k)      →      if 0 < n: B(0)                            where later trips have shorter code
                                         while n - k >= 4: B(k); ..; B(k + 3)      where B is short and calls nothing
@@ -150,7 +150,7 @@ class ForLoop:
         read_trips(e, self.loop.trips, self.ran)
 
     def _behind_first(self) -> ir.LLVMValue:
-        """Return the number of the trip behind the first; the count where the first trip has ended the loop."""
+        """Return the number of the second trip, or the trip count where the first trip has ended the loop."""
         one, stop = self.e.const(self.count, 1), stop_condition(self.e, self.loop)
         return one if stop is None else self.e.b.select(stop, self.count, one)
 

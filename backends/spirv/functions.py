@@ -37,7 +37,7 @@ def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def libcall(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the row of an operation that is one mathematical function of this module."""
+    """Return the table entry for an operation that is one mathematical function of this module."""
 
     def row(e: ArithEmitter, t: Any, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)
@@ -123,7 +123,7 @@ def _far(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
-    """Write a function of a large argument."""
+    """Write sine or cosine of a large argument."""
     (x,) = function.args
     # The polynomials of f64 reach further than those of f32; without f64, as many digits of 2/pi as needed do.
     if x.type == F32 and e.m.features.float64:
@@ -136,7 +136,7 @@ def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
 
 
 def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
-    """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the integers behind the mantissas."""
+    """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the mantissas as integers."""
     b, (x, y) = function, function.args
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     finite = b.fcmp_ordered("<", up, e.const(x, math.inf))
@@ -149,7 +149,7 @@ def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
 
 
 def _hidden(x: ir.LLVMValue) -> int:
-    """Return the digit of normal numbers that is not stored."""
+    """Return the implicit leading digit of the mantissas of normal numbers."""
     return 1 << format_of(x).mantissa
 
 

@@ -1,4 +1,4 @@
-"""Check the room and the content of adstacks once for a whole loop, as branching/loop_capacity.py finds it.
+"""Check once before a loop that its adstacks have room for all pushes and values for all pops.
 
 Distances are in bytes. trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of a
 row lie in memory.
@@ -18,7 +18,7 @@ from .stack_state import StackGroup, state_of
 
 @contextmanager
 def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
-    """Check room and content before a loop, so that pushes and pops inside need no checks of their own.
+    """Check room and depth of adstacks before a loop, so that pushes and pops inside need no checks of their own.
 
     Debug builds check each push and pop instead.
 
@@ -38,7 +38,7 @@ def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[No
 
 
 def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
-    """Trap if the pushes of a loop do not fit in a stack."""
+    """Emit a trap for the case that the pushes of a loop do not fit in a stack."""
     found = pushes_of_a_trip(loop)
     # Stacks of a group have one depth, so one check serves all of them.
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
@@ -58,7 +58,7 @@ def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
 
 
 def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
-    """Trap if a loop pops more values than a stack holds."""
+    """Emit a trap for the case that a loop pops more values than a stack holds."""
     found = pops_of_a_trip(loop)
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
     groups = {id(state_of(e, name).group): name for name in reversed(found)}
@@ -78,7 +78,7 @@ def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
 
 
 def _beyond(e: Emitter, group: StackGroup, trips: ir.LLVMValue, each: int, there: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that the trips, of `each` slots, take more bytes than `there`."""
+    """Return the condition that the pushes of all trips (`each` slots a trip) need more bytes than are free."""
     b = e.b
     taken = b.mul(b.mul(trips, e.word(each)), group.pitch)
     return b.or_(b.icmp_unsigned(">", trips, group.capacity), b.icmp_unsigned(">", taken, there))

@@ -1,4 +1,4 @@
-"""Lower accesses to arrays, temporaries, local scalars and local arrays (rows of LOWER).
+"""Lower accesses to arrays, temporaries, local scalars and local arrays (entries of LOWER).
 
 Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. An index outside ends the launch with an
 error, unless checks are switched off. Without checks, an index outside a local array reads 0 and writes nothing.

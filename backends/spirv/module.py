@@ -129,7 +129,7 @@ class SpirvModule:
         self.capabilities[capability] = None
 
     def name(self, id: int, text: str) -> None:
-        """Give an id a name for readers."""
+        """Give an id a name for people who read the module."""
         self.names += encode("Name", id, *text_words(text))
 
     def decorate(self, id: int, *words: int) -> None:

@@ -56,7 +56,7 @@ def _hidden_integer(code: ArithmeticWriter, v: SpirvValue) -> SpirvValue:
 
 
 def hidden_truth(code: ArithmeticWriter, cond: ir.LLVMValue) -> SpirvValue:
-    """Return the same truth value, by which a loop ends, so that the driver cannot tell when it changes."""
+    """Return the same truth value, by which a loop ends, so that the driver cannot predict when it changes."""
     v = code.value(cond)
     if not code.module.quirks.known_trips or v.number is not None:
         return v

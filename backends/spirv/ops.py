@@ -1,4 +1,4 @@
-"""Define the meaning of every scalar operation in SPIR-V, one row each (table SPIRV).
+"""Define the meaning of every scalar operation in SPIR-V, one entry each (table SPIRV).
 
 Rows without control flow and libraries are those of the LLVM generator, because the `ArithmeticWriter` to which they
 write has the instructions that they use. This module has the other rows. f16 is computed as f32 and rounded after each
@@ -22,7 +22,7 @@ from .functions import call, libcall
 
 
 def _shared(name: str) -> str:
-    """Return why an operation needs no row here, or an empty text if it has one of its own."""
+    """Return why an operation needs no entry in SPIRV, or an empty text if it has one."""
     return "" if name in _OWN else f"the row of table {LLVM.name}; a function of a library needs one in `_OWN`"
 
 

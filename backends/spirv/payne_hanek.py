@@ -32,7 +32,7 @@ _LAST = (971 - 2 + 32 * _ZEROS) // 32 + WORDS
 
 @cache
 def two_over_pi() -> tuple[int, ...]:
-    """Return 2/pi in words of 32 bits, behind two words of zeros."""
+    """Return the binary digits of 2/pi in words of 32 bits, after two words of zeros."""
     bits = 32 * _LAST + 64
     one = 1 << (bits + 64)
 

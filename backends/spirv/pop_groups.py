@@ -132,11 +132,11 @@ class PopGroups:
     # -- tops -----------------------------------------------------------------------------------------------
 
     def _tops(self) -> dict[str, list[ir.LLVMValue]]:
-        """Return the contents that the trips of a group find on top, by stack."""
+        """Return the values that the trips of a group read on top of each stack."""
         return {s.stack.alloca.stack: [self._top(s, k) for k in range(self.at_once)] for s in self.read}
 
     def _top(self, s: StackState, k: int) -> ir.LLVMValue:
-        """Load the content that trip `k` of a group finds on top of a stack."""
+        """Load the value that trip `k` of a group reads on top of a stack."""
         e = self.e
         place = e.b.sub(s.place(e), e.b.mul(s.group.pitch, e.word(k + 1)))
         return access.load(e.b, s.slot(e, place, 0), memory_type(s.dtype))
@@ -152,7 +152,7 @@ class PopGroups:
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Return True if the trips of a loop can be taken in groups.
+    """Return True if a loop that pops history can run several trips at a time.
 
     Every trip must pop one value of each stack that it pops, and read none behind that pop. Stacks that grow together
     must do so in this loop, and have no adjoints.

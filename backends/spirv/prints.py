@@ -44,7 +44,7 @@ def _widened(e: Emitter, value: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _claim(e: ArithEmitter, b: ArithmeticWriter) -> None:
-    """Write sg.print(buffer, first, printer, head, iteration).
+    """Write the function sg.print, which reserves room for a record in the print buffer.
 
     The function returns the address of a record, or 0 if there is no room.
     """

@@ -13,7 +13,7 @@ NVIDIA = 0x10DE
 
 @dataclass(frozen=True)
 class Quirks:
-    """List the quirks of one driver.
+    """List the quirks (defects and their workarounds) of one driver.
 
     Attributes:
         loop_limit: all loops of a shader are left after some number of trips in all, without an error

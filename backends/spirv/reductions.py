@@ -61,7 +61,7 @@ class ThreadSums:
             e.kept.update(dict.fromkeys(s.updates, own))
 
     def publish(self, e: Emitter) -> None:
-        """Write the updates of the elements, behind the last iteration of a thread."""
+        """Write the updates of the elements, after the last iteration of a thread."""
         for s, own in self.sums:
             found = own.get()
             with e.b.if_then(_differs(e, found, e.const(found, neutral_element(s.op, s.dtype)))):

@@ -132,7 +132,7 @@ def _append(
 
 
 def _list(e: Emitter) -> ir.LLVMValue:
-    """Return the address of the list."""
+    """Return the address of the list of iterations that pass the gate."""
     bindings = e.m.bindings
     return access.rooted(e.slot(e.m.layout.list_at[e.task]), bindings.lists if bindings else None)
 

@@ -165,7 +165,7 @@ def _start(e: Emitter, block: n.Block) -> None:
 
 
 def _close(e: Emitter, block: n.Block = ()) -> None:
-    """End a shader that has run `block`."""
+    """Write the end of a shader after the code of `block`."""
     # Threads of a parallel task stride over iterations, so its shader has a loop in any case.
     if e.m.features.quirks.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
         _see_that_loops_run(e)
@@ -280,7 +280,7 @@ def _over(
     each: Callable[[], None],
     abreast: bool = False,
 ) -> None:
-    """Write the loop of a thread over its iterations.
+    """Write the loop in which one thread runs its iterations.
 
     `number` returns the iteration at a place, `each` writes its body; draws of `block` count from 0. If `abreast`,
     several iterations take the statements of the block side by side.

@@ -22,7 +22,7 @@ from .variables import ShaderVariable
 
 @dataclass
 class StackGroup:
-    """Represent stacks of one depth and one pitch.
+    """Represent stacks that always have equal depths and slots of one size, so that one cursor serves all.
 
     Attributes:
         cursor: variable with the address of the first free slot of the first stack
@@ -79,7 +79,7 @@ class StackGroup:
                 self.set(self.at_least_base(e, there) if level < 0 and not sure else there)
 
     def at_least_base(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the place, or the base where the place lies below it."""
+        """Return a place in a stack, but at least the base of the stack."""
         return e.b.select(e.b.icmp_signed("<", place, self.base), self.base, place)
 
     def depth(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
@@ -133,7 +133,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _enter(e: Emitter, stacks: list[StackLayout]) -> None:
-    """Make the group of these stacks, which all have one slab and one slot size."""
+    """Make one group, with one cursor, of stacks that grow together and lie in one slab with slots of one size."""
     b, layout, first = e.b, e.m.layout, stacks[0]
     rows, start = e.slot(layout.rows[first.task, first.slab]), e.address_of_slab(first.slab)
     offsets, capacities = [e.slot(s.offset_at) for s in stacks], [e.slot(s.capacity_at) for s in stacks]

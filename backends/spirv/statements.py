@@ -1,4 +1,4 @@
-"""Lower each statement to SPIR-V (table LOWER, one row per class); this module has the rows on values and effects.
+"""Lower statements to SPIR-V by the table LOWER, one entry per class; the entries for values and effects are here.
 
 Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
 and control flow add their rows from files of their own.

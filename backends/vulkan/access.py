@@ -15,7 +15,7 @@ from .readback import Readback
 
 
 class HostAccess:
-    """Read and write arrays for the host, each access behind all launches."""
+    """Read and write arrays for the host, each access after all launches."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
@@ -53,7 +53,7 @@ class HostAccess:
         array.fill(value)
 
     def share(self, array: np.ndarray) -> None:
-        """Mark the memory of an array as shared with code that touches it without asking, and wait for all launches.
+        """Mark an array as shared with code outside of the runtime, and wait for all launches.
 
         From now on, a launch that touches this memory is over when the call returns.
         """

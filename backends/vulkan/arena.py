@@ -1,4 +1,4 @@
-"""Hand out pieces of memory that host and device share: one allocation with two addresses.
+"""Allocate pieces of memory that host and device share; each has an address for either.
 
 A *region* is a buffer that stays mapped as long as it lives: byte k of a region is at `begin + k` for the host and at
 `begin + k + delta` for the device. An array holds an address of the host; a launch finds the device's address in the
@@ -33,7 +33,7 @@ LEAST, GRAIN = 256, 1 << 16
 
 @dataclass(eq=False)
 class ArenaRegion:
-    """Represent a buffer and the place at which the host sees it.
+    """Represent a buffer and the address at which the host sees it.
 
     Attributes:
         buffer: the buffer, which stays mapped
@@ -52,18 +52,18 @@ class ArenaRegion:
 
     @property
     def end(self) -> int:
-        """Return the address of the host behind the last byte."""
+        """Return the address of the host after the last byte."""
         return self.begin + self.buffer.size
 
     @property
     def delta(self) -> int:
-        """Return the number that turns an address of the host into one of the device, by addition."""
+        """Return the difference of the device's address and the host's address of the same byte."""
         return self.buffer.address - self.begin
 
 
 @dataclass(frozen=True)
 class Suballocation:
-    """Represent some bytes of a region.
+    """Represent a piece of a region, which one user holds.
 
     Attributes:
         region: the region in which the piece lies
@@ -109,7 +109,7 @@ class DeviceArena:
         self._publish()
 
     def take(self, size: int) -> Suballocation:
-        """Return a piece of at least `size` bytes, of any content.
+        """Return a piece of at least `size` bytes, not initialized.
 
         Raises:
             DeviceError: with the size, if there is no memory
@@ -127,7 +127,7 @@ class DeviceArena:
             return found
 
     def give(self, piece: Suballocation) -> None:
-        """Take a piece back, which no launch may use any more."""
+        """Mark a piece as free; no launch may use it any more."""
         with self.lock:
             region = piece.region
             region.pieces -= 1
@@ -164,7 +164,7 @@ class DeviceArena:
         return Suballocation(region, region.begin, size)
 
     def _small(self, size: int) -> Suballocation:
-        """Return a piece cut from the current region of many pieces."""
+        """Return a small piece, cut from a region that is shared by many pieces."""
         region = self._cut
         if region is None or region.used + size > CHUNK:
             region = self._cut = self._add(CHUNK)

@@ -64,7 +64,7 @@ def _needs(stmt: Stmt, capability: str) -> bool:
 
 
 class OpenDevice:
-    """Hold a device that is open, and what belongs to it.
+    """Hold an open device with its queue and adstack heap.
 
     Attributes:
         device: the device
@@ -84,7 +84,7 @@ class OpenDevice:
         self.access = HostAccess(self.queue)
 
     def reset(self) -> None:
-        """Wait, and give back all adstack memory and idle buffers; drop errors for which no caller has waited."""
+        """Wait, and free all adstack memory and idle buffers; drop errors for which no caller has waited."""
         self.queue.close()
         with self.device.lock:
             self.heap.reset()
@@ -110,7 +110,7 @@ class VulkanBackend:
 
     @property
     def opened(self) -> OpenDevice:
-        """Return the device and its queue, opened when they are first asked for.
+        """Return the device and its queue, which the first call opens.
 
         Raises:
             NoVulkanDevice: if there is no device
@@ -200,7 +200,7 @@ class VulkanBackend:
         raise AttributeError("__cuda_array_interface__: memory of Vulkan is not CUDA's")
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array, made behind all launches, that kernels use in place."""
+        """Return a copy of an array, made after all launches, that kernels use in place."""
         return self.opened.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:
@@ -220,7 +220,7 @@ class VulkanBackend:
         self.opened.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """Mark the memory of an array as shared with code that touches it without asking."""
+        """Mark an array as shared with code outside of the runtime."""
         self.opened.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:
@@ -233,7 +233,7 @@ class VulkanBackend:
             self._opened.queue.settle()
 
     def sync(self) -> None:
-        """Wait for everything that the device has to do, and raise an error that occurred there."""
+        """Wait for all work of the device, and raise an error that occurred there."""
         if self._opened is not None:
             self._opened.queue.wait()
 
@@ -248,7 +248,7 @@ class VulkanBackend:
         return Concurrency(found[task].rows)
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that the adstacks of a launch can have, and the words that say who sets this limit."""
+        """Return the bytes that the adstacks of a launch can have, and a text that names what sets this limit."""
         return self.opened.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
@@ -258,6 +258,6 @@ class VulkanBackend:
         return self._opened.heap.report()
 
     def reset(self) -> None:
-        """Wait, and give back all adstack memory and idle buffers; drop errors for which no caller has waited."""
+        """Wait, and free all adstack memory and idle buffers; drop errors for which no caller has waited."""
         if self._opened is not None and self._opened.device.process == os.getpid():
             self._opened.reset()

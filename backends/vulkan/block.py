@@ -1,6 +1,6 @@
 """Build the argument block of a launch in memory of the host, bound to addresses of the host.
 
-Invariant: the slot of an array holds an address of mapped memory; for a foreign array, while a launch on it is under
+Invariant: the slot of an array holds an address of mapped memory; for an external array, while a launch on it is under
 way, it holds the address of the copy in mapped memory. When a launch starts, no slot holds an address of plain host
 memory that has bytes.
 """
@@ -21,7 +21,7 @@ from .staging import Staging
 
 
 def block_layout(layout: BlockLayout) -> BlockLayout:
-    """Return the layout of a whole block, which has two slots behind those that shaders see.
+    """Return the layout of an argument block, with two words at its end that shaders do not read.
 
     These two slots hold the address of the ring and an error code of the driver.
     """
@@ -30,11 +30,11 @@ def block_layout(layout: BlockLayout) -> BlockLayout:
 
 
 class VulkanBlock(ArgumentBlock):
-    """Represent an argument block that knows which of its arrays are foreign.
+    """Represent an argument block that knows which of its arrays are external.
 
     Attributes:
         queue: queue of the launches
-        foreign: bound foreign arrays, by name
+        foreign: bound external arrays, by name
     """
 
     def __init__(self, layout: BlockLayout, kernel: str, written: set[str], queue: Queue) -> None:
@@ -44,7 +44,7 @@ class VulkanBlock(ArgumentBlock):
         self._shared: dict[str, list[bool]] = {}
 
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
-        """Bind an array, and note whether it is foreign."""
+        """Bind an array, and record whether it is external."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         self.foreign.pop(name, None)
@@ -61,7 +61,7 @@ class VulkanBlock(ArgumentBlock):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Put copies of foreign arrays into the block inside the `with` block, and copy back what was written."""
+        """Put copies of external arrays into the block inside the `with` block, and copy back what was written."""
         arrays = {}
         for name, bound in self.foreign.items():
             array = None if bound.held is None else bound.held()

@@ -40,7 +40,7 @@ from .windows import BufferWindow, Windows
 
 @dataclass(frozen=True)
 class WindowSplit:
-    """Describe how the threads of tasks with adstacks are spread over windows.
+    """Describe how threads with adstacks are spread over windows, the parts of a buffer that one dispatch reaches.
 
     Attributes:
         plan: places of the stacks of one part
@@ -54,7 +54,7 @@ class WindowSplit:
 
     @property
     def rows(self) -> Mapping[int, int]:
-        """Return the threads of a part, by task."""
+        """Return the number of threads of each task in one part."""
         return self.plan.threads
 
     @property
@@ -64,7 +64,7 @@ class WindowSplit:
 
 
 def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: PhysicalDevice) -> WindowSplit:
-    """Spread the threads of tasks with adstacks over windows.
+    """Return how the threads of tasks with adstacks are spread over windows of the heap.
 
     Args:
         shaders: shaders of the kernel
@@ -90,7 +90,7 @@ def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Phys
 
 
 def _no_place(shaders: Shaders, plan: stacks.StackPlan, most: int, card: PhysicalDevice) -> str:
-    """Return the message that the rows of a group of threads fit in no window."""
+    """Return the error message for adstacks of a workgroup that exceed the largest window."""
     size, slots, index = plan.widest
     reason = (
         f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
@@ -125,7 +125,7 @@ def reserve(
 
 
 class PrintStaging:
-    """Hold the buffer to which a kernel prints.
+    """Hold the buffer that receives the printed text of a kernel.
 
     Attributes:
         binding: its storage buffer
@@ -142,7 +142,7 @@ class PrintStaging:
 
 
 def _give_back(recording: RecordedCommands, pool: BufferPool, own: list[Buffer], lists: list[Buffer]) -> None:
-    """Give back what an executable held; memory that a lost device may still use stays."""
+    """Free the memory of an executable that is gone; memory that a lost device may still use stays."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
         for buffer in (*own, *lists):
@@ -340,7 +340,7 @@ class DescriptorExecutable:
         return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let the function to which `explain` refers add what it knows to overflows of this kernel.
+        """Set the function that explains adstack overflows of this kernel in error messages.
 
         The function may have died meanwhile; then `explain` returns None.
         """

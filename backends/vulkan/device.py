@@ -109,7 +109,7 @@ class VulkanDevice:
         self.commands = vk.vkCreateCommandPool(self.handle, info, None)
 
     def _close(self) -> None:
-        """Give back what was opened, before any object was made with it."""
+        """Close the device and the instance before any object was made with them."""
         if self.handle is not None:
             self.vk.vkDestroyDevice(self.handle, None)
         if self.instance is not None:
@@ -242,7 +242,7 @@ class VulkanDevice:
         return self._set_layouts[bindings]
 
     def destroy(self, layout: Any, pipelines: dict[str, Any]) -> None:
-        """Give back what `pipelines` made, which no launch may use any more."""
+        """Destroy a pipeline layout and its pipelines, which no launch may use any more."""
         for pipeline in pipelines.values():
             self.vk.vkDestroyPipeline(self.handle, pipeline, None)
         self.vk.vkDestroyPipelineLayout(self.handle, layout, None)

@@ -1,7 +1,7 @@
 """Launch a kernel on a Vulkan device: its pipelines, its ring, its host code, and blocks to launch with.
 
 Launches on mapped arrays are not waited for; an error on the device surfaces at the next wait (queue.py). A launch on
-foreign arrays works on copies, so it is over, and has raised its errors, when `run` returns. The same holds for a
+external arrays works on copies, so it is over, and has raised its errors, when `run` returns. The same holds for a
 launch on arrays that other code may touch without asking, and for a launch of a debug build.
 """
 
@@ -59,7 +59,7 @@ class ErrorReader:
 
     Attributes:
         shaders: shaders of the kernel
-        distrust: called at an overflow, so that nothing that stands ready relies on the published sizes
+        distrust: called at an overflow, so that no ready launch relies on the published sizes
         published: the sizes of the last launch
         explain: returns a function that adds what it knows to an overflow, or None
     """
@@ -217,7 +217,7 @@ class VulkanExecutable:
 
     @cached_property
     def _laps(self) -> TaskTimes:
-        """Return the ring of profiles, made when a profile is first taken."""
+        """Return the ring for profiled launches, which the first call makes."""
         tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
         made = TaskTimes(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
         self._rings.append(made)
@@ -233,7 +233,7 @@ class VulkanExecutable:
             self._start(block)
 
     def _start(self, block: VulkanBlock) -> None:
-        """Call the host code, and raise why it refused the launch."""
+        """Call the host code; raise the reason if it refuses the launch."""
         # Machine code also waits for a free slot, but keeps the interpreter's lock meanwhile.
         self.queue.reach(self._ring.busy_until)
         with self._starting:
@@ -273,7 +273,7 @@ class VulkanExecutable:
         """Return True if only Python may launch the kernel: a kernel that prints (see `Prints.lock`)."""
         return is_printing(self.kernel)
 
-    # -- launches that stand ready --------------------------------------------------------------------------
+    # -- ready launches --------------------------------------------------------------------------------------
 
     @property
     def address(self) -> int:
@@ -286,7 +286,7 @@ class VulkanExecutable:
         return bool(self.layout.stacks)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Let the function to which `explain` refers add what it knows to overflows of this kernel.
+        """Set the function that explains adstack overflows of this kernel in error messages.
 
         The function may have died meanwhile; then `explain` returns None.
         """

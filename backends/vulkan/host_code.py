@@ -124,7 +124,7 @@ class _LaunchWriter:
         self._counts: dict[int, ir.LLVMValue] = {}
 
     def emit(self, entries: Entries, counts_at: int, slots: int) -> None:
-        """Write the body: fill the next slot and submit it."""
+        """Write the body of the launch function: fill the next entry of the ring and submit it."""
         m, b = self.m, self.b
         counts = [self._groups_of_entry(name, task) for name, task in entries]
         if counts and all(task is not None for _, task in entries):
@@ -150,7 +150,7 @@ class _LaunchWriter:
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _beside(self, slot: ir.LLVMValue, offset: int) -> ir.LLVMValue:
-        """Return the address at an offset of a slot."""
+        """Return the address at an offset in an entry of the ring."""
         return self.b.gep(slot, const(I64, offset), I8)
 
     def _leave_if_none(self, counts: Sequence[ir.LLVMValue]) -> None:
@@ -163,7 +163,7 @@ class _LaunchWriter:
             b.ret(const(I32, OK))
 
     def _fill(self, slot: ir.LLVMValue, ring: ir.LLVMValue) -> None:
-        """Copy the block into the slot, and replace addresses of the host by the device's."""
+        """Copy the argument block into an entry of the ring, and replace addresses of the host by the device's."""
         m, b = self.m, self.b
         copy = m.declare("llvm.memcpy.p0.p0.i64", ir.VOID, [PTR, PTR, I64, I1])
         b.call(copy, [slot, self.block, const(I64, m.layout.passed), const(I1, 0)])
@@ -192,7 +192,7 @@ class _LaunchWriter:
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
     def _deciding(self, index: int) -> ir.LLVMValue:
-        """Return the greatest number of threads that decide gates, of several iterations each where there are many."""
+        """Return the greatest number of threads of a scan; each takes several iterations if there are many."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
@@ -230,23 +230,23 @@ class _LaunchWriter:
 
 
 def _word(b: IRBuilder, base: ir.LLVMValue, number: int, t: ir.Type = I64) -> ir.LLVMValue:
-    """Load word `number` behind an address."""
+    """Load the 64-bit word with this number, counted from an address."""
     return b.load(b.gep(base, const(I64, number), I64), t)
 
 
 def _put(b: IRBuilder, base: ir.LLVMValue, number: int, value: ir.LLVMValue) -> None:
-    """Store a value in word `number` behind an address."""
+    """Store a value in the word with this number, counted from an address."""
     b.store(value, b.gep(base, const(I64, number), I64))
 
 
 def _slot(b: IRBuilder, ring: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of the words of the next slot of a ring."""
+    """Return the address of the words of the next entry of a ring."""
     at = b.add(b.mul(_word(b, ring, R_NEXT), const(I64, SLOT)), const(I64, RING))
     return b.gep(ring, at, I64)
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write sg.claim(ring, error), which returns the address of the next slot when it is free.
+    """Write sg.claim(ring, error), which waits for the next entry of the ring and returns its address.
 
     On an error, the function stores its code and returns null.
     """
@@ -270,7 +270,7 @@ def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _submit(e: ArithEmitter, function: ir.LLVMFunction, slots: int) -> None:
-    """Write sg.submit(ring, error), which submits the claimed slot with the next value of the timeline."""
+    """Write sg.submit(ring, error), which submits the claimed entry with the next value of the timeline."""
     b = e.b
     ring, error = function.args
     table, slot = _word(b, ring, R_TABLE, PTR), _slot(b, ring)

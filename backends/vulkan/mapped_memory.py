@@ -41,7 +41,7 @@ class MappedMemory:
 
 
 def _taken(queue: Queue, size: int) -> Any:
-    """Return a piece of memory; if there is none left, try again after dropped memory has gone back."""
+    """Return a piece of memory; if there is none left, free dropped memory and try again."""
     try:
         return queue.arena.take(size)
     except DeviceError:
@@ -56,7 +56,7 @@ def _taken(queue: Queue, size: int) -> Any:
 
 
 def mapped_array(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return a new mapped array of arbitrary content; raise DeviceError if memory is short."""
+    """Return a new mapped array that is not initialized; raise DeviceError if memory is short."""
     return np.asarray(MappedMemory(queue, shape, dtype))
 
 

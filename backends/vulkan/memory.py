@@ -95,7 +95,7 @@ class Buffer:
         raise DeviceError(f"{device.card.name} has no memory that the host can write")
 
     def free(self) -> None:
-        """Give the memory back, which no launch may use any more."""
+        """Free the memory, which no launch may use any more."""
         vk, handle = self.device.vk, self.device.handle
         vk.vkDestroyBuffer(handle, self._handle, None)
         if self._memory is not None:
@@ -117,7 +117,7 @@ class DeviceLocalMemory:
         return made.address
 
     def free(self, address: int) -> None:
-        """Give memory back, which no launch may use any more."""
+        """Free memory, which no launch may use any more."""
         self._buffers.pop(address).free()
 
     def free_memory(self) -> tuple[int, int]:
@@ -143,7 +143,7 @@ class BufferPool:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def take(self, size: int) -> Buffer:
-        """Return a buffer of at least `size` bytes, of any content."""
+        """Return a buffer of at least `size` bytes, not initialized."""
         rounded = max(LEAST, 1 << (size - 1).bit_length())
         with self.lock:
             found = self.idle.get(rounded)
@@ -162,7 +162,7 @@ class BufferPool:
         buffer.free()
 
     def clear(self) -> None:
-        """Give all idle buffers back to the device."""
+        """Return all idle buffers to the device."""
         with self.lock:
             buffers, self.idle, self.kept = [b for found in self.idle.values() for b in found], {}, 0
         for buffer in buffers:
@@ -171,7 +171,7 @@ class BufferPool:
 
 @dataclass
 class VulkanHeap:
-    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and keeps no content.
+    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and loses its values.
 
     Attributes:
         device: the device
@@ -205,7 +205,7 @@ class VulkanHeap:
         return True
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that all slabs together can ever have, and the words that say who sets this limit."""
+        """Return the bytes that all slabs together can ever have, and a text that names what sets this limit."""
         if self.limit is not None:
             return self.limit, "the heap is limited to"
         return self.device.memory_types[0][1], f"{self.device.card.name} has"
@@ -245,13 +245,13 @@ class VulkanHeap:
         return {name: {"current": self.held(name), "peak": self.peak.get(name, 0)} for name in SLABS}
 
     def reset(self) -> None:
-        """Give everything back and forget the peaks."""
+        """Free all memory and forget the peaks."""
         for buffer in (*self.slabs.values(), *([self.void] if self.void else [])):
             buffer.free()
         self.slabs, self.peak, self.void = {}, {}, None
 
 
 def _worded(needs: Mapping[str, int]) -> str:
-    """Return the words that say how many bytes the adstacks need."""
+    """Return the part of an error message that names the bytes that the adstacks need."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return f"the adstacks need {sizes}"

@@ -21,7 +21,7 @@ HEAD = 32
 
 @contextmanager
 def pipeline_cache(device: VulkanDevice, code: bytes, entries: Sequence[str]) -> Iterator[Any]:
-    """Yield a VkPipelineCache with the known pipelines of a module, and store its new content at the end."""
+    """Yield a VkPipelineCache with the known pipelines of a module, and store its new data at the end."""
     vk, disk = device.vk, disk_cache.active_cache()
     if disk is None:
         yield vk.VK_NULL_HANDLE
@@ -39,7 +39,7 @@ def pipeline_cache(device: VulkanDevice, code: bytes, entries: Sequence[str]) ->
 
 
 def _made(device: VulkanDevice, known: bytes) -> Any:
-    """Return a cache with the known content, or an empty cache if the driver refuses that content."""
+    """Return a cache with the stored data, or an empty cache if the driver refuses that data."""
     vk = device.vk
     for content in (known, b"") if known else (b"",):
         memory = vk.ffi.from_buffer(content) if content else None

@@ -169,7 +169,7 @@ class Queue:
             self._bases.remove(base)
 
     def _take_error(self) -> StackgradError | None:
-        """Return the error in the record and clear the record; launches behind the error have not run."""
+        """Return the error in the record and clear the record; launches after the error have not run."""
         site, first, second = self._record.view[:_RECORD_BYTES].cast("q")
         if not site:
             return None
@@ -193,14 +193,14 @@ class Queue:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back` when no launch can use what it gives back; the garbage collector may call this method.
+        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method.
 
         `size` is the number of bytes of memory that is given back.
         """
         self._trash.append((give_back, size))
 
     def tidy(self) -> None:
-        """Give back what was dropped, if that takes no wait or if there is much of it."""
+        """Free dropped objects, if that takes no wait or if there are many of them."""
         if not self._trash:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
@@ -220,13 +220,13 @@ class Queue:
         return trash
 
     def _give_back(self, trash: list[tuple[Callable[[], None], int]]) -> None:
-        """Give back what was dropped, unless this process was forked from the one that opened the device."""
+        """Free dropped objects, unless this process was forked from the one that opened the device."""
         if self.device.process == os.getpid():
             for give_back, _ in trash:
                 give_back()
 
     def close(self) -> None:
-        """Wait, give back what can be given back, drop an error, and show what was printed."""
+        """Wait, free what can be freed, drop an error, and show what was printed."""
         self.table[h.PENDING] = 0
         trash, text = finish_and_collect(self._prints, self._finish)
         self._give_back(trash)

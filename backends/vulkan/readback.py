@@ -38,13 +38,13 @@ _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class _Copies(Ring):
-    """Represent slots whose command buffers are recorded anew for each copy."""
+    """Represent entries of a ring whose command buffers are recorded anew for each copy."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
         """Record nothing when the ring is made."""
 
     def record(self, source: Buffer, offset: int, target: Buffer, size: int) -> None:
-        """Record the copy that the next submission makes; its slot must be free.
+        """Record the copy that the next submission makes; its entry of the ring must be free.
 
         Args:
             source: buffer to be copied from

@@ -123,7 +123,7 @@ class RecordedCommands:
         self._sets = [made[k] for k in range(count)]
 
     def _drop_sets(self) -> None:
-        """Give back the descriptor sets."""
+        """Release the descriptor sets."""
         if self._pool is not None:
             self.device.vk.vkDestroyDescriptorPool(self.device.handle, self._pool, None)
         self._pool, self._sets = None, []
@@ -155,7 +155,7 @@ class RecordedCommands:
         vk.vkCmdDispatch(buffer, part.groups, 1, 1)
 
     def destroy(self) -> None:
-        """Give everything back, the pipelines too.
+        """Destroy the command buffers, descriptor sets and pipelines.
 
         A process that did not open the device leaves it alone, and a lost device may still use what it has.
         """
@@ -172,6 +172,6 @@ class RecordedCommands:
 
 
 def _key(sets: Sets) -> object:
-    """Return a key that tells windows apart."""
+    """Return a key that is equal for descriptor sets with equal windows (buffer, offset and size)."""
     # A buffer that is alive is compared by identity.
     return tuple(tuple((k, w.buffer, w.offset, w.size) for k, w in shown.items()) for shown in sets)

@@ -1,4 +1,4 @@
-"""Let launches of a kernel take turns in a few slots of memory, each with a command buffer that was recorded for it.
+"""Let launches of a kernel reuse a few pieces of memory in turn, each with a command buffer that was recorded for it.
 
 A slot is the argument block, the tail that the module wants behind it, and the groups of each entry. The command buffer
 pushes the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once for all
@@ -29,7 +29,7 @@ def round_up(size: int, to: int) -> int:
 
 
 class Ring:
-    """Represent the memory of several launches of one kernel, which take turns in its slots.
+    """Represent the memory of several launches of one kernel, which reuse its entries in turn.
 
     Attributes:
         queue: queue to which the slots are submitted
@@ -57,7 +57,7 @@ class Ring:
             raise
 
     def _allocate(self) -> None:
-        """Allocate a command buffer for each slot."""
+        """Allocate a command buffer for each entry of the ring."""
         device, vk = self.queue.device, self.queue.device.vk
         info = vk.VkCommandBufferAllocateInfo(
             commandPool=device.commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=SLOTS
@@ -66,7 +66,7 @@ class Ring:
             self._buffers = vk.vkAllocateCommandBuffers(device.handle, info)
 
     def _prepare(self, number: int, at: int, size: int, tail: bytes, entries: int) -> None:
-        """Write the parts of a slot that never change, and make the structure that submits it."""
+        """Write the parts of an entry of the ring that never change, and make the structure that submits it."""
         queue, ffi = self.queue, self.queue.device.vk.ffi
         view = self.piece.view[at:]
         view[size : size + len(tail)] = tail
@@ -85,7 +85,7 @@ class Ring:
         self.words[slot + S_INFO] = number_of(queue.device.vk, info)
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
-        """Record the command buffer that runs all entry points of the kernel on one slot of the ring."""
+        """Record the command buffer that runs all entry points of the kernel with the data of one entry of the ring."""
         device, vk = self.queue.device, self.queue.device.vk
         buffer, memory = self._buffers[number], self.piece.region.buffer
         compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
@@ -106,7 +106,7 @@ class Ring:
             vk.vkEndCommandBuffer(buffer)
 
     def _mark(self, number: int, place: int) -> None:
-        """Do nothing before entry `place`, or behind the last entry; `Laps` writes a time stamp."""
+        """Do nothing before entry `place`, or after the last entry; `Laps` writes a time stamp."""
 
     @property
     def address(self) -> int:
@@ -115,12 +115,12 @@ class Ring:
 
     @property
     def busy_until(self) -> int:
-        """Return the value of the timeline from which on the next slot is free."""
+        """Return the value of the timeline at which the next entry of the ring becomes free."""
         return self.words[RING + SLOT * self.words[R_NEXT] + S_VALUE]
 
     @property
     def next_buffer(self) -> Any:
-        """Return the command buffer of the next slot."""
+        """Return the command buffer of the next entry of the ring."""
         return self._buffers[self.words[R_NEXT]]
 
     def release(self) -> None:
@@ -133,5 +133,5 @@ class Ring:
 
 
 def groups_at(size: int, tail: bytes) -> int:
-    """Return the offset of the numbers of workgroups in a slot."""
+    """Return where in an entry of the ring the numbers of workgroups for indirect dispatches begin, in bytes."""
     return round_up(size + len(tail), 16)

@@ -105,7 +105,7 @@ def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -
 
 
 def _list(out: StackPlan, task: int, room_at: int, room: int) -> None:
-    """Make room for the list of a task behind all rows of the integer slab."""
+    """Make room for the list of a task after all rows of the integer slab."""
     out.words.append((room_at, room))
     if room:
         out.lists[task] = begin = -(-out.needs.get("integer", 0) // ENTRY) * ENTRY

@@ -1,4 +1,4 @@
-"""Copy host arrays to the device for one launch, and back behind it where the kernel writes.
+"""Copy host arrays to the device for one launch, and back after it where the kernel writes.
 
 Arrays that share memory share it on the device too: arrays whose bytes overlap are one run, which is copied once and
 lies in one buffer, at the same alignment.
@@ -39,7 +39,7 @@ class StagingAllocator(Protocol):
         ...
 
     def give(self, piece: Any, /) -> None:
-        """Take a piece back."""
+        """Mark a piece of memory as free."""
         ...
 
 
@@ -49,7 +49,7 @@ class StagedRange:
 
     Attributes:
         begin: first address
-        end: address behind the last byte
+        end: address after the last byte
         buffer: memory that holds the copy, from byte `begin % ALIGN` on
     """
 
@@ -119,7 +119,7 @@ class Staging:
         return next(run for run in self.runs if run.begin <= at and at + size <= run.end)
 
     def release(self) -> None:
-        """Give the buffers back."""
+        """Return the buffers to their pool."""
         for run in self.runs:
             self.pool.give(run.buffer)
         self.runs = []

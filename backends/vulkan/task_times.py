@@ -30,7 +30,7 @@ class TaskTimes(Ring):
         super().__init__(queue, layout, pipelines, size, tail)
 
     def _mark(self, number: int, place: int) -> None:
-        """Write a time stamp into the command buffer of a slot."""
+        """Write a time stamp into the command buffer of an entry of the ring."""
         vk, buffer, first = self.queue.device.vk, self._buffers[number], number * self._stamps
         if not place:
             vk.vkCmdResetQueryPool(buffer, self._pool, first, self._stamps)
@@ -38,11 +38,11 @@ class TaskTimes(Ring):
 
     @property
     def next(self) -> int:
-        """Return the number of the next slot."""
+        """Return the number of the next entry of the ring."""
         return self.words[R_NEXT]
 
     def by_task(self, number: int, count: int) -> list[float]:
-        """Return the seconds of each of `count` tasks in the last launch of a slot, which is over.
+        """Return the seconds of each of `count` tasks in the last launch that used an entry of the ring, which is over.
 
         Raises:
             DeviceError: if the driver does not give the time stamps
@@ -57,7 +57,7 @@ class TaskTimes(Ring):
         return found
 
     def _read(self, number: int) -> list[int]:
-        """Return the time stamps of a slot, without bits that the device does not count."""
+        """Return the time stamps of an entry of the ring, without bits that the device does not count."""
         device, vk = self.queue.device, self.queue.device.vk
         count, content = self._stamps, vk.ffi.new("uint64_t[]", self._stamps)
         flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
@@ -70,7 +70,7 @@ class TaskTimes(Ring):
         return [stamp & ((1 << bits) - 1) for stamp in content]
 
     def release(self) -> None:
-        """Give back the ring and its time stamps."""
+        """Release the ring and its time stamps."""
         super().release()
         self.queue.device.vk.vkDestroyQueryPool(self.queue.device.handle, self._pool, None)
 

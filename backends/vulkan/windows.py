@@ -94,7 +94,7 @@ class Windows:
         return out
 
     def _beyond(self, binding: int, size: int) -> str:
-        """Return the message that a window exceeds what a shader reaches."""
+        """Return the error message for a window larger than a shader can address."""
         names = [name for name in self.arrays if self.bindings[name] == binding]
         owner = f"array {names[0]} takes" if len(names) == 1 else f"arrays {', '.join(names)} take, in one buffer,"
         return (
@@ -127,5 +127,5 @@ class Windows:
             bytes_at(at, size)[:] = self.buffer.view[place : place + size]
 
     def release(self) -> None:
-        """Give the buffer back."""
+        """Return the buffer to its pool."""
         self.pool.give(self.buffer)

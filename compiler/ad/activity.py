@@ -71,7 +71,7 @@ def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
 
 
 def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
-    """Return the arrays with an adjoint on which the content that a kernel writes to `array` depends.
+    """Return the arrays with an adjoint on which the values that a kernel writes to `array` depend.
 
     The result may contain `array` itself. The content that an atomic adds to does not count, because the kernel leaves
     it in the array. The kernel may be of any stage.
@@ -85,7 +85,7 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Return False if the thing is an array that carries no derivative: a derivative ends at a store to this array."""
+    """Return False if this is an array that carries no derivative: a derivative ends at a store to this array."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 

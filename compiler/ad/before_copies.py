@@ -49,7 +49,7 @@ class BeforeCopies:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the array behind each copy, by the name of the copy."""
+        """Return the array that each copy was taken from, by the name of the copy."""
         return {copy: array for found in (*self.tasks, self.prelude) for array, copy in found.items()}
 
 
@@ -70,7 +70,7 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """Add to `read` those of `arrays` that the given tasks read to make the content of the arrays in `read`.
+    """Add to `read` those of `arrays` that the given tasks read to compute the elements of the arrays in `read`.
 
     These earlier tasks run on the copies, so the copies must hold what they read too.
     """

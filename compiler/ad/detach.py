@@ -56,7 +56,7 @@ def _with_adjoint(param: Param, has: bool) -> Param:
 
 
 class _Detacher(Rewriter):
-    """Put a bit_cast, which has no derivative, behind each read of the wanted arrays."""
+    """Insert a bit_cast, which has no derivative, after each read of the given arrays."""
 
     LEFT: ClassVar[frozenset[type[Stmt]]] = frozenset({n.Load, n.Atomic})
 
@@ -65,7 +65,7 @@ class _Detacher(Rewriter):
         self.wanted = wanted
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        """Return the read under a new name and the bit_cast of it, if the array is wanted."""
+        """Return the read under a new name and the bit_cast of it, if the array is one of the given arrays."""
         assert isinstance(stmt, ARRAY_READS)
         if stmt.array not in self.wanted:
             return None

@@ -96,7 +96,7 @@ def _described(stmt: n.Stmt) -> str:
 
 
 class _Explainer:
-    """Tell for the adstacks of one task what reads them and why they exist."""
+    """Explain for the adstacks of one task which statements read them and why they exist."""
 
     def __init__(self, kernel: Kernel, plan: SavingPlan, risks: Mapping[Value, Risk]) -> None:
         self.kernel = kernel

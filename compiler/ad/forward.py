@@ -1,4 +1,4 @@
-"""Build the forward sweep of a grad task: the body of the task without its effects, which saves what the plan says.
+"""Build the forward sweep of a grad task: the body of the task without its effects, which pushes saved values.
 
 Stores, prints and asserts are left out, because the kernel itself did them. A saved value is pushed after its
 definition or at the head of the branch that reads it. A kept value that is defined inside a branch is put in a local of

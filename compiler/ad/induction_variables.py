@@ -30,7 +30,7 @@ class InductionVariable:
         init: The value at the first iteration; None if it is 0.
         step: The size of a step, from outside the loop or constant.
         sign: 1 if a step is added, -1 if a step is subtracted.
-        times: The trip count of the loop for a value behind the loop; None for a value at the head of an iteration,
+        times: The trip count of the loop for a value after the loop; None for a value at the head of an iteration,
             which
         depends on the number of that iteration.
     """
@@ -52,7 +52,7 @@ class InductionVariable:
 def find_counters(structure: Structure) -> dict[Value, InductionVariable]:
     """Return the counters of a task, by the result of the `get` that reads the counter.
 
-    The `get` stands at the head of a loop body or behind the loop.
+    The `get` stands at the head of a loop body or after the loop.
     """
     found: dict[Value, InductionVariable] = {}
     for path in structure.blocks:
@@ -174,7 +174,7 @@ def _writes(stmt: n.Stmt, var: str) -> bool:
 
 
 def _first_get_after(structure: Structure, path: BlockPath, var: str) -> Value | None:
-    """Return the first read of the variable behind the loop, before anything writes the variable.
+    """Return the first read of the variable after the loop, before anything writes the variable.
 
     The read stands in the block that holds the loop.
     """

@@ -51,7 +51,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Represent a marking kernel, with the array behind each array of marks and the read behind each conflict row.
+    """Represent a marking kernel, with the array of each array of marks and the read that each conflict is about.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """
@@ -69,7 +69,7 @@ class MarkingKernel:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """Return the error that the filled arrays tell of: `marks`, of shape (*shape, PLANES) each, and `conflicts`."""
+        """Return the error for conflicts of a launch, in `marks` (each shaped (*shape, PLANES)) and `conflicts`."""
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
         beyond = {
             1: f"this parallel loop has more than {ITERATIONS} iterations",
@@ -158,7 +158,7 @@ class _MarkingBuilder:
         self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
-        """Return the row of the output array `$conflicts` for each access that is compared with marks, by statement."""
+        """Return, by statement, where the marking kernel reports the conflicts of each read in `$conflicts`."""
         found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access

@@ -1,4 +1,4 @@
-"""Find the arrays whose content after a parallel task depends on the order of its iterations.
+"""Find the arrays whose contents after a parallel task depend on the order of its iterations.
 
     slot = atomic add count[], 1;  list[slot] = i         count holds the same in every order, list does not
 
@@ -25,7 +25,7 @@ LAST = ("exchange", "cas")
 
 
 def unordered_arrays(task: Task, own: Collection[str]) -> frozenset[str]:
-    """Return the arrays whose content after a task of stage structured depends on the order of its iterations.
+    """Return the arrays whose contents after a task of stage structured depend on the order of its iterations.
 
     Args:
         task: The task.

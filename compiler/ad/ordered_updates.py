@@ -238,7 +238,7 @@ def _outside_loops(block: Block) -> Iterator[n.Atomic]:
 
 
 def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
-    """Return the field name and the content of each nested block."""
+    """Return the field name and the statements of each nested block."""
     return [(name, getattr(stmt, name)) for name, role in n.ROLES[type(stmt)] if role == "block"]
 
 

@@ -30,7 +30,7 @@ class Ranges:
             self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
 
     def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
-        """Note the range of the index of a loop, if its bounds have a range."""
+        """Record the range of the index of a loop, if its bounds have a range."""
         first, last = (begin, subtract(end, ONE)) if step > 0 else (add(end, ONE), begin)
         low, high = self.of(first), self.of(last)
         if low and high:

@@ -25,7 +25,7 @@ Slopes = dict[tuple[Value, int], Value]
 
 
 def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
-    """Put a slope behind every active operation whose rule has a slope.
+    """Insert the computation of the slope after every active operation whose rule has a slope.
 
     Returns:
         The task, its slopes, and the first id of a value that is free.
@@ -45,7 +45,7 @@ class _Slopes:
         self._behind: dict[Value, Block] = {}
 
     def block(self, block: Block) -> Block:
-        """Return the block with a slope behind each operation that has one."""
+        """Return the block with the computation of the slope after each operation that has one."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Op):

@@ -164,7 +164,7 @@ class TangentSweep:
         return self.b.const(0.0, value.type) if found is None else found
 
     def along(self, op: str, args: tuple[Value, ...], result: Value) -> Value | None:
-        """Return the tangent of an operation's result from its rows of VJP; None if no operand contributes."""
+        """Return the tangent of an operation's result from its entries in VJP; None if no operand contributes."""
         total: Value | None = None
         for operand, rule in zip(args, VJP[op]):
             direction = self.tangents.get(operand)

@@ -28,7 +28,7 @@ TANGENT: Table[type[Stmt], Handler] = Table(
 
 @TANGENT.row(n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print)
 def _constant(s: TangentSweep, stmt: Stmt) -> None:
-    """Emit a statement without a tangent: a constant, bits, a draw, or a jump or effect that looks at primals only."""
+    """Emit a statement without a tangent: a constant, bits, a draw, or a jump or effect that reads primals only."""
     s.b.emit(stmt)
 
 

@@ -157,7 +157,7 @@ class _IndexAnalysis:
         self.once = {name for name, count in counts.items() if count == 1}
 
     def run(self) -> None:
-        """Visit the bounds, then the body with what the bounds say about the indices."""
+        """Visit the bounds, then the body with the facts about indices that follow from the bounds."""
         self.block(self.task.bounds)
         for index, begin, end in zip(self.task.indices, self.task.begin, self.task.end):
             low, high = self.facts.value(begin), self.facts.value(end)
@@ -191,7 +191,7 @@ class _IndexAnalysis:
                 self._others(stmt)
 
     def _repeated(self, body: Block) -> None:
-        """Visit a block that runs any number of times, and forget behind it what was learned inside."""
+        """Visit a block that runs any number of times, and forget after it what was learned inside."""
         mark, known = self.facts.mark(), len(self.inside)
         self.depth += 1
         self.block(body)

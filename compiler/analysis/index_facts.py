@@ -1,4 +1,4 @@
-"""This module collects what a task says about its integers: ranges, and facts from loops, conditions and operations.
+"""This module collects facts about the integers of a task: ranges, and what loops, conditions and operations imply.
 
     i in b .. e: b <= i < e    if i > 0: i - 1 >= 0    r = a mod m, m >= 1: 0 <= r < m    s = min(a, b): s <= a, s <= b
 
@@ -128,7 +128,7 @@ class IndexFacts(FactSet):
             self.learn(add(add(high, ONE, -1), here, -1))
 
     def assume(self, cond: Value, taken: bool) -> None:
-        """Learn what a condition says about integers.
+        """Add the facts about integers that follow from a condition.
 
         Args:
             cond: the condition.

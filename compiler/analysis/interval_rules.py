@@ -1,4 +1,4 @@
-"""This module contains INTERVALS: each row computes the interval of a result from the intervals of the operands.
+"""This module contains INTERVALS: each entry computes the interval of a result from the intervals of the operands.
 
 There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or is
 NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `rounded_interval` then

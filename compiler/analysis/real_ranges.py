@@ -269,7 +269,7 @@ RANGES: Table[type[Stmt], Callable[..., Locals | None]] = Table("ranges", STATEM
 
 
 def _value(interval: Callable[..., Interval]) -> Callable[..., Locals]:
-    """Return the row of a statement that has a result and changes no local."""
+    """Return an entry of RANGES for statements with a result that change no local; `interval` computes its range."""
 
     def row(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
         a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]

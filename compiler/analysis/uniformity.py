@@ -92,7 +92,7 @@ class Uniformity:
         self._level -= deeper
 
     def declare(self, name: str) -> bool:
-        """Note where a name is declared; return True if that is the level of its first declaration."""
+        """Record where a name is declared; return True if that is the level of its first declaration."""
         return self._levels.setdefault(name, self._level) == self._level
 
     def diverged(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class Uniformity:
         return self._levels[name] != self._level
 
     def vary(self, stmt: Stmt) -> None:
-        """Note that all results of a statement differ by lane."""
+        """Record that all results of a statement differ by lane."""
         self.varying.update(results(stmt))
 
 

@@ -1,4 +1,4 @@
-"""This module lowers mathematical functions: rows of LOWERINGS that compute and touch no memory.
+"""This module lowers mathematical functions: entries of LOWERINGS that compute and touch no memory.
 
 Invariant: each function is written for scalars, and only `elementwise` makes it a function of vectors and matrices. A
 call on numbers of the program text is folded by the function's own Python meaning. Integers among reals take the
@@ -60,7 +60,7 @@ def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], C
 
 
 def _row(name: str, *params: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
-    """Return a decorator that enters a function of scalars as the row `name` of LOWERINGS."""
+    """Return a decorator that registers a function of scalars under `name` in LOWERINGS."""
 
     def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
         LOWERINGS[name] = elementwise(name, *params)(function)

@@ -263,7 +263,7 @@ def _array_element(t: Tracer, place: MatrixPlace, point: tuple[Position, ...]) -
 
 
 def load(t: Tracer, place: Place) -> Operand:
-    """Return the content of a place."""
+    """Return the value at a place."""
     if isinstance(place, LocalVariable):
         return t.builder.get(place.name, place.dtype)
     if isinstance(place, ArgumentVariable):

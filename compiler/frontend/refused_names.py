@@ -116,7 +116,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
 
 
 def refusal_of(name: str) -> Refusal | None:
-    """Return the row of a name, or of its longest prefix with a row, or None if the name is not refused."""
+    """Return the refusal of a name, or of its longest prefix that has one, or None if the name is not refused."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         found = NAMES.get(".".join(parts[:length]))

@@ -166,7 +166,7 @@ def _is_chained(orelse: list[ast.stmt]) -> bool:
 
 
 def _long_chain(t: Tracer, node: ast.If) -> bool:
-    """Emit the parts of a chain one behind the other, so that blocks nest no deeper than one part.
+    """Emit the parts of a chain one after the other, so that blocks nest no deeper than one part.
 
     A flag leads to the next part:
 

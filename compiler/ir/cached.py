@@ -29,7 +29,7 @@ class cached_property(Generic[T]):  # noqa: N801 - it stands in for a name of fu
         self.__doc__ = compute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Note the name under which the class has the property."""
+        """Record the name under which the class has the property."""
         self.name = name
 
     @overload

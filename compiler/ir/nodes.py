@@ -235,7 +235,7 @@ class Local(Stmt):
 
 @statement
 class Get(Stmt):
-    """This statement reads the current content of a mutable scalar."""
+    """This statement reads the current value of a mutable scalar."""
 
     FORM = "{result} = get {var}"
     result: Value = result()

@@ -1,4 +1,4 @@
-"""This module contains OPS, which defines the scalar operations: one row per operation.
+"""This module contains OPS, which defines the scalar operations: one entry per operation.
 
 A row says which types the operation takes and gives, if it may trap, how exact an implementation must be, from which
 intervals operands are safe to draw, and what happens in edge cases. The meaning of the operation is one row in
@@ -18,7 +18,7 @@ TypeRule = Callable[[tuple[Scalar, ...]], Scalar | None]
 
 @dataclass(frozen=True)
 class OpInfo:
-    """This row describes one scalar operation.
+    """This class describes one scalar operation.
 
     Attributes:
         name: name of the operation in IR text.

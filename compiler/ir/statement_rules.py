@@ -1,4 +1,4 @@
-"""This module contains RULES: what the verifier demands of one statement of each class, one row per class.
+"""This module contains RULES: what the verifier demands of one statement of each class, one entry per class.
 
 When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. The module
 `verify` calls these rows; it also checks scopes, and which classes are legal at the stage.

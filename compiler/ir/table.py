@@ -1,4 +1,4 @@
-"""This module defines the closed table: a mapping with a fixed set of keys, in which a missing row fails a check.
+"""This module defines the closed table: a mapping with a fixed set of keys, in which a missing entry fails a check.
 
 Every layer that gives a meaning to operations or statements keeps its rows in a closed table. A test walks all tables
 and compares their keys with those that exist; docs/recipes.md lists the tables, and `stackgrad new-op` writes a row in
@@ -18,7 +18,7 @@ TABLES: list[Table[Any, Any]] = []
 
 
 class Table(Generic[K, V]):
-    """A table maps each key of a fixed set to a row; missing rows must be declared as holes.
+    """A table maps each key of a fixed set to an entry; missing entries must be declared as holes.
 
     Attributes:
         name: name of the table in messages.
@@ -91,16 +91,16 @@ class Table(Generic[K, V]):
     def get(self, key: K, default: V) -> V: ...
 
     def get(self, key: K, default: V | None = None) -> V | None:
-        """Return the row of a key, or the default if the key has no row."""
+        """Return the entry of a key, or the default if the key has none."""
         return self._rows.get(key, default)
 
     def update(self, rows: dict[K, V]) -> None:
-        """Add rows; raise KeyError if a key is unknown, has a row already, or is declared a hole."""
+        """Add entries; raise KeyError if a key is unknown, has an entry already, or is declared a hole."""
         for key, row in rows.items():
             self[key] = row
 
     def row(self, *keys: K) -> Callable[[V], V]:
-        """Return a decorator that enters a function as the row of the keys: `@TABLE.row("sin")`."""
+        """Return a decorator that registers a function as the entry of the keys: `@TABLE.row("sin")`."""
 
         def add(value: V) -> V:
             for key in keys:
@@ -110,11 +110,11 @@ class Table(Generic[K, V]):
         return add
 
     def derived(self, key: K) -> str:
-        """Return from what the row of a key follows by itself; an empty text if somebody must write the row."""
+        """Return what the entry of a key is derived from; an empty text if somebody must write the entry."""
         return self._derive(key) if self._derive else ""
 
     def unwritten(self, key: K) -> Callable[..., NoReturn]:
-        """Return a function that stands in a row until somebody writes it.
+        """Return a placeholder function for an entry that nobody has written yet.
 
         Calling the function raises NotImplementedError with the place of the row; `missing` counts the row as missing.
         """
@@ -127,6 +127,6 @@ class Table(Generic[K, V]):
         return todo
 
     def missing(self) -> list[K]:
-        """Return the keys that have neither a row that somebody wrote nor a declared hole."""
+        """Return the keys that have neither an entry that somebody wrote nor a declared hole."""
         complete = self._rows.keys() | self.holes.keys() if not self.optional else self.keys
         return [k for k in self.keys if k not in complete or k in self.unwritten_at]

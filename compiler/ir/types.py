@@ -1,4 +1,4 @@
-"""This module defines the types of values and memory: one row per scalar type, and promotion as a function of two rows.
+"""This module defines the types of values and memory: the scalar types, and the promotion of two of them.
 
 A value has a scalar type. Memory has an `ArrayType`: a field and an ndarray differ for the user, not for the IR.
 """

@@ -89,7 +89,7 @@ class _BranchFlattener(FreshNames):
         return tuple(out)
 
     def _laid_out(self, stmt: n.If, depth: int) -> Block:
-        """Return the runs of a branch, each behind a test of its flag, after all declarations that they need."""
+        """Return the runs of a branch, each inside a test of its flag, after all declarations that they need."""
         runs: list[_FlaggedStatements] = []
         before: list[Stmt] = []
         self._branch(stmt, before, before, runs, depth)
@@ -111,7 +111,7 @@ class _BranchFlattener(FreshNames):
     def _branch(
         self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_FlaggedStatements], depth: int
     ) -> None:
-        """Set the flags of both alternatives in `here`, and append their runs to `runs`.
+        """Emit flags that record which alternative is taken, and append the statements of both alternatives to `runs`.
 
         Args:
             stmt: the branch.

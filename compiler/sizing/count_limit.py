@@ -10,7 +10,7 @@ holds cannot run. So an iteration ends when it has counted more than memory hold
 `$depths`, and the gradient is refused with that number. Iterations that begin after that do nothing.
 
 A plain loop of 32 bits ends soon by itself, and in one step where LLVM sees what the loop adds up to. Its depth is
-checked behind the loop, if the loop stands in another loop.
+checked after the loop, if the loop stands in another loop.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _steps(
 
 
 def _bounds(dtype: Scalar) -> tuple[int, int]:
-    """Return where the content of a local lies. This is checked where the content is computed."""
+    """Return the bounds of a local's value, which are checked where the value is computed."""
     return SAFE if not dtype.is_int or dtype.bits == 64 else bounds_of(dtype)
 
 

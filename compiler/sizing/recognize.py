@@ -110,7 +110,7 @@ class SizeRecognizer:
         return axes, peaks
 
     def _forget_temps(self, task: Task) -> None:
-        """Note that a temporary which a parallel task writes is unknown."""
+        """Record that a temporary which a parallel task writes is unknown."""
         for stmt in walk(task.body):
             if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
@@ -315,7 +315,7 @@ def _zero(dtype: Scalar) -> SymbolicInterval:
 
 
 def _merge(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of what a local holds behind a branch."""
+    """Return the span of the values that a local may hold after a branch."""
     return x if x is y else s.select_interval(condition, x, y)
 
 

@@ -156,7 +156,7 @@ def _limits(checks: Iterable[IntervalCheck]) -> tuple[tuple[SizeExpr, int], ...]
 
 
 def _limit(found: dict[SizeExpr, int], value: SizeExpr, most: int) -> None:
-    """Note a limit, unless the value never exceeds it."""
+    """Add the limit of an expression to `found`, unless the expression never exceeds it."""
     if value.high > most:
         found[value] = min(most, found.get(value, most))
 

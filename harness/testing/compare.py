@@ -98,7 +98,7 @@ class Standard:
 
 
 def _place(known: np.ndarray, found: np.ndarray, executor: str) -> str:
-    """Return the text that says where two arrays differ most and which values stand there."""
+    """Return a text with the place where two arrays differ most and the two values there."""
     a, b = known.astype(np.float64), found.astype(np.float64)
     with np.errstate(all="ignore"):
         gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))

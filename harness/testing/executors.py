@@ -1,8 +1,8 @@
 """This module puts everything that can run a forward kernel and its gradient behind one protocol.
 
-All executors take the kernel of stage `source`. `forward` returns the final content of its arrays. `gradient` returns
-the adjoints of their initial content. A backend runs the grad kernel on the final content; an oracle differentiates the
-forward kernel from the initial content. So a backend and an oracle share nothing but the question.
+All executors take the kernel of stage `source`. `forward` returns the final contents of its arrays. `gradient` returns
+the adjoints of their initial contents. A backend runs the grad kernel on final contents; an oracle differentiates the
+forward kernel from the initial contents. So a backend and an oracle share nothing but the question.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Executor(Protocol):
         """Return the reason why this executor cannot run the kernel, or None."""
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
-        """Return the final content of the arrays that the kernel uses; the given arrays stay unchanged.
+        """Return the final contents of the arrays that the kernel uses; the given arrays stay unchanged.
 
         Raises:
             StackgradError: the launch failed, as a launch of a user does.
@@ -60,15 +60,15 @@ class Executor(Protocol):
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Return the adjoints of the initial content of the arrays, by the name of the primal array.
+        """Return the adjoints of the initial contents of the arrays, by the name of the primal array.
 
         Args:
             kernel: the forward kernel.
-            before: the initial content of the arrays.
-            after: their final content.
+            before: the initial contents of the arrays.
+            after: their final contents.
             scalars: the scalar arguments.
             draws: the source of random numbers.
-            seeds: the cotangents of the final content, by the name of the primal array.
+            seeds: the cotangents of the final contents, by the name of the primal array.
         """
 
 
@@ -123,7 +123,7 @@ class LaunchExecutor:
     ) -> Arrays:
         """Launch the grad kernel on the arrays as the kernel left them, with the cotangents as adjoints.
 
-        Arrays that the kernel overwrites and its gradient reads are taken from the initial content.
+        Arrays that the kernel overwrites and its gradient reads are taken from the initial contents.
         """
         launcher = self.grad_launcher(kernel)
         memory = {name: array.copy() for name, array in after.items()}

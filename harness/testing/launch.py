@@ -43,11 +43,11 @@ class CapturedLike(Protocol):
 
     @property
     def before(self) -> Mapping[str, np.ndarray]:
-        """Return the content of all arrays before the launch."""
+        """Return the contents of all arrays before the launch."""
 
     @property
     def after(self) -> Mapping[str, np.ndarray]:
-        """Return the content of all arrays after the launch."""
+        """Return the contents of all arrays after the launch."""
 
     @property
     def error(self) -> str | None:

@@ -1,7 +1,7 @@
 """This module makes oracles available as executors: JAX, and dual numbers along one direction.
 
 JAX is imported when it is first asked. If it is absent, or a launch is too long for it, dual numbers judge one random
-direction v of the initial content by  <cotangent, J v> = <gradient, v>.
+direction v of the initial contents by  <cotangent, J v> = <gradient, v>.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class JaxExecutor:
         return None if is_plain(kernel) else "the kernel is a gradient already"
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
-        """Return the final content of all array parameters, with reals in float64."""
+        """Return the final contents of all array parameters, with reals in float64."""
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
@@ -45,7 +45,7 @@ class JaxExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Return `jax.vjp` of the forward kernel at the initial content."""
+        """Return `jax.vjp` of the forward kernel at the initial contents."""
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
@@ -86,11 +86,11 @@ def check_direction(
 
     Args:
         kernel: the forward kernel.
-        before: the initial content of its arrays.
+        before: the initial contents of its arrays.
         scalars: its scalar arguments.
         draws: its source of random numbers.
-        seeds: the cotangents of the final content.
-        gradient: the adjoints of the initial content that are judged.
+        seeds: the cotangents of the final contents.
+        gradient: the adjoints of the initial contents that are judged.
         tangents: the direction, one array for each array with a gradient.
 
     Raises:

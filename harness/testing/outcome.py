@@ -65,7 +65,7 @@ class PoisonedOutcome:
 
 @dataclass(frozen=True)
 class UndecidedOutcome:
-    """The execution was not run, or its result says nothing at this precision."""
+    """The execution was not run, or rounding errors hide its result at this precision."""
 
     reason: str
 
@@ -86,7 +86,7 @@ def attempt(run: Callable[[], Arrays]) -> Outcome:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the line of a message that says most: place and reason, without the source line and the cure."""
+    """Return the most informative line of a message: place and reason, without the source line and the cure."""
     if isinstance(error, LocatedError):
         first = error.diagnostics[0]
         place = f"{first.span.render().splitlines()[0]}: " if first.span else ""

@@ -56,7 +56,7 @@ class ThoroughReplay(Replay):
     def _taylor(self, standard: Standard, seeds: Arrays) -> Comparison:
         """Judge the gradient by the Taylor remainder of a scalar function along one random direction.
 
-        The function is f(x) = <seeds, final content from the initial content x>.
+        The function is f(x) = <seeds, final contents from the initial contents x>.
         """
         arrays, direction = (
             self.setting.arrays,

@@ -2,7 +2,7 @@
 
 In the widened kernel (double precision throughout) JAX judges and bounds are tight. In the kernel's own precision the
 backends run the code that the program ran. A forward launch also gives a gradient test: for random cotangents of the
-final content, the grad kernel at the final content is compared with the vjp of JAX from the initial content. A recorded
+final contents, the grad kernel at the final contents is compared with the vjp of JAX from the initial ones. A recorded
 reverse launch is repeated as it was, adjoints included, so that the result of the program itself is judged too.
 """
 

@@ -82,7 +82,7 @@ class PeerAnswer:
 
     Attributes:
         forward: the outcome of the program.
-        gradient: the outcome of its gradient, with adjoints of the initial content by `x.grad`.
+        gradient: the outcome of its gradient, with adjoints of the initial contents by `x.grad`.
     """
 
     forward: Outcome
@@ -126,7 +126,7 @@ class Peer:
         return None
 
     def run(self, program: Program) -> PeerAnswer:
-        """Run the program forward, then its gradient at the content that the forward run left."""
+        """Run the program forward, then its gradient at the contents that the forward run left."""
         return self.begin(program)()
 
     def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], PeerAnswer]:
@@ -134,7 +134,7 @@ class Peer:
 
         Args:
             program: the program.
-            gradient_alone: run only the gradient, at the content that the program starts with.
+            gradient_alone: run only the gradient, at the contents that the program starts with.
         """
         reason = self.supports(program)
         if reason is not None:

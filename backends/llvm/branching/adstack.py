@@ -1,4 +1,4 @@
-"""This module holds the rows of LOWER on adstacks.
+"""This module holds the entries of LOWER for adstacks.
 
 The depth of a stack is a register (stack memory that LLVM promotes), which all stacks that always have one depth share
 (equal_depths.py). Between two of its changes the stacks of a group differ by numbers known at compile time, `pending`:

@@ -33,7 +33,7 @@ BRANCHING: Table[type[Stmt], Callable[..., None]] = Table(
 
 @dataclass(frozen=True)
 class ExitBlocks:
-    """Represent what `break` leaves and `continue` repeats; a scope has no latch."""
+    """Represent the blocks to which `break` and `continue` of a loop or scope jump; a scope has no latch."""
 
     exit: ir.BasicBlock
     latch: ir.BasicBlock | None
@@ -94,7 +94,7 @@ class Branching:
     # -- memory and traps -----------------------------------------------------------------------------------
 
     def load(self, t: ir.Type, address: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the content of type `t` at an address."""
+        """Load a value of type `t` from an address."""
         return self.e.b.load(address, t)
 
     def store(self, value: ir.LLVMValue, address: ir.LLVMValue) -> None:

@@ -1,4 +1,4 @@
-"""This module compares the room of an adstack with the need of a whole loop once, before the loop.
+"""This module checks once before a loop that its adstacks have room for the pushes of all trips.
 
     for %8 in %3 .. %6 { ..; adstack_push s, %7; .. }      →      room for (trips of the loop) more values, or overflow;
                                                                   then pushes without a look
@@ -46,7 +46,7 @@ def check_room_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[No
 def check_room(
     e: Emitter, loop: n.For, push: n.StackPush, trips: ir.LLVMValue, depth: ir.LLVMValue, capacity: ir.LLVMValue
 ) -> None:
-    """End the launch unless the values of `trips` trips fit.
+    """Emit a check that the pushes of `trips` trips fit; if not, the launch ends with an error.
 
     Args:
         e: Emitter of the function.
@@ -87,7 +87,7 @@ def check_depth_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[N
 
 @contextmanager
 def _cursors(e: Emitter, changes: dict[str, int], trips: ir.LLVMValue, at: int) -> Iterator[None]:
-    """Give cursors to stacks inside a loop.
+    """Give the stacks of a loop cursors (registers with the address of the next push or pop) inside the `with`.
 
     Stacks whose slots have adjoints get none, nor does a group of stacks of which one needs its depth.
 

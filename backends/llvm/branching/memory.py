@@ -1,4 +1,4 @@
-"""This module holds the rows of LOWER on memory: arrays, temporaries, local scalars and local arrays.
+"""This module holds the entries of LOWER for memory: arrays, temporaries, local scalars and local arrays.
 
 Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. An index
 outside ends the launch with an error, see index_checks.py. Where checks are switched off, an index outside an array is
@@ -40,7 +40,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.LLVMValue
 
 
 def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the place, or a word that may be read where the index is outside.
+    """Return the address of an element, or that of a harmless word where the index is outside.
 
     The launch ends before the content of that word counts.
     """
@@ -84,7 +84,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 
 def write(e: Emitter, value: ir.LLVMValue, place: ir.LLVMValue) -> None:
-    """Store a value, or put the store off where the emitter puts writes off."""
+    """Emit a store of a value, or defer it where the emitter collects writes."""
     if e.late is None:
         e.flow.store(value, place)
     else:

@@ -84,13 +84,13 @@ class PopGroups:
     def of(
         cls, e: Emitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue, word: ir.IntType
     ) -> PopGroups | None:
-        """Return the loop in groups of trips, or None if it does not suit."""
+        """Return the loop in groups of trips, or None if the loop cannot be grouped."""
         if not _suits(e, loop) or unroll_factor(e, loop) == 1:
             return None
         return cls(e, loop, begin, count, word)
 
     def emit(self) -> None:
-        """Emit the whole loop; the builder then stands behind it."""
+        """Emit the whole loop; the builder then appends after it."""
         e, b = self.e, self.e.b
         head, group, single, done = map(e.flow.append, ("pops.head", "pops.group", "pops.single", "pops.done"))
         before = b.block
@@ -119,7 +119,7 @@ class PopGroups:
     # -- a group --------------------------------------------------------------------------------------------
 
     def _tops(self, stack: str) -> list[ir.LLVMValue]:
-        """Return the tops that the trips of a group find."""
+        """Return the values that the trips of a group read on top of each stack."""
         e, cursor, found = self.e, self.e.flow.cursors[stack], []
         address = cursor.address(e)
         for _ in range(self.at_once):
@@ -157,7 +157,7 @@ class PopGroups:
     # -- single trips ---------------------------------------------------------------------------------------
 
     def _one_by_one(self, left: ir.Phi, head: ir.BasicBlock, done: ir.BasicBlock) -> None:
-        """Emit as many single trips as a group has, or all that are left if those are fewer; then repeat."""
+        """Emit the loop over single trips, which runs as many as a group has or as are left."""
         e, b = self.e, self.e.b
         few = b.icmp_unsigned("<", left, self._number(self.at_once))
         stop = b.select(few, self._number(0), b.sub(left, self._number(self.at_once)))

@@ -13,7 +13,7 @@ from ..emit import Emitter
 
 
 def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.LLVMValue]) -> None:
-    """Emit the writing of a record at the place where the builder of `e` stands.
+    """Emit, at the builder's position, the code that writes a record into the print buffer.
 
     Args:
         e: Emitter of the function.

@@ -31,7 +31,7 @@ class StackGroup:
     known: tuple[ir.BasicBlock, ir.LLVMValue] | None = None
 
     def depth(self, e: Emitter) -> ir.LLVMValue:
-        """Return the value of the register."""
+        """Return the depth of the stacks, read from their register."""
         if self.known is None or self.known[0] is not e.b.block:
             self.known = e.b.block, e.flow.load(I64, self.register)
         return self.known[1]
@@ -51,7 +51,7 @@ class StackGroup:
         self.checked.clear()
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Note that a stack grows or shrinks by one; the register changes when all stacks of the group have.
+        """Record that a stack grows or shrinks by one; the register changes when all stacks of the group have.
 
         Args:
             e: Emitter of the function.

@@ -1,4 +1,4 @@
-"""This module holds LOWER: how each statement that is not control flow becomes LLVM IR, with one row per class.
+"""This module holds LOWER: how each statement that is not control flow becomes LLVM IR, with one entry per class.
 
 Values, assertions and prints are in this file; memory and adstacks add their rows from files of their own.
 """
@@ -107,7 +107,7 @@ def _assert(e: Emitter, stmt: n.Assert) -> None:
 
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
-    """Emit callback(site, arguments): each argument lies in an 8-byte slot, in the form that it has in memory."""
+    """Emit callback(site, arguments): each argument is passed in an 8-byte word, in the form that it has in memory."""
     if e.m.layout.device:
         record(e, stmt, [to_memory(e, e.operand(value), value.type.is_bool) for value in stmt.args])
         return

@@ -98,7 +98,7 @@ def _load_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _unless_full(a: ArithEmitter, mask: ir.LLVMValue, whole: Callable[[], None]) -> None:
-    """Do what `whole` emits, which leaves the function, if all lanes are set; go on otherwise."""
+    """Emit a test for a full mask: if all lanes are set, run the code of `whole` and return; else go on."""
     b = a.b
     full, part = b.function.append_basic_block("full"), b.function.append_basic_block("part")
     b.cbranch(a.intrinsic("vector.reduce.and", mask, result=I1, by=[mask.type]), full, part)

@@ -1,4 +1,4 @@
-"""This module holds the rows of MASKED on adstacks.
+"""This module holds the entries of MASKED for adstacks.
 
 A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is `lanes` primals and then, if it has
 them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty
@@ -160,7 +160,7 @@ def _even_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> 
 
 
 def _set_depth(e: LaneEmitter, s: LaneStack, depth: ir.LLVMValue) -> None:
-    """Set the depth of the active lanes; the others keep theirs."""
+    """Set the depth of a stack in the active lanes; the other lanes keep theirs."""
     old = e.b.load(s.depth, depth.type)
     e.b.store(e.b.select(e.flow.mask, depth, old), s.depth)
 
@@ -171,7 +171,7 @@ def _together(
     run: Callable[[ir.LLVMValue], ir.LLVMValue | None],
     apart: Callable[[ir.LLVMValue], ir.LLVMValue | None],
 ) -> ir.LLVMValue | None:
-    """Emit an access to a ragged stack twice, for lanes of one depth and for lanes of several; renew the hint.
+    """Emit an access to a stack of several depths in two versions: for lanes of equal and of different depths.
 
     Args:
         e: Emitter of the function.
@@ -217,7 +217,7 @@ def _places(e: LaneEmitter, s: LaneStack, numbers: ir.LLVMValue, part: int) -> L
 
 
 def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> None:
-    """Push a value onto a ragged stack."""
+    """Push a value onto a ragged stack, whose depth may differ by lane."""
     b = e.b
     content = e.splat(value)
     parts = [content, const(content.type, 0)] if s.stack.alloca.adjoint else [content]

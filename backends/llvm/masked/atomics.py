@@ -1,4 +1,4 @@
-"""This module holds the row of MASKED on atomics.
+"""This module holds the entry of MASKED for atomics.
 
 Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes update
 one element and nothing reads what was there, the active lanes are combined first and the element is updated once.
@@ -120,7 +120,7 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar, ato
 
 
 def _in_order(a: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar, atomic: bool) -> None:
-    """Write helper(addresses, mask, values[, expected]), which gives old contents, zero for inactive lanes."""
+    """Write helper(addresses, mask, values[, expected]), which returns the old values, zero for inactive lanes."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
     places, contents = spilled(a, addresses), [spilled(a, v) for v in values]

@@ -116,7 +116,7 @@ class _ChunkLoop:
         self._close()
 
     def _found(self, at: int) -> ir.LLVMValue:
-        """Return a number that the scan has found."""
+        """Return a number that the scan has stored, such as the count of iterations that pass."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
@@ -146,7 +146,7 @@ class _ChunkLoop:
         return chosen
 
     def _ran(self, status: ir.LLVMValue) -> None:
-        """Note the status of one way to run a chunk."""
+        """Add the status that running a chunk returned to the status of the task."""
         self.outcomes.append((status, self.b.block))
         self.b.branch(self.at["ran"])
 
@@ -218,7 +218,7 @@ class _Scan:
         e.flow.go(after)
 
     def _add(self, at: int, amount: ir.LLVMValue) -> ir.LLVMValue:
-        """Add to a total; return its old value."""
+        """Emit an addition to one of the totals of the scan; return the old total."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])
@@ -246,7 +246,7 @@ class _Scan:
         return trips
 
     def _append(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """List all active lanes, which are the lowest."""
+        """Append all active lanes to the list; they are the lowest lanes of the block."""
         e, b = self.e, self.e.b
         count = self._add(0, self._number())
         # Whole vectors are stored: the list has room for the lanes behind, which the next block overwrites.
@@ -255,7 +255,7 @@ class _Scan:
                 b.store(vector, b.gep(e.function.args[place], count, I32), 4)
 
     def _compress(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """List the active lanes one after the other."""
+        """Append the active lanes to the list without gaps."""
         e, b = self.e, self.e.b
         if keys is not None:
             b.store(keys, self.vector)
@@ -311,7 +311,7 @@ def _listed(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunct
 
 
 def _open_block(e: LaneEmitter, base: ir.LLVMValue, places: ir.LLVMValue, left: ir.LLVMValue) -> None:
-    """Set indices and mask for the next block of the list; lanes behind its end stand for `base`."""
+    """Set indices and mask for the next block of the list; lanes past its end run as iteration `base`, masked out."""
     b = e.b
     number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
     mask = e.first_lanes(number)

@@ -44,7 +44,7 @@ def masked_function(m: ModuleState, index: int, lanes: int) -> ir.LLVMFunction:
 
 
 def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.LLVMFunction:
-    """Return a function that runs iterations of a task, as yet without code."""
+    """Return a function for iterations of a task, still without code."""
     return ir.LLVMFunction(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
 
 

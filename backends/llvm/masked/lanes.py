@@ -1,4 +1,4 @@
-"""This module defines LaneEmitter: one function of masked code being written, and what its rows do with lanes.
+"""This module defines LaneEmitter: one function of masked code being written, and what entries of MASKED do with lanes.
 
 A uniform value is a scalar, a varying value a vector of `lanes` elements. A linear value has, beside its vector, the
 scalar that lane 0 would have, in `bases`: addresses of neighboring elements are made of it.

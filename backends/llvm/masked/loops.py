@@ -1,4 +1,4 @@
-"""This module holds the rows of MASKED_CONTROL on loops.
+"""This module holds the entries of MASKED_CONTROL on loops.
 
 A loop whose bounds and `until` are uniform is scalar control around a body of vectors. In any other loop, all lanes run
 in rounds of one common counter: round k of a lane is its iteration k, and the lane sits out the rounds that are not its
@@ -43,7 +43,7 @@ class _LoopBlocks:
             b.store(b.add(b.load(self.trips, t), one), self.trips)
 
     def close(self) -> None:
-        """Let the builder stand behind the loop, and set the trip count."""
+        """End the loop: continue to emit after it, and set the trip count."""
         self.e.b.position_at_end(self.done)
         if self.trips is not None and self.stmt.trips is not None:
             self.e.values[self.stmt.trips] = self.e.b.load(self.trips, self.e.type_of(self.stmt.trips))

@@ -1,4 +1,4 @@
-"""This module holds the rows of MASKED on memory: arrays, temporaries, local scalars and local arrays.
+"""This module holds the entries of MASKED for memory: arrays, temporaries, local scalars and local arrays.
 
 Elements whose numbers rise by one from lane to lane are read and written as one run of memory. A varying local array is
 [element][lane]. A local declared at the present level is overwritten in all lanes: the lanes that are not active at

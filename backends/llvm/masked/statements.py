@@ -39,7 +39,7 @@ def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
 
 
 def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.LLVMValue]:
-    """Return the operands as vectors, except for operands that a row takes as scalars.
+    """Return the operands as vectors, except for operands that an entry of MASKED takes as scalars.
 
     These are the condition of a select, and a constant exponent that is not negative.
     """

@@ -1,4 +1,4 @@
-"""This package is the manual of the kernel language: a row for each name with parameters, meaning and derivative.
+"""This package is the manual of the kernel language: an entry for each name with parameters, meaning and derivative.
 
 Docstrings, signatures, the stub for type checkers and the reference page are made from it. Nothing loads it before
 someone asks for help. Refused names have no row, because `refused.NAMES` says all of them; nor has `func`, whose

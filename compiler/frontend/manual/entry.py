@@ -1,4 +1,4 @@
-"""This module defines one row of the manual: what a name of the kernel language takes, does, and has as derivative."""
+"""This module defines an entry of the manual: parameters, meaning and derivative of a name of the kernel language."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _wrapped(paragraph: str) -> str:
 
 
 def edges(name: str) -> str:
-    """Return the sentences on edge cases and accuracy of an operation, as its row in OPS has them."""
+    """Return the sentences on edge cases and accuracy of an operation, as its entry in OPS has them."""
     op = OPS[name]
     exact = f"\nA result of f32 or f64 is off by at most {op.ulps:g} units in the last place." if op.ulps >= 1 else ""
     return f"Edge cases: {op.edges}{exact}"

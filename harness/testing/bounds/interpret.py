@@ -33,7 +33,7 @@ class BoundedResult:
     """Represent the outcome of a bounded run.
 
     Attributes:
-        arrays: the final content of every given array, as the reference computes it.
+        arrays: the final contents of every given array, as the reference computes it.
         errors: f64 arrays of the same shapes; every permitted executor ends within them.
         poisoned: the reason why the errors mean nothing (they are infinite then), or None.
         trips: the number of loop bodies that were started; a body counts once for all lanes of a chunk.

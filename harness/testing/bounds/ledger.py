@@ -35,7 +35,7 @@ _COMMUTING = ("add", "min", "max", "bit_and", "bit_or", "bit_xor")
 class ElementUse(IntFlag):
     """Represent what was done to an element.
 
-    READ means that the earlier content was used, or that another value was put in its place.
+    READ means that the earlier value was used, or that another value was put in its place.
     """
 
     READ, STORED, UPDATED = 1, 2, 4
@@ -150,7 +150,7 @@ class Ledger:
             self.mass = np.abs(content.astype(np.float64)) + base
 
     def touch(self, index: LaneVector, iterations: LaneVector, use: ElementUse) -> None:
-        """Note that every lane touches one element."""
+        """Record that every lane touches one element."""
         before = self.owner[index]
         self.owner[index] = iterations
         # Two lanes of this call met if the write of one was overwritten by the other; earlier calls show in `before`.
@@ -169,7 +169,7 @@ class Ledger:
         np.add.at(self.spread, index, e)
 
     def store(self, index: LaneVector, value: LaneVector, e: LaneVector, content: LaneVector) -> None:
-        """Note that every lane has stored a value, and that the elements now hold this content."""
+        """Record that every lane has stored a value, and that the elements now hold these values."""
         self.stores.note(index, value, e)
         if self.terms is not None:
             # A store replaces everything that was added before.
@@ -177,7 +177,7 @@ class Ledger:
             self.terms[index], self.spread[index], self.mass[index] = 0.0, e, np.abs(content.astype(np.float64)) + e
 
     def conflict(self) -> int | None:
-        """Return an element whose content, or a value read from it, depends on the order of iterations, or None."""
+        """Return an element whose value, or a value read from it, depends on the order of iterations, or None."""
         many, stored, read = self.owner == _MANY, self._was(ElementUse.STORED), self._was(ElementUse.READ)
         if self.takes:
             bad = many & stored & read & self.stores.nothing()

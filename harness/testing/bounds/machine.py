@@ -170,7 +170,7 @@ def error(frame: LaneFrame, value: Value) -> Any:
 
 
 def define(m: BoundedMachine, s: Any, frame: LaneFrame, e: LaneVector) -> None:
-    """Note the error of the result of a statement."""
+    """Record the error bound of the result of a statement."""
     frame.values[~s.result.id] = e
     if e is not ZERO and s.result.id in m.bounded.decisive and e.any():
         m.poison("the condition of a loop is within its error bound of a jump", s, frame, e)

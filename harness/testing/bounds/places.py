@@ -1,4 +1,4 @@
-"""This module bounds the errors of memory, mutable locals, local arrays and adstacks, beside their contents in f64."""
+"""This module keeps an error bound for each value in memory, mutable locals, local arrays and adstacks."""
 
 from __future__ import annotations
 

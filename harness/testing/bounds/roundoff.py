@@ -109,7 +109,7 @@ def _joined(args: Arguments, errors: Arguments, result: LaneVector) -> LaneVecto
 
 
 def certain_lanes(errors: Arguments) -> bool:
-    """Return True if all operands are exact in all lanes, without a look at the lanes."""
+    """Return True if all operands are exact in all lanes, without checking the lanes one by one."""
     return all([e is ZERO for e in errors])  # a list: this is asked of every operation
 
 

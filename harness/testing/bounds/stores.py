@@ -1,4 +1,4 @@
-"""This module bounds the content of an element to which several iterations stored.
+"""This module bounds the value of an element to which several iterations stored.
 
 The last store wins, and its place in the order is unknown. Let the stores have values v and errors e. If the intervals
 [v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| + max
@@ -38,7 +38,7 @@ class Stores:
         self.low, self.high = np.full(size, -INF), np.full(size, INF)
 
     def note(self, index: LaneVector, value: LaneVector, e: LaneVector) -> None:
-        """Note that every lane stores a value; index, value and error may each be a single one for all lanes."""
+        """Record that every lane stores a value; index, value and error may each be a single one for all lanes."""
         index, value, e = np.broadcast_arrays(index, value, e)
         np.bitwise_or.at(self.kinds, index, _kinds(value, e))
         np.maximum.at(self.worst, index, e)
@@ -63,7 +63,7 @@ class Stores:
         return mask
 
     def errors(self, content: LaneVector, of: LaneVector) -> LaneVector:
-        """Return the errors of the elements `of`, given the present content of the array."""
+        """Return the errors of the elements `of`, given the present contents of the array."""
         worst, least, most = self.worst[of], self.least[of], self.most[of]
         if not self.real:
             return np.where(worst > 0, INF, 0.0)

@@ -74,7 +74,7 @@ class AddressSpace:
         self._lock = threading.Lock()
 
     def _reserve(self, size: int, how: int) -> int:
-        """Reserve addresses without memory behind them."""
+        """Reserve addresses without memory."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
         at: int | None = self._map(None, size, how, flags, -1, 0)
         if at in (None, ctypes.c_void_p(-1).value):

@@ -76,7 +76,7 @@ class Streams:
             self.queues[stream].append((next(self._numbers), work))
 
     def mark(self, stream: int) -> EmulatedEvent:
-        """Return an event behind all work of the stream."""
+        """Return an event after all work of the stream."""
         event = EmulatedEvent(stream)
 
         def happen() -> None:

@@ -100,7 +100,7 @@ class PendingWork:
         del self._events[event]
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Put an event behind all work of a stream."""
+        """Put an event after all work of a stream."""
         with self._lock:
             self._events[event] = self._streams.mark(self._known(stream))
             self._close()

@@ -139,7 +139,7 @@ class Cells:
     # -- order between lanes --------------------------------------------------------------------------------
 
     def claim(self, access: str, index: np.ndarray, mask: np.ndarray, once: bool = False) -> None:
-        """Note an access by the lanes of the mask.
+        """Record an access by the lanes of the mask.
 
         Accesses of one kind commute with each other, except stores.
 

@@ -42,11 +42,11 @@ def run(
     draws: Draws = Draws(),  # noqa: B008 (immutable)
     widen: bool = True,
 ) -> dict[str, np.ndarray]:
-    """Return the final content of every array parameter of a forward kernel; `arrays` stays unchanged.
+    """Return the final contents of every array parameter of a forward kernel; `arrays` stays unchanged.
 
     Args:
         kernel: the forward kernel.
-        arrays: the initial content, by name.
+        arrays: the initial contents, by name.
         scalars: the scalar arguments, by name.
         draws: the source of random numbers.
         widen: compute reals in float64 and return them so; else each operation rounds to its type.
@@ -71,9 +71,9 @@ def vjp(
     wrt: Sequence[str] | None = None,
     draws: Draws = Draws(),  # noqa: B008 (immutable)
 ) -> dict[str, np.ndarray]:
-    """Return the cotangents (float64) of the initial content of the arrays `wrt`, by default of all with an adjoint.
+    """Return the cotangents (float64) of the initial contents of the arrays `wrt`, by default of all with an adjoint.
 
-    `cotangents` are those of the final content, by name; an absent array has zero. Memory carries derivatives if its
+    `cotangents` are those of the final contents, by name; an absent array has zero. Memory carries derivatives if its
     type has an adjoint, if it is in `wrt`, or if it is a temporary; a store to any other array stops them, and a
     cotangent of such an array is a ValueError. All other exceptions are those of `run`.
     """

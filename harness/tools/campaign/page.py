@@ -140,7 +140,7 @@ def _coverage(name: str, counts: dict[str, int]) -> tuple[str, int, list[tuple[s
 
 
 def _finding(found: Plain) -> Plain:
-    """Return what the page says of a finding."""
+    """Return the part of the page about one finding."""
     results = found.get("results", {})
     names = dict.fromkeys(name for of_executor in results.values() for name in of_executor)
     return {

@@ -63,7 +63,7 @@ class ClusterPool:
         self.client: Any = Client(address)
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
-        """Run units on the workers and yield the results; twice as many units are under way as workers have threads."""
+        """Run units on the workers and yield the results; twice as many units are in flight as workers have threads."""
         from distributed import as_completed
 
         def submit(unit: int) -> Any:

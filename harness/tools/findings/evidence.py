@@ -36,7 +36,7 @@ class Evidence:
     """Represent the right gradient of a program.
 
     Attributes:
-        right: adjoints of the initial content, by the name of the array.
+        right: adjoints of the initial contents, by the name of the array.
         judges: the executors that agree with the interpreter.
     """
 
@@ -92,7 +92,7 @@ def _has_extremes(program: Program) -> bool:
 
 
 def _is_steady(found: BoundedResult, made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> bool:
-    """Return True if the gradient stays the same when the initial content moves by a few roundings.
+    """Return True if the gradient stays the same when the initial contents moves by a few roundings.
 
     At a tie it changes, because the gradient at a tie is a convention.
     """

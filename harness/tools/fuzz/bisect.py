@@ -1,4 +1,4 @@
-"""Bisect a program on which two executors disagree: find the statement at which they part, or the pass.
+"""Bisect a program on which two executors disagree: find the statement or pass at which they begin to differ.
 
 Two executors of one kernel are compared value by value, in the order of the text. An oracle of gradients has no
 statements in common with the compiler. In this case the forward kernel adds an element of an array to every real value,
@@ -84,7 +84,7 @@ class Bisector:
         self.seeds = {k + GRAD: s for k, s in self.program.seeds().items() if k in self.made.gradients}
 
     def statement(self) -> Suspect | None:
-        """Return the first statement at which the two executors part, or None if no statement is found."""
+        """Return the first statement whose values differ on the two executors, or None if none is found."""
         direction, executor = self.key
         if executor in executors(self.panel.backends, self.plan):
             return self._of_backend(direction, executor)
@@ -157,7 +157,7 @@ class Bisector:
         Args:
             kernel: The kernel whose values can be moved.
             start: Its arrays at the start.
-            seeds: Cotangents of the final content.
+            seeds: Cotangents of the final contents.
             slot: Number of the value that moves.
             sign: Direction of the value in each lane.
         """
@@ -231,7 +231,7 @@ def _as_is(kernel: Kernel) -> Lowering:
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
-    """Return how the values of a slot differ beyond their errors, or an empty text if they do not.
+    """Return how two executors' values of one statement differ beyond their errors, or an empty text.
 
     Args:
         here: Values of the reference, one per lane.

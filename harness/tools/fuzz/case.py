@@ -132,7 +132,7 @@ class _Case:
     # -- forward --------------------------------------------------------------------------------------------
 
     def _forward(self) -> Outcome:
-        """Run the standard and compare other executors with it."""
+        """Run the forward kernel on the reference, and compare other executors with it."""
         assert self.lowerings is not None
         plain = self.lowerings.plain.kernel
         outcome = attempt(lambda: self._states(plain))
@@ -294,7 +294,7 @@ class _Case:
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
     def _within_bounds(self, made: Lowerings, seeds: Arrays) -> None:
-        """Compare the lean gradient with itself on other executors, and with the gradients of other policies."""
+        """Compare the gradient of policy lean with those of other executors and of other policies."""
         lean = made.lean
         outcome = attempt(lambda: self._keep_gradient(lean, seeds, precise=True))
         if not isinstance(outcome, OkOutcome):
@@ -338,7 +338,7 @@ class _Case:
         return self._pull(lean, lambda m, s, d: executable.run(m, s, self.sizes[d.launch], d), seeds)
 
     def _counted(self, lean: Lowering, seeds: Arrays) -> Arrays:
-        """Return the lean gradient with the adstack sizes that the counting kernel gives."""
+        """Return the gradient of the lean policy, run with the adstack sizes that the counting kernel finds."""
         launcher = Launcher(lean, self.panel.reference, CHECKED)
 
         def launch(memory: ArrayState, scalars: Scalars, draws: Draws) -> None:
@@ -371,7 +371,7 @@ class _Case:
         return self.gradient.arrays
 
     def _bounded_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> BoundedResult:
-        """Return the adjoints of the initial content through all launches; other arrays are of the first launch."""
+        """Return the adjoints of the initial contents through all launches; other arrays are of the first launch."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
@@ -382,7 +382,7 @@ class _Case:
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
     def _pull(self, lowered: Lowering, start: Callable[[ArrayState, Scalars, Draws], None], seeds: Arrays) -> Arrays:
-        """Return the adjoints of the initial content by the gradients of all launches, last to first."""
+        """Return the adjoints of the initial contents by the gradients of all launches, last to first."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
             memory = _copies({**self._primals(launch, lowered), **adjoints})

@@ -41,7 +41,7 @@ LONGEST = 4 << 20
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """Represent the content of plan.json."""
+    """Represent the contents of plan.json."""
 
     plan: FuzzPlan
     failed: Key | None
@@ -49,7 +49,7 @@ class StoredPlan:
 
 @dataclass(frozen=True)
 class CorpusEntry:
-    """Represent the content of one folder.
+    """Represent the contents of one folder.
 
     Attributes:
         key: The comparison that failed; None if the process died.
@@ -106,7 +106,7 @@ def _read(folder: Path, held: Folder) -> CorpusEntry:
 
 
 def _parsed(folder: Path, held: Folder, name: str, parse: Callable[[str], T]) -> T:
-    """Return the parsed content of a file of an entry, or raise ValueError."""
+    """Return the parsed contents of a file of an entry, or raise ValueError."""
     try:
         return parse(held.read(name, LONGEST).decode())
     except (OSError, MalformedDataError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
 """Judge gradients by dual numbers, by JAX on a sample and where dual numbers disagree, and by forward mode on a sample.
 
-All judges work in double precision, on the widened kernel. With t a random direction of the initial content and c the
-cotangents of the final content, <c, J t> of the plain kernel must equal <J^T c, t> of the lean gradient. Dual numbers
+All judges work in double precision, on the widened kernel. With t a random direction of the initial contents and c the
+cotangents of the final contents, <c, J t> of the plain kernel must equal <J^T c, t> of the lean gradient. Dual numbers
 and JAX share no derivative rule with the compiler. Forward mode shares the rules with the gradient, so its comparison
 judges forward mode more than the gradient.
 """
@@ -52,7 +52,7 @@ def compare(
     plan: FuzzPlan,
     states: Sequence[BoundedResult] = (),
 ) -> Iterator[JudgedComparison]:
-    """Yield the verdicts of the judges on the lean gradient.
+    """Yield the verdict of each judge on the gradient of policy lean.
 
     Args:
         made: The lowerings of the kernel.
@@ -111,7 +111,7 @@ def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass
 class _LeanGradient:
-    """Compute the lean gradient of one launch, or of several in a row, in double precision."""
+    """Compute the gradient of policy lean for one launch, or of several successive launches, in double precision."""
 
     made: Lowerings
     initial: Arrays
@@ -122,7 +122,7 @@ class _LeanGradient:
 
     @cached_property
     def gradient(self) -> BoundedResult:
-        """Return the adjoints of the initial content with their errors."""
+        """Return the adjoints of the initial contents with their errors."""
         return self._from(self.initial)
 
     def _from(self, initial: Arrays) -> BoundedResult:
@@ -255,7 +255,7 @@ class _LeanGradient:
         return {n + GRAD: a for n, a in adjoints.items()}
 
     def _at_kink(self, other: Outcome) -> bool:
-        """Return True if the gradient jumps when the initial content moves by a few roundings.
+        """Return True if the gradient jumps when the initial contents move by a few roundings.
 
         The jump must be a good part (KINK) of the difference between the two gradients.
         """

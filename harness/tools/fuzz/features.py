@@ -32,7 +32,7 @@ def statements(kernel: Kernel) -> int:
 
 
 def tags(kernel: Kernel) -> frozenset[str]:
-    """Return the features that occur in a kernel, which are the rows of coverage.
+    """Return the features that occur in a kernel; coverage counts the cases of each feature.
 
     Examples are `statement While`, `atomic add`, `sin f32` (an operation and its operands' type) and `loop step`.
     """

@@ -62,7 +62,7 @@ class Lowerings:
 
     @cached_property
     def has_local_arrays(self) -> bool:
-        """Return True if the lean gradient uses local arrays."""
+        """Return True if the gradient of policy lean uses local arrays."""
         return any(isinstance(stmt, LocalArray) for stmt in walk_kernel(self.lean.kernel))
 
     @cached_property
@@ -82,7 +82,7 @@ class Lowerings:
 
     @cached_property
     def refusal(self) -> Exception | None:
-        """Return the error that making the lean gradient raises, or None; `marks` gives refusals of launches."""
+        """Return the error of making the gradient of policy lean, or None; `marks` has refusals of launches."""
         try:
             assert self.lean
         except Exception as error:
@@ -124,7 +124,7 @@ class Lowerings:
 
     @cached_property
     def wide_lean(self) -> Kernel:
-        """Return the lean grad kernel in double precision."""
+        """Return the grad kernel of policy lean in double precision."""
         return self.lean.kernel if self.is_wide else widen(self.lean.kernel)
 
     @cached_property

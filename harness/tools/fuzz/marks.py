@@ -1,4 +1,4 @@
-"""Check the marks of a case: gradients for which only a launch tells whether they are right.
+"""Check the marks of a case: they find at launch whether a gradient is right that cannot be proved right.
 
 If marks find nothing, the gradient must be right and is judged as any other. If marks find iterations that touch the
 same element, the gradient counts as refused. Every backend must find the same. The message names the first iterations

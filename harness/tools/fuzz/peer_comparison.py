@@ -57,7 +57,7 @@ def compare(
 
 
 def _after(program: Program, arrays: Arrays) -> Program:
-    """Return the program with the memory that a launch leaves as its initial content."""
+    """Return the program with the memory that a launch leaves as its initial contents."""
     contents = tuple((name, tuple(np.ravel(arrays[name]).tolist())) for name, _ in program.inputs.arrays)
     return replace(program, inputs=replace(program.inputs, arrays=contents))
 
@@ -65,7 +65,7 @@ def _after(program: Program, arrays: Arrays) -> Program:
 def _reverse(
     program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars
 ) -> BoundedResult | None:
-    """Return the bounded adjoints of the initial content by which a peer's gradient is judged, or None."""
+    """Return the bounded adjoints of the initial contents by which a peer's gradient is judged, or None."""
     if not made.gradients or made.refusal is not None or made.lean.marking is not None:
         return None
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
@@ -76,9 +76,9 @@ def _reverse(
 
 
 def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the gradient as peers compute it: with the memory that the kernel left and no earlier content.
+    """Return the gradient as peers compute it: with the memory that the kernel left and no earlier contents.
 
-    The result is None if the gradient needs earlier content, because the kernel overwrites what it read, or if it
+    The result is None if the gradient needs earlier contents, because the kernel overwrites what it read, or if it
     traps.
 
     Args:

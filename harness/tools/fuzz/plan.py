@@ -137,7 +137,7 @@ class FuzzPlan:
 
     @property
     def stops_before_reverse(self) -> bool:
-        """Return True if no comparison of gradients is wanted."""
+        """Return True if the plan compares no gradients."""
         return self.only is not None and (self.only[0] != "reverse" or bool(self.peers))
 
     def narrowed(self, key: Key) -> FuzzPlan:

@@ -37,7 +37,7 @@ def launch_bounded(
         arrays: Initial content of its arrays.
         scalars: Arguments of the launch.
         draws: State of the random numbers.
-        errors: Errors of the initial content.
+        errors: Errors of the initial contents.
         precise: True if the bounds serve only executors of this very kernel.
 
     Raises:

@@ -113,7 +113,7 @@ class Statistics:
         return f"{self.cases} cases, {self.rate:.1f}/s: {counted or 'none yet'}; {self.crashes} crashes"
 
     def table(self) -> list[tuple[str, str]]:
-        """Return the rows that a run prints at its end, each a label and a value."""
+        """Return the lines that a run prints at its end, each as a label and a value."""
 
         def share(n: int) -> str:
             return f"{n / self.cases:.0%}" if self.cases else "-"

@@ -43,7 +43,7 @@ class TextStatistics:
     problems: dict[int, str] = field(default_factory=dict)
 
     def table(self) -> list[tuple[str, str]]:
-        """Return the rows to print."""
+        """Return the lines to print, each as a label and a value."""
         return [
             ("seed of the first text", str(self.first)),
             ("texts", str(self.cases)),

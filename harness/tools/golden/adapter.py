@@ -1,4 +1,4 @@
-"""This module names everything that the net takes from the rest of the project; a move of files changes it alone.
+"""This module imports everything that the golden records use from the project; moved files change it alone.
 
 Invariant: no other module of the net imports anything of the project but its own package. The names that the net uses
 stay as they are when the project renames what stands behind them, because a net is also run on earlier commits, by

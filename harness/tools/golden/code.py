@@ -166,7 +166,7 @@ def missing() -> frozenset[str]:
 
 
 def tools() -> Iterator[str]:
-    """Yield a line for each foreign tool that decides the code beside the checkout, with its version or `absent`."""
+    """Yield a line for each external tool that influences the generated code, with its version or `absent`."""
     version = ".".join(map(str, llvm.llvm_version_info))
     yield f"Python {sys.version.split()[0]}, NumPy {np.__version__}, LLVM {version}, llvmlite {llvmlite.__version__}"
     yield f"libdevice {_library()}"

@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def sides(self) -> str:
-        """Return a clause that says which side alone has the stage; it is empty if both sides have it."""
+        """Return a clause that names the only side with the stage; it is empty if both sides have it."""
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 

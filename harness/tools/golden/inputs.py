@@ -21,7 +21,7 @@ SKIPPED = ("build", "dist", "node_modules", "__pycache__")
 
 
 class GoldenError(Exception):
-    """The net cannot do what it was asked for; the message says why."""
+    """Signal that golden records cannot be made or compared as requested; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""This module stores records: one line for each kernel and stage, sorted, and the texts themselves if wanted.
+"""This module stores records: one line for each kernel and stage, sorted, and optionally the texts themselves.
 
     # stackgrad golden 2
     # LLVM 22.1.0, llvmlite 0.50.0

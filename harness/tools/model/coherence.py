@@ -70,7 +70,7 @@ def _at(place: str, look: Callable[[], None]) -> None:
 
 
 def _names(program: m.Program) -> None:
-    """Raise Malformed if two things of the program have the same name."""
+    """Raise Malformed if two fields, types, functions or arguments of the program have the same name."""
     owners = {f.owner for f in program.fields if "." in f.name}
     members = [f.name for f in program.fields if "." in f.name]
     found = [f.name for f in program.fields if "." not in f.name] + [v.name for f in program.fields for v in f.views]
@@ -147,7 +147,7 @@ def _field(field: m.Field) -> None:
 
 
 def _inputs(program: m.Program) -> None:
-    """Raise Malformed if the inputs do not give each field and argument its content, and nothing else."""
+    """Raise Malformed unless the inputs give a value to each field and argument, and to nothing else."""
     inputs, known = program.inputs, {f.name: f for f in program.fields}
     for name, pairs in (("arrays", inputs.arrays), ("seeds", inputs.seeds)):
         _once([n for n, _ in pairs], name)
@@ -212,7 +212,7 @@ def _depth(block: m.StmtBlock) -> int:
 
 
 def _members(program: m.Program) -> None:
-    """Raise Malformed if an attribute is no member of a struct, so that none of a Python object can be meant."""
+    """Raise Malformed if an attribute is no member of a struct, because it could reach into a Python object."""
     known = {p.name for s in program.structs for p in s.members}
     known |= {part for f in program.fields for part in f.name.split(".")[1:]}
     for node in walk_program(program):

@@ -116,7 +116,7 @@ def load(program: m.Program) -> tuple[Kernel, dict[str, np.ndarray], dict[str, b
 
 
 def run_python(program: m.Program) -> dict[str, np.ndarray]:
-    """Return the final content of all fields after Python ran the kernel as a plain function.
+    """Run the kernel as a plain Python function and return the final contents of all fields.
 
     The kernel must not use vectors, matrices or structs.
     """

@@ -79,7 +79,7 @@ def element(t: Lowerer, node: m.Element) -> PlaceOperand:
 
 
 def _array(t: Lowerer, name: str) -> m.Field:
-    """Return the array behind a name of the program; for a field of structs, the array of one member."""
+    """Return the array that a name of the program refers to; for a field of structs, the array of one member."""
     return t.views[name][0] if name in t.views else t.roots[name]
 
 
@@ -191,7 +191,7 @@ def select_item(t: Lowerer, items: tuple[ModelOperand, ...], index: int | Value)
 
 
 def read(t: Lowerer, place: PlaceOperand) -> ModelOperand:
-    """Emit a read of a place and return its content."""
+    """Emit a read of a place and return the value."""
     if isinstance(place, TensorOperand):
         return TensorOperand(place.shape, tuple(read(t, item) for item in place.items))
     if isinstance(place, StructOperand):

@@ -116,7 +116,7 @@ class Lowerer:
 
     @property
     def active(self) -> FunctionScope:
-        """Return the activation of the kernel or function that is being lowered."""
+        """Return the scope of the kernel or function that is being lowered."""
         return self.stack[-1]
 
     def find(self, name: str) -> Any:

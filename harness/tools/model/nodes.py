@@ -366,7 +366,7 @@ class Program:
         raise KeyError(name)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return new arrays with the initial content of all fields, and a zero for the result of the kernel."""
+        """Return new arrays with the initial contents of all fields, and a zero for the result of the kernel."""
         types = {f.name: f.dtype for f in self.fields}
         found = {name: self._array(name, content, types[name]) for name, content in self.inputs.arrays}
         if self.kernel.result is not None:
@@ -384,7 +384,7 @@ class Program:
         return found
 
     def seeds(self) -> dict[str, np.ndarray]:
-        """Return new arrays with the cotangents of the final content, by the name of the primal field."""
+        """Return new arrays with the cotangents of the final contents, by the name of the primal field."""
         types = {f.name: adjoint_type(f.dtype) for f in self.fields}
         return {name: self._array(name, content, types[name]) for name, content in self.inputs.seeds}
 

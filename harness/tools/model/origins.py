@@ -1,4 +1,4 @@
-"""Count the indices of some fields of a program from other origins, without changing any bit of the results.
+"""Change the first indices of some fields of a program; no bit of the results changes.
 
     x[i]                →    x[i + o]
     for i in x: f(i)    →    for i in x: f(i - o)

@@ -265,14 +265,14 @@ def _parameters(w: Writer, params: tuple[m.Param, ...]) -> list[str]:
 def render_source(program: m.Program, dialect: str = "stackgrad", start: bool = True, forward: bool = True) -> str:
     """Return a file that runs the kernel forward, then its gradient, and prints the results as JSON.
 
-    The file's argument names the arch (default cpu). The printed line holds `forward` (final content by field) and
-    `gradient` (adjoints of the initial content), or `error`. Reals are hexadecimal.
+    The file's argument names the arch (default cpu). The printed line holds `forward` (final contents by field) and
+    `gradient` (adjoints of the initial contents), or `error`. Reals are hexadecimal.
 
     Args:
         program: The program to render.
         dialect: A key of DIALECTS.
         start: False if the package is already started, as `start_line` says.
-        forward: False to run only the gradient, at the initial content.
+        forward: False to run only the gradient, at the initial contents.
 
     Raises:
         NotInDialect: The dialect lacks a construct of the program.

@@ -85,7 +85,7 @@ def _own(base: m.Field, view: m.View) -> m.Field:
 
 
 def _cut(base: m.Field, pairs: tuple[tuple[str, m.Content], ...]) -> Any:
-    """Return contents by name, where the content of the array is cut into that of its views."""
+    """Return contents by name, in which the contents of a viewed array are split among its views."""
     width = 1
     for extent in base.element:
         width *= extent

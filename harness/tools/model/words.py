@@ -34,7 +34,7 @@ _MESSAGE = "a printable line of at most 200 characters"
 
 
 def is_name(text: str) -> bool:
-    """Return True if a text may name a thing of a program."""
+    """Return True if a text is a legal name of a field, local or function of a program."""
     return len(text) <= LONGEST_NAME and bool(_IDENTIFIER.fullmatch(text)) and text not in RESERVED
 
 

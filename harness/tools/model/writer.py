@@ -1,4 +1,4 @@
-"""Write nodes of the program model as text of one dialect, with tables that have a row for each class of node.
+"""Write nodes of the program model as text of one dialect, with tables that have an entry for each class of node.
 
 Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
 """
@@ -66,7 +66,7 @@ class Writer:
         return text if plain else f"({text})"
 
     def list(self, nodes: tuple[m.Expr, ...]) -> str:
-        """Return the texts of expressions with commas between them."""
+        """Return the texts of expressions, separated by commas."""
         return ", ".join(map(self.expr, nodes))
 
     def function(self, name: str, *args: str) -> str:

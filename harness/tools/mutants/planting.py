@@ -73,7 +73,7 @@ def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
 
 @contextmanager
 def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[None]:
-    """Replace a row of a table inside this context.
+    """Replace an entry of a table inside this context.
 
     Raises:
         KeyError: the table has no row for the key.

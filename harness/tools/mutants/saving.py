@@ -151,7 +151,7 @@ def _reread_elements() -> Plant:
 
 
 def _arrays_outlive_iterations() -> Plant:
-    """Declare arrays once for the task, and compute reads of arrays of a loop body again from their present content."""
+    """Declare arrays once for the task, and recompute reads of arrays of a loop body from their present contents."""
     right = LocalAccesses.__init__
 
     def wrong(self: LocalAccesses, structure: Structure) -> None:

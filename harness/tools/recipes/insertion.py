@@ -1,4 +1,4 @@
-"""Insert rows into the source text of tables.
+"""Insert entries into the source text of tables.
 
 A row goes behind the row of a similar operation, because tables keep similar operations together. Tables are written as
 `TABLE.update({...})` with a row on each line, or as `TABLE["name"] = ...`; a row that stands elsewhere (behind a
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 
 class NoPlace(Exception):
-    """Signal that a text has no place for a row."""
+    """Signal that a text has no place for an entry."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Insertion:
 
 
 def row_of_table(text: str, table: str, like: str, key: str, row: str) -> Insertion:
-    """Return the insertion of a row into a table.
+    """Return the insertion of an entry into a table.
 
     Args:
         text: source text of the module.
@@ -96,7 +96,7 @@ def _assigned(node: ast.stmt, table: str) -> str | None:
 
 
 def _adds(node: ast.stmt, table: str) -> bool:
-    """Return True if a statement of the module adds rows to a table."""
+    """Return True if a statement of the module adds entries to a table."""
     if isinstance(node, ast.FunctionDef):
         return any(ast.unparse(decorator).startswith(f"{table}.row(") for decorator in node.decorator_list)
     is_update = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_update(node.value.func, table)
@@ -104,7 +104,7 @@ def _adds(node: ast.stmt, table: str) -> bool:
 
 
 def _item(text: str, value: ast.expr, key: str, row: str) -> Insertion:
-    """Return the insertion of an item of a dictionary behind the item with this value."""
+    """Return the insertion of `"key": row` into a dictionary display, right after the item with this value."""
     last = value.end_lineno or value.lineno
     first = text.splitlines()[value.lineno - 1]
     indent = first[: len(first) - len(first.lstrip())]
@@ -112,12 +112,12 @@ def _item(text: str, value: ast.expr, key: str, row: str) -> Insertion:
 
 
 def _assignment(node: ast.stmt, table: str, key: str, row: str) -> Insertion:
-    """Return the insertion of `table[key] = row` behind a statement of the module."""
+    """Return the insertion of `table[key] = row` after a statement of the module."""
     return Insertion(node.end_lineno or node.lineno, (f'{table}["{key}"] = {row}',))
 
 
 def operation_row(text: str, like: str, key: str, edges: str) -> Insertion:
-    """Return the insertion of a row of OPS: a copy of another row with a new name and new edge cases.
+    """Return the insertion of an entry of OPS: a copy of another entry with a new name and new edge cases.
 
     Args:
         text: source text of the module of OPS.
@@ -136,7 +136,7 @@ def operation_row(text: str, like: str, key: str, edges: str) -> Insertion:
 
 
 def _copied_row(text: str, row: ast.Call, changes: dict[int, str]) -> Insertion:
-    """Return the insertion of a copy of a row in which some arguments are other texts."""
+    """Return the insertion of a copy of an entry in which some arguments are other texts."""
     arguments = [ast.get_source_segment(text, argument) or "" for argument in row.args]
     for position, value in changes.items():
         arguments[position] = f'"{value}"'

@@ -70,7 +70,7 @@ def text() -> str:
 
 
 def _tables(kind: str) -> Iterator[str]:
-    """Yield the lines on the tables: those in which a row is needed, then those in which it may be missing."""
+    """Yield the lines on the tables: those in which an entry is needed, then those in which it may be missing."""
     tables = of_kind(kind)
     yield from _rows("table", "a row says", "keys", (t for t in tables if not t.optional), _keys)
     yield f"A row may be missing in these; what holds then stands beside it. The {kind} is right without them.\n"
@@ -88,7 +88,7 @@ def _rows(first: str, second: str, third: str, tables: Iterable[Table[Any, Any]]
 
 
 def _keys(table: Table[Any, Any]) -> str:
-    """Return which keys a table has, and if the rows of some of them follow by themselves."""
+    """Return which keys a table has, and if the entries of some of them are derived."""
     follow = any(table.derived(key) for key in table.keys)
     return f"{coverage(table) or 'all'}{'; some rows follow by themselves' if follow else ''}"
 

@@ -1,4 +1,4 @@
-"""Write what a new operation needs: a row in each table that fails until somebody writes it, and a file of tests.
+"""Write what a new operation needs: an entry in each table that fails until somebody writes it, and a file of tests.
 
 Every row is valid Python, so that the package can be imported and the tests name one missing row after the other.
 """
@@ -124,7 +124,7 @@ def _model(name: str, arity: int | None, like: str) -> OpInfo:
 
 
 def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
-    """Return why the new operation needs no row in a table, or an empty text."""
+    """Return why the new operation needs no entry in a table, or an empty text."""
     # A table of some operations alone takes them by what their names begin with.
     prefix = commonprefix(list(table.keys))
     if not name.startswith(prefix) or model.name not in table.keys:
@@ -133,7 +133,7 @@ def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
 
 
 def _described(name: str, model: OpInfo, known: dict[Path, str]) -> Change:
-    """Return the row of OPS."""
+    """Return the entry for the new operation in OPS, as text."""
     where = place(ops, "_ROWS")
     text = where.path.read_text(encoding="utf-8")
     edges = f"{UNWRITTEN} say in one sentence what happens in edge cases."
@@ -143,7 +143,7 @@ def _described(name: str, model: OpInfo, known: dict[Path, str]) -> Change:
 
 
 def _row(table: Table[Any, Any], name: str, model: OpInfo, known: dict[Path, str]) -> Change:
-    """Return the row of one table."""
+    """Return the entry for the new operation in one table, as text."""
     where = place_of(table)
     text = known.get(where.path) or where.path.read_text(encoding="utf-8")
     row = table.blank.format(todo=f'{where.name}.unwritten("{name}")', arity=model.arity)

@@ -1,4 +1,4 @@
-"""List what adding a thing touches beside the tables.
+"""List the edits that adding an operation, statement class or backend needs besides entries of tables.
 
 Places in the package are given as objects, so that a renamed module changes the page and not this list. Tests are given
 as paths; a test says when one of them does not exist.
@@ -25,7 +25,7 @@ UNWRITTEN = "UNWRITTEN:"
 
 @dataclass(frozen=True)
 class Step:
-    """Represent one thing to do.
+    """Represent one edit to make.
 
     Attributes:
         of: module or path (from the root) that holds the place; `{name}` in a path stands for the new thing.

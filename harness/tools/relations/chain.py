@@ -1,4 +1,4 @@
-"""Launch kernels in a row, each on the state that the last one left, so that relations can compare chains.
+"""Launch kernels one after another, each on the state that the last one left, so that relations can compare chains.
 
 Invariant: no function of this module changes its arguments; all states are new arrays.
 """
@@ -37,12 +37,12 @@ class RelationExecutor:
 
 @dataclass(frozen=True)
 class LaunchChain:
-    """Represent kernels that are launched in a row.
+    """Represent kernels that are launched one after another.
 
     Attributes:
         made: Lowerings of the kernels in the order of their launches.
         initial: Arrays of all kernels before the first launch.
-        seeds: Cotangents of the final content by the name of the adjoint array; empty if there is no gradient.
+        seeds: Cotangents of the final contents by the name of the adjoint array; empty if there is no gradient.
     """
 
     made: tuple[Lowerings, ...]

@@ -1,4 +1,4 @@
-"""Judge two results of one executor that a relation binds to each other.
+"""Judge whether two results of one executor satisfy a relation.
 
 Equal bits agree, and so do results a few units in the last place apart. Other results need the error bounds of both
 sides, as distances from the exact result; these are computed only then.

@@ -27,7 +27,7 @@ from .pairs import ChainPair
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on both ways of another order, as far as they apply.
+    """Yield the verdicts on a kernel whose parallel loops run in another order.
 
     Args:
         chain: A chain of the kernel.

@@ -1,4 +1,4 @@
-"""Lead an index outside: every launch must end with OutOfBounds and leave the memory around arrays untouched.
+"""Move an index out of bounds: every launch must end with OutOfBounds and leave the memory around arrays untouched.
 
     load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
     within i, n    →    within i + n, n            a position within a local vector, or an index of a view
@@ -65,7 +65,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
 
 def _unproved(kernel: Kernel) -> Lowering:
-    """Return the forward kernel with all comparisons of positions, so that the reference sees a wrong proof."""
+    """Return the forward kernel with all index checks, so that the reference sees a wrong proof."""
     return Lowering(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
 
 

@@ -14,7 +14,7 @@ from .judging import RelationQuestion
 
 @dataclass(frozen=True)
 class ChainPair:
-    """Represent two chains that a relation binds to each other.
+    """Represent two chains that must give equal results by a relation.
 
     Attributes:
         relation: Name of the relation.

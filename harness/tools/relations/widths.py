@@ -95,7 +95,7 @@ def widen_integers(kernel: Kernel) -> Kernel | None:
 
 
 def _tells(stmt: Stmt) -> bool:
-    """Return True if a statement depends on the number of bits."""
+    """Return True if the result of a statement depends on the number of bits of its integers."""
     if isinstance(stmt, n.Op):
         return stmt.op in _OF_BITS
     if isinstance(stmt, n.Cast):

@@ -199,7 +199,7 @@ class _Generator:
         b.if_(b.op("cmp_eq", odd, b.const(0, i32)), *blocks)
 
     def underflow(self, stack: _DrawnStack) -> None:
-        """Emit a statement that needs a slot, on an adstack that has none."""
+        """Emit a pop of an empty adstack, or a read or update of its top."""
         kind = self.draw.choice(("pop", "top", "adjoint"))
         if kind == "pop":
             self.b.pop(stack.name)

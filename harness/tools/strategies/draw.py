@@ -20,7 +20,7 @@ class Chooser(Protocol):
         """Return a number of the closed interval."""
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return one of the items; an item that stands twice comes twice as often."""
+        """Return one of the items; an item that is listed twice is twice as likely."""
 
     def boolean(self, probability: float = 0.5) -> bool:
         """Return True with about this probability."""

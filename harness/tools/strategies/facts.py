@@ -1,4 +1,4 @@
-"""This module takes a program apart once, for all predicates on programs."""
+"""This module collects facts about a program once, for all predicates on programs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProgramFacts:
         return any(isinstance(n, classes) for n in self.nodes)
 
     def repeated(self, name: str) -> bool:
-        """Return True if the initial content of a field holds a number twice."""
+        """Return True if two elements of a field have the same initial value."""
         content = self.contents.get(name, ())
         return len(set(content)) < len(content)
 

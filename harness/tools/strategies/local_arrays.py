@@ -297,7 +297,7 @@ class LocalArrays(Loops):
         return [m.Assign((held.at(self._place(held)),), (value,))]
 
     def _replaced(self, held: ScopedArray) -> list[Stmt]:
-        """Return a store and a later use of the element's old content, as in a ring buffer."""
+        """Return a store and a later use of the element's old value, as in a ring buffer."""
         element, old = held.at(self._place(held)), self.declare_real(self.main)
         self.fix(old.name)
         new = self._safe(self.draw.choice((add(old, self.running), mul(old, self.running), self.running)))

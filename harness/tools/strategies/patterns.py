@@ -115,7 +115,7 @@ class Patterns(LocalArrays):
         return made
 
     def _changed(self, element: m.Element) -> Stmt:
-        """Return a store of a new content, which may be made of the old content."""
+        """Return a store of a new value, which may be computed from the old value."""
         value, _ = self.bounded(self.real(1))
         kind = self.draw.choice(("product", "store", "function"))
         if kind == "store":
@@ -187,7 +187,7 @@ class Patterns(LocalArrays):
         return call("min", call("max", count, Number(0)), Number(MOST))
 
     def _old_values(self) -> list[Stmt]:
-        """Return a loop that uses the old content of real elements that it updates by atomics."""
+        """Return a loop that uses the old values of real elements that it updates by atomics."""
         array = self._open("z")
         if array is None:
             return []
@@ -250,7 +250,7 @@ class Patterns(LocalArrays):
     # -- elements by way of a permutation --------------------------------------------------------------------
 
     def _permuted(self) -> list[Stmt]:
-        """Return stores to elements indexed by a permutation; at times the program claims that it is a permutation."""
+        """Return stores to elements indexed by a permutation, sometimes with a claim that the indices are unique."""
         array = self._open(self.draw.choice(("y", "o")))
         if array is None:
             return []

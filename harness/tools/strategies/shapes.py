@@ -120,7 +120,7 @@ def _reduction(f: ProgramFacts) -> bool:
 
 
 def _zero_trips(f: ProgramFacts) -> bool:
-    """Return True if the bounds of a range in the text say that its loop does not run."""
+    """Return True if the program has a loop over a constant range that makes no trip."""
     for n in f.nodes:
         if isinstance(n, m.Range) and isinstance(n.end, m.Number) and isinstance(n.begin or m.Number(0), m.Number):
             begin = n.begin.value if isinstance(n.begin, m.Number) else 0

@@ -1,4 +1,4 @@
-"""This module defines predicates on how a program keeps and names its numbers: structs, views, origins, atomics."""
+"""This module defines predicates on how a program stores its numbers: structs, views, origins, atomics."""
 
 from __future__ import annotations
 

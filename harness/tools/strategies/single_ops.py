@@ -1,4 +1,4 @@
-"""Draw kernels of one operation: every row of OPS with every type that it takes, and every conversion, on edge values.
+"""Draw kernels of one operation or conversion, for every operation and every type that it takes, on edge values.
 
 A defect of an operation is then found in that operation, and not as a difference at the end of a long program.
 """

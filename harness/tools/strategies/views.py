@@ -50,7 +50,7 @@ def _joined(draw: Chooser, program: m.Program, chosen: list[m.Field]) -> m.Progr
 def _content(
     base: m.Field, names: list[str], gaps: list[int], pairs: tuple[tuple[str, m.Content], ...]
 ) -> tuple[tuple[str, m.Content], ...]:
-    """Return contents by name, where the contents of the viewed arrays are joined, with fillers in the gaps.
+    """Return contents by name, with views of one array joined into it, and fillers in gaps.
 
     Args:
         base: The array that the views are parts of.

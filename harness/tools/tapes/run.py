@@ -70,7 +70,7 @@ class RunningProgram:
         self.begin()
 
     def begin(self) -> None:
-        """Fill the fields with their initial content."""
+        """Fill the fields with their initial contents."""
         for field, content in zip(self.fields, self.program.initial):
             field.from_numpy(np.array(content, np.float64))
 

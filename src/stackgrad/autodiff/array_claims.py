@@ -1,4 +1,4 @@
-"""Claim what a tape or a forward mode uses: no other thread may take derivatives of it, or write it, meanwhile.
+"""Claim the arrays of a tape or a forward mode: meanwhile, no other thread may differentiate or write them.
 
 Invariant: adjoints and tangents of an array are used by one thread at a time. A write of another thread to an array of
 a tape is an error of the tape if a derivative depends on it; it never becomes a derivative.
@@ -36,7 +36,7 @@ class ArrayClaim:
         self.arrays: dict[Array, None] = {}
 
     def end(self) -> None:
-        """End all claims."""
+        """Let other threads take derivatives of these arrays again."""
         self.threads.end(self.own)
 
     def renewed(self) -> ArrayClaim:
@@ -51,11 +51,11 @@ class ArrayClaim:
         return made
 
     def meet(self, binding: Binding) -> None:
-        """Note that a launch is about to use the arrays of a binding."""
+        """Record that a launch is about to use the arrays of a binding."""
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:
-        """Note the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
+        """Record the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
         self.meet(binding)
         found = (binding.arrays[name] for name in binding.program.gradients)
         self.take(array for array in found if isinstance(array, Array))

@@ -1,4 +1,4 @@
-"""Watch a tape's backward pass: nothing is recorded, and primals that gradient functions write are put back.
+"""Watch a tape's backward pass: record nothing, and restore primals that gradient functions write.
 
 Invariant: when the pass ends, every primal is what it was when it began.
 """
@@ -52,7 +52,7 @@ class BackwardPass:
         self._log.disturb(array)
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Return True: gradient functions may read any content without a warning."""
+        """Return True: gradient functions may read any contents without a warning."""
         return True
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:

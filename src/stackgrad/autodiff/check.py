@@ -22,7 +22,7 @@ def grad_check(  # What is Any takes several kinds of fields and arrays, see fun
     atol: float | None = None,
     raise_error: bool = True,
 ) -> GradReport:
-    """Compare the gradient of `loss`, as `run()` computes it, with central differences at the present content.
+    """Compare the gradient of `loss`, as `run()` computes it, with central differences at the present contents.
 
     `run` may overwrite fields: all are put back, and gradients of `params` hold what was checked. The report lists the
     elements that do not agree; unless `raise_error` is False, such elements raise GradCheckError.

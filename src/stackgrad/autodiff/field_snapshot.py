@@ -1,4 +1,4 @@
-"""Copy the content of every field at one moment, so that numeric checks can start from it again."""
+"""Copy the contents of every field at one moment, so that numeric checks can start from it again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FieldsSnapshot:
         self.contents = {array: (array.memory.copy(), array.version) for array in _everything()}
 
     def restore(self, exactly: bool = False) -> None:
-        """Put every content back.
+        """Restore the contents of every field.
 
         Args:
             exactly: True to put versions back too, as if nothing had happened in between.
@@ -34,7 +34,7 @@ class FieldsSnapshot:
             array.version = version if exactly else stamp()
 
     def of(self, array: Array) -> np.ndarray:
-        """Return the content that an array had."""
+        """Return the contents that an array had."""
         return self.contents[array][0]
 
 

@@ -129,7 +129,7 @@ class FwdMode:
             self._claims.end()
 
     def _end(self) -> None:
-        """Set duals of parameters to 0, drop duals that were lent, and give losses theirs."""
+        """Finish the mode: set duals of parameters to 0 and of losses to derivatives; remove other lent duals."""
         self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:
@@ -144,7 +144,7 @@ class FwdMode:
         self._shared.clear()
 
     def forget(self) -> None:
-        """Drop, after the block, the duals that fields had not before: those of losses and parameters too."""
+        """Remove, after the block, all duals that fields did not have before, also those of losses and parameters."""
         for array in self._lent:
             array._dual = None
 
@@ -169,7 +169,7 @@ class FwdMode:
     # -- launches -------------------------------------------------------------------------------------------
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch a kernel once for each direction, each time from the same content."""
+        """Launch a kernel once for each direction, each time from the same contents."""
         shared = shared_boxes(binding, scalars, self._carries)
         self._end_unseen(shared)
         try:
@@ -213,7 +213,7 @@ class FwdMode:
         draws: Draws,
         replaced: Replaced,
     ) -> None:
-        """Launch once for each direction, from the same content; `fields` are those that the launch writes."""
+        """Launch once for each direction, from the same contents; `fields` are those that the launch writes."""
         written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
         if written:
             RUNTIME.settle()
@@ -233,7 +233,7 @@ class FwdMode:
                     array._dual.version = stamp()
 
     def _of(self, binding: Binding) -> dict[str, list[np.ndarray]]:
-        """Return the tangents, one for each direction, of the arrays of a launch that carry them."""
+        """Return, by array of a launch, its tangents for each direction; arrays without tangents are left out."""
         found = {}
         for param in binding.program.kernel.params:
             if isinstance(param.type, ArrayType) and param.type.dtype.is_real:
@@ -265,14 +265,14 @@ class FwdMode:
         return self._memory(array)
 
     def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
-        """Return what is read without its tangent: all in functions of no_grad, and arguments with needs_grad=False."""
+        """Return the arrays that a launch reads as constants: all under `no_grad`, else those with needs_grad=False."""
         declared = set(binding.program.gradients)
         arrays = {name: binding.arrays[name] for name in names}
         own = {name for name, array in arrays.items() if isinstance(array, Array) and array.needs_grad}
         return frozenset(arrays if self.constant else own - declared)
 
     def _touch(self, binding: Binding, scalars: Scalars) -> None:
-        """Note the elements that a launch touches."""
+        """Record the elements that a launch touches."""
         self._claims.meet(binding)
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})
@@ -288,7 +288,7 @@ class FwdMode:
         return not self.constant and self._reads.result(binding, scalars, self._of(binding))
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """End the tangents of content that the host replaces by constants.
+        """Set to 0 the tangents of elements that the host overwrites, because what the host writes is constant.
 
         What no launch has used yet is an input, and keeps its tangent.
         """
@@ -355,14 +355,14 @@ class FwdMode:
 
 
 def lend_dual(array: Array) -> None:
-    """Give an array a tangent that is no part of what it was made with: needs_dual stays what it is."""
+    """Give an array a tangent that forward mode removes later; its `needs_dual` stays the same."""
     dual = array.companion("dual")
     dual._companion = None
     dual.allocate(array.shape)
 
 
 def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
-    """Return a view of memory with the axes of elements last."""
+    """Return a view of an array of vectors or matrices in which the axes of elements come last."""
     if isinstance(tensor, MatrixArray) and tensor.element_first:
         count = len(tensor.element.shape)
         return np.moveaxis(memory, range(count), range(-count, 0))

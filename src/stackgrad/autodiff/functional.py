@@ -3,8 +3,8 @@
     J v    forward mode                           H v    forward over reverse: a tape inside of forward mode, which
     w J    a tape                                        launches the tangents of the gradients of all launches
 
-Directions come in batches: each launch runs once for each direction, from the same content, and what a tape saves has
-tangents along all of them. Invariant: `run` is called once for each batch, always from the same content of all fields
+Directions come in batches: each launch runs once for each direction, from the same contents, and what a tape saves has
+tangents along all of them. Invariant: `run` is called once for each batch, always from the same contents of all fields
 and with the same random numbers. Afterwards fields hold what a single call leaves in them.
 """
 
@@ -36,7 +36,7 @@ BATCH = 16
 
 
 def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> ArrayOrArrays:
-    """Return J v, the derivative of the outputs' final content along `v`, by forward mode.
+    """Return J v, the derivative of the outputs' final contents along `v`, by forward mode.
 
     Outputs keep their content on entry.
 
@@ -59,7 +59,7 @@ def jvp(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> ArrayOrArr
 def vjp(
     outputs: Any, params: Any, run: Callable[[], Any], w: Any, *, budget_bytes: int = DEFAULT_BUDGET
 ) -> ArrayOrArrays:
-    """Return w J, the derivative of sum(w * outputs) by the parameters' first content, by one tape.
+    """Return w J, the derivative of sum(w * outputs) by the parameters' first contents, by one tape.
 
     Outputs keep their content on entry. Gradients of all fields are afterwards those of the last cotangent.
 
@@ -134,7 +134,7 @@ def hvp(
 ) -> ArrayOrArrays:
     """Return H v, the derivative along `v` of the gradient of `loss` by the parameters, by forward over reverse.
 
-    Afterwards fields hold their final content and `x.grad` the gradient, as a tape leaves them. Functions of
+    Afterwards fields hold their final contents and `x.grad` the gradient, as a tape leaves them. Functions of
     `grad_replaced` take part: their tangent is that of the gradient that was written for them. At kinks the result is
     that of the branch taken.
 
@@ -211,7 +211,7 @@ def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tup
 
 
 class _Output(FieldLoss):
-    """A loss that keeps its content on entry."""
+    """A loss that keeps its contents on entry."""
 
     def begin(self) -> None:
         for array in self.tensor.arrays:
@@ -242,7 +242,7 @@ def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[Seede
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
-    """Yield batches; before each but the first, the state is put back to that before the first."""
+    """Yield batches of directions, and restore the state of all fields before each batch but the first."""
     before = FieldsSnapshot()
     for k, basis in enumerate(batches):
         if k:
@@ -269,7 +269,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[T]) -> T | list[T]:
-    """Return the whole list if the user gave a list, else its only item."""
+    """Return the results as a list if the user gave a list, else the only result."""
     return found if _is_list(given) else found[0]
 
 

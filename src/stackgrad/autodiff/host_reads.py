@@ -1,4 +1,4 @@
-"""Warn where a value leaves a tape through the host: as a number that the next kernel gets, it has no derivative.
+"""Warn where a value with a derivative is read by the host: as a number it has no derivative.
 
 An example is `m[None]`, given to the next kernel. What the host does with a value is not seen, so the warning comes
 where it is read: inside the block, if a recorded launch wrote it and what was written depends on something with a
@@ -117,7 +117,7 @@ class HostReads:
     # -- who wrote it -----------------------------------------------------------------------------------------
 
     def _index(self) -> None:
-        """Note what the events since the last look wrote."""
+        """Record which elements the events since the last call wrote."""
         for number, event in enumerate(self.log.events[self._done :], self._done):
             if isinstance(event, LaunchRecord):
                 for array, boxes in event.binding.write_boxes(event.scalars).items():
@@ -184,7 +184,7 @@ class TangentReads:
         self._places: set[UserLine | None] = set()
 
     def wrote(self, binding: Binding) -> None:
-        """Note the arrays that a launch is about to write."""
+        """Record the arrays that a launch is about to write."""
         self._writers.update(dict.fromkeys(binding.written, described(binding, site())))
 
     def read(self, array: Array, tangents: Iterable[np.ndarray], at: Any) -> bool:
@@ -271,7 +271,7 @@ def _meet(boxes: Iterable[Box], box: Box) -> bool:
 
 
 def _replaces(record: LaunchRecord | None, array: Array, boxes: list[Box], box: Box) -> bool:
-    """Return True if an event leaves nothing in a box of what was there before."""
+    """Return True if an event overwrites all elements of a box."""
     if not any(box_covers(one, box) for one in boxes):
         return False
     return record is None or all(_stores(record.binding.program, name) for name in _names(record, array))

@@ -27,7 +27,7 @@ class Loss(Protocol):
 
     Attributes:
         label: The name for messages.
-        shape: The shape of the content as a NumPy array.
+        shape: The shape of the contents as a NumPy array.
         dtype: The scalar type.
         arrays: The arrays of the runtime that hold the loss.
     """
@@ -38,7 +38,7 @@ class Loss(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the content as a NumPy array."""
+        """Return the shape of the contents as a NumPy array."""
 
     @property
     def dtype(self) -> Scalar:
@@ -71,7 +71,7 @@ class FieldLoss:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the content as a NumPy array, with the axes of elements last."""
+        """Return the shape of the contents as a NumPy array, with the axes of elements last."""
         return tuple(self.tensor.shape) + tuple(getattr(self.tensor, "element_shape", ()))
 
     @property
@@ -235,7 +235,7 @@ def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 
 def _loss(given: Any) -> Loss:
-    """Return what the user gave as a loss. Raise TapeError if it cannot be one."""
+    """Return a user's field or tensor as a `Loss`. Raise TapeError if it cannot be one."""
     if given is None:
         raise TapeError("a tape needs a loss, not None", CURE)
     if isinstance(given, (Array, MatrixArray)):

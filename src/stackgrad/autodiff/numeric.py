@@ -4,7 +4,7 @@
 
 An element passes if the difference quotient of some step is within atol + rtol * max(|gradient|, |quotient|). Large
 steps are wrong by curvature, small ones by rounding, and a wrong gradient agrees with no step. Every evaluation starts
-from the same content of all fields and draws the same random numbers.
+from the same contents of all fields and draws the same random numbers.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _evaluate(
     run: Callable[[], Any],
     before: FieldsSnapshot,
 ) -> float:
-    """Return the weighted loss with one element changed. No tape watches: all content is put back in the end."""
+    """Return the weighted loss with one element changed. No tape watches: all contents are put back in the end."""
     before.restore()
     tapes, RUNTIME.tapes = RUNTIME.tapes, ()
     try:

@@ -1,6 +1,6 @@
 """End the adjoints of elements that a write outside the tape's gradient replaces.
 
-The content that the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
+What the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
 gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
 earlier gradient of the tape touches are cleared: other elements are inputs, and the user wants the derivative at the
 content that was written.
@@ -46,7 +46,7 @@ class HostWrite:
 
 @dataclass(eq=False, slots=True)
 class UnannouncedWrite:
-    """The record of a write that nobody announced to some elements of an exported array that has an adjoint.
+    """The record of an unannounced write to some elements of an exported array that has an adjoint.
 
     Attributes:
         array: The array.

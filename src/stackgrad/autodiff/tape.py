@@ -51,7 +51,7 @@ class Tape(TapeReplay):
     clear_gradients=True. A tape is entered once; `replay()` runs its launches again.
 
     What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions and kernels
-    of `no_grad` write: `x.grad` is the derivative by the content that x had when a launch of the block first used it.
+    of `no_grad` write: `x.grad` is the derivative by the contents that x had when a launch of the block first used it.
 
     Args:
         loss: A field or ndarray with needs_grad, or a torch tensor that requires a gradient, of one element; or a list
@@ -209,7 +209,7 @@ class Tape(TapeReplay):
             RUNTIME.tapes = RUNTIME.tapes[:-1]
 
     def _forget(self) -> None:
-        """Drop saved state, or, with `retain`, note the versions of the fields that it belongs to."""
+        """Drop saved state, or, with `retain`, record the versions of the fields that it belongs to."""
         if self.retain:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
@@ -290,7 +290,7 @@ class Tape(TapeReplay):
         return (self.recording or self.constant) and isinstance(RUNTIME.tapes[-1], Tape)
 
     def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
-        """Return where a launch that is constant to this tape ends adjoints: boxes touched before, by name."""
+        """Return, by array, the boxes whose adjoints end because a launch that is constant to this tape writes them."""
         found = self._ended(binding, scalars) if self._counts else {}
         if found:
             binding.detached(frozenset(found)).prepare_taped()
@@ -319,7 +319,7 @@ class Tape(TapeReplay):
             self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Note that a launch raised: what it did is not known, so if the block goes on, it has no gradient."""
+        """Record that a launch raised: what it did is not known, so if the block goes on, it has no gradient."""
         self._ending = {}
         if self._guard is not None:
             self._guard.after_launch(binding, scalars)
@@ -327,7 +327,7 @@ class Tape(TapeReplay):
             self._failed = binding.program.label
 
     def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> LaunchRecord:
-        """Return the record of a launch that has just run, with what identifies or saves the content it depends on."""
+        """Return the record of a launch that has just run, with versions or copies of what its gradient reads."""
         backward = binding.prepare_taped()
         backward.verify(scalars, draws)
         shared = {array for array in backward.reads if array.exported}
@@ -372,7 +372,7 @@ class Tape(TapeReplay):
             self._checks.host_write(array)
 
     def _before_export(self, array: Array) -> None:
-        """Copy an array that launches of the block have touched, because others can write it from now on."""
+        """Copy an array that launches of the block have touched, before code outside of the tape can write it."""
         if array.needs_grad and not array.exported and isinstance(RUNTIME.tapes[-1], Tape) and self._log.touched(array):
             self._log.look(array)
 

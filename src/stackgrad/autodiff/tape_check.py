@@ -37,10 +37,10 @@ class TapeCheck:
         self._written: dict[Array, None] = {}
 
     def host_write(self, array: Array) -> None:
-        """Note that the host is about to write an array. Raise TapeError if the array carries derivatives.
+        """Record that the host is about to write an array. Raise TapeError if the array carries derivatives.
 
         The tape takes what is written for what was there, and a check that repeats the write would see that nothing
-        depends on the earlier content.
+        depends on the earlier contents.
         """
         if array.needs_grad:
             raise TapeError(
@@ -74,7 +74,7 @@ class TapeCheck:
 
 
 def _rewrite(array: Array, content: np.ndarray) -> Callable[[], None]:
-    """Return a function that writes this content to an array."""
+    """Return a function that writes the given values to an array."""
 
     def write() -> None:
         array.memory[...] = content

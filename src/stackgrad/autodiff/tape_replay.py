@@ -1,4 +1,4 @@
-"""Repeat a tape after its block: its backward pass, or its launches with the present content of the fields."""
+"""Repeat a tape after its block: its backward pass, or its launches with the present contents of the fields."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TapeReplay:
             self._claims.end()
 
     def replay(self) -> None:
-        """Repeat the block with the present content of all fields: its launches, then the backward pass.
+        """Repeat the block with the present contents of all fields: its launches, then the backward pass.
 
         Launches of the block and calls of grad_replaced functions are repeated with the arguments they had; writes by
         the host are not. Losses and gradients begin as on entry. Random numbers are new ones.

@@ -3,7 +3,7 @@
 Launches know what they read and overwrite as boxes of elements, found from their arguments. So a program that is
 indexed by time (step t reads x[t], writes x[t + 1]) saves nothing.
 
-The log is a list of recorded launches and saved contents in order of time. Going backward, a saved content is swapped
+The log is a list of recorded launches and saved contents in order of time. Going backward, each of these is swapped
 with the present one before the gradients of earlier launches run. Going forward again swaps once more, which puts the
 final contents back exactly, because every swap is its own inverse.
 """
@@ -61,7 +61,7 @@ class LaunchRecord:
         self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
 
     def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
-        """Return arrays for bound ones. They are new copies, because the gradient may write them."""
+        """Return copies of earlier contents, by parameter, to launch the gradient with in place of the bound arrays."""
         taken = self.binding.prepare_taped().before
         kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
         made = {name: one.primal.restored() for name, one in kept.items()}
@@ -94,9 +94,9 @@ class PendingWrite:
 
 @dataclass(eq=False, slots=True)
 class SavedContent:
-    """The content of a field, or of a box of it, before a write; while swapped in, the content that it replaced.
+    """The contents of a field, or of a box of it, before a write; while swapped in, the contents that it replaced.
 
-    `kept` holds the content of the field and, in forward mode, of its tangents.
+    `kept` holds the contents of the field and, in forward mode, of its tangents.
     """
 
     field: Array
@@ -105,7 +105,7 @@ class SavedContent:
     version: int
 
     def undo(self) -> None:
-        """Go back over the write."""
+        """Restore the contents from before the write."""
         self._swap()
         if self.box is None:
             self.field.version, self.version = self.version, self.field.version
@@ -114,7 +114,7 @@ class SavedContent:
             self.version, self.field.version = self.field.version, stamp()
 
     def redo(self) -> None:
-        """Go forward over the write again; this is the inverse of `undo`."""
+        """Restore the contents from after the write; this is the inverse of `undo`."""
         self._swap()
         self.field.version, self.version = self.version, self.field.version
 
@@ -124,7 +124,7 @@ class SavedContent:
 
     @property
     def size(self) -> int:
-        """Return the bytes of saved content."""
+        """Return the bytes of saved contents."""
         return sum(one.content.nbytes for one in self.kept)
 
 
@@ -134,14 +134,14 @@ def whole(array: Array) -> Box:
 
 
 class WatchedBoxes:
-    """The boxes of one field that recorded gradients still read and that no saved content covers yet."""
+    """The boxes of one field that recorded gradients still read and that no saved contents cover yet."""
 
     def __init__(self) -> None:
         self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, LaunchRecord]] = {}
         self.around: Box | None = None
 
     def add(self, boxes: list[Box], record: LaunchRecord) -> None:
-        """Note the boxes that the gradient of a newly recorded launch reads."""
+        """Record the boxes that the gradient of a newly recorded launch reads."""
         for box in boxes:
             self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
             self.around = hull([self.around, box]) if self.around is not None else box
@@ -203,11 +203,11 @@ class StateLog:
                 self.guard.seal(record)
 
     def is_read(self, array: Array) -> bool:
-        """Return True if the gradient of something recorded reads the content of the array."""
+        """Return True if the gradient of something recorded reads the contents of the array."""
         return array in self._watched
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
-        """Note that a function with a custom gradient uses these arrays; it may touch all of their adjoints."""
+        """Record that a function with a custom gradient uses these arrays; it may touch all of their adjoints."""
         self._opaque.update(arrays)
 
     def host_write(self, array: Array, box: Box) -> None:
@@ -218,7 +218,7 @@ class StateLog:
                 self.events.append(HostWrite(array, boxes))
 
     def look(self, array: Array) -> None:
-        """Copy an exported array when it is met for the first time. The copy counts against the budget."""
+        """Copy an exported array at its first use. The copy counts against the budget."""
         if array not in self.shared:
             self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
@@ -255,7 +255,7 @@ class StateLog:
                 self._save(array, hull(lost), reader, launch)
 
     def keep(self, launch: PendingWrite, arrays: Iterable[str]) -> dict[str, BeforeContent]:
-        """Save what arrays of the kernel contain, as far as the launch may overwrite it, within the budget."""
+        """Save the elements of the kernel's arrays that the launch may overwrite, within the budget."""
         assert launch.binding is not None
         kept: dict[str, BeforeContent] = {}
         for name in dict.fromkeys(arrays):
@@ -267,14 +267,14 @@ class StateLog:
         return kept
 
     def keep_own(self, binding: Binding) -> None:
-        """Count the arrays that only this launch has against the budget."""
+        """Count arrays that exist only for this launch against the budget."""
         size = sum(array.nbytes for array in binding.own.values())
         if size:
             why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
             self.reserve(size, "what they returned or left", why, "launch it with fewer iterations")
 
     def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> BeforeContent:
-        """Save the content of a box of an array of a launch, with its tangents; it counts against the budget."""
+        """Save the contents of a box of an array of a launch, with its tangents; it counts against the budget."""
         array = arrays[name]
         if isinstance(array, Array):
             return BeforeContent(*self._copies(array.memory, self._tangents(array), box, name, why))
@@ -322,7 +322,7 @@ class StateLog:
         return next((f"field {name!r}" for name, found in bound if found is array), array.label)
 
     def arrays(self) -> set[Array]:
-        """Return the fields whose content decides what `run_backward` computes."""
+        """Return the fields whose contents decide what `run_backward` computes."""
         found: set[Array] = set()
         for event in self.events:
             if isinstance(event, SavedContent):
@@ -374,7 +374,7 @@ class StateLog:
             self.guard.check(record)
 
     def disturb(self, array: Array) -> None:
-        """Save the content of a primal once, because a user's gradient function is about to write it."""
+        """Save the contents of a primal once, because a user's gradient function is about to write it."""
         if array.is_grad or array in self._disturbed:
             return
         why = "a gradient function overwrites it"
@@ -383,7 +383,7 @@ class StateLog:
         self._disturbed[array] = SavedContent(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
-        """Put back what a user's gradient function overwrote."""
+        """Restore the primals that a user's gradient function overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
             RUNTIME.settle()

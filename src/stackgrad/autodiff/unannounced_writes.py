@@ -1,7 +1,7 @@
 """Detect unannounced writes to exported arrays by comparing memory with copies of what the last launch left.
 
 Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
-like the content that the host writes in sight: adjoints and tangents of the earlier content end. So a tape, and forward
+like what the host writes in sight: adjoints and tangents of the earlier contents end. So a tape, and forward
 mode, keep a copy of each exported array with a derivative that their launches touched, and compare the copy with memory
 before anything touches the array again. An array that was never exported costs nothing.
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class _ArrayContent:
-    """The content that an array should have.
+    """The contents that an array should have.
 
     Attributes:
         memory: The memory of the array.
@@ -42,7 +42,7 @@ class _ArrayContent:
     pending: list[Box] = field(default_factory=list)
 
     def refresh(self, boxes: Iterable[Box]) -> None:
-        """Copy the present content of some boxes."""
+        """Copy the present contents of some boxes."""
         RUNTIME.settle()
         for box in boxes:
             self.content[box] = self.memory[box]
@@ -66,7 +66,7 @@ class ExpectedContents:
         return array in self._known
 
     def remember(self, array: Array, boxes: Iterable[Box] | None = None) -> None:
-        """Accept the present content of an array as what it should be.
+        """Keep a copy of the present contents of an array, which later comparisons expect.
 
         Args:
             array: The array. It is copied as a whole when it is met for the first time.
@@ -80,13 +80,13 @@ class ExpectedContents:
         found.refresh([_whole(array)] if boxes is None else boxes)
 
     def announced(self, array: Array, box: Box) -> None:
-        """Note that the host is about to write a box in sight."""
+        """Record that the host has announced a write to a box."""
         found = self._known.get(array)
         if found is not None:
             found.pending.append(box)
 
     def changed(self, array: Array, boxes: Iterable[Box] | None = None) -> np.ndarray | None:
-        """Find the elements that were written without notice, and accept their content from now on.
+        """Find the elements that were written without notice, and expect their new values from now on.
 
         Args:
             array: The array.

@@ -1,4 +1,4 @@
-"""Implement `Tape(..., validation=True)`: check that what gradients read changes only by writes that the tape sees.
+"""Implement `Tape(..., validation=True)`: check that memory which gradients read changes only with notice.
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
@@ -7,7 +7,7 @@ arrays the tape looks for such writes itself, and ends adjoints (see `unannounce
 warns. So
 
 * what a launch touched is compared, before the next launch or write of the host that touches it and at the end of the
-  block, with a copy of the content that it was left with: the *expected* content;
+  block, with a copy of the contents that it was left with: the *expected* content;
 * what the gradient of a launch reads is hashed right after the launch, and again before that gradient runs.
 
 Invariant: `ExpectedContent.content` is what memory holds if nothing was written without notice, also while the tape
@@ -43,7 +43,7 @@ CURE = (
 
 
 class ValidationError(TapeError):
-    """Signal that memory that a gradient depends on was written, and that the tape was not told of the write.
+    """Signal that memory that a gradient depends on was written, and that the tape was not notified of the write.
 
     Attributes:
         array: The name of the array.
@@ -59,7 +59,7 @@ class ValidationError(TapeError):
 
 
 class ValidationWarning(UserWarning):
-    """Signal that the tape was not told of a write to memory, but that gradients are right nevertheless.
+    """Signal that the tape was not notified of a write to memory, but that gradients are right nevertheless.
 
     Gradients read a copy that the tape took before; the adjoints of the overwritten elements, if any, become zero.
     """
@@ -67,7 +67,7 @@ class ValidationWarning(UserWarning):
 
 @dataclass(eq=False, slots=True)
 class ExpectedContent:
-    """The content that some memory should hold.
+    """The contents that some memory should hold.
 
     Attributes:
         label: The name for messages.
@@ -97,7 +97,7 @@ class ExpectedContent:
         self.pending.clear()
 
     def changed(self, boxes: Iterable[Box]) -> tuple[int, ...] | None:
-        """Return the index of the first used element of these boxes that is not what it should be, or None."""
+        """Return the index of the first used element in these boxes that differs from its expected value, or None."""
         self.settle()
         for box in boxes:
             differs = (_bits(self.memory[box]) != _bits(self.content[box])) & self.used[box]
@@ -130,7 +130,7 @@ class Validation:
             self._compare(key, boxes, at)
 
     def after_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Note what a kernel has written, also if it failed after it wrote."""
+        """Record the arrays that a kernel has written, also if it failed after it wrote."""
         RUNTIME.settle()
         written = binding.write_boxes(scalars)
         place = caller_span()
@@ -159,13 +159,13 @@ class Validation:
         return found
 
     def _follow_aliases(self, written: list[np.ndarray]) -> None:
-        """Accept the content of all views of NumPy arrays that a launch wrote."""
+        """Expect from now on the present contents of all views of NumPy arrays that a launch wrote."""
         for key, found in self._expected.items():
             if not isinstance(key, Array) and any(np.may_share_memory(found.memory, w) for w in written):
                 found.content[...] = found.memory
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Note that the host is about to write, perhaps several places one after another; None for no place yet."""
+        """Record that the host is about to write, perhaps several places one after another; None for no place yet."""
         found = self._expected.get(array)
         if found is not None:
             if not found.pending:
@@ -182,7 +182,7 @@ class Validation:
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
     def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
-        """Raise ValidationError, or warn if the tape does right, where memory is not what it should be.
+        """Raise ValidationError where memory differs from its expected contents; only warn if gradients stay right.
 
         Args:
             key: The memory.
@@ -213,7 +213,7 @@ class Validation:
         self._numbers[record] = self.launches
 
     def swapped(self, saved: SavedContent) -> None:
-        """Accept the content that the tape has exchanged."""
+        """Expect from now on the contents that the tape has swapped in."""
         found = self._expected.get(saved.field)
         if found is not None:
             RUNTIME.settle()
@@ -221,7 +221,7 @@ class Validation:
             found.content[place] = found.memory[place]
 
     def check(self, record: LaunchRecord) -> None:
-        """Check what the gradient of this launch is about to read.
+        """Check the memory that the gradient of this launch is about to read.
 
         Raises:
             ValidationError: The content was written without notice.

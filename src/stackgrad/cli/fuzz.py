@@ -158,7 +158,7 @@ def judged_backends(backends: tuple[str, ...]) -> tuple[str, ...]:
 def distinct_findings(
     findings: Sequence[Finding], backends: tuple[str, ...], mutant: str = "", seconds: float = REDUCE_SECONDS
 ) -> list[Finding]:
-    """Return findings made small, one for each mistake as far as mistakes can be told apart.
+    """Return findings made small, one for each mistake as far as mistakes can be distinguished.
 
     Args:
         findings: The findings.

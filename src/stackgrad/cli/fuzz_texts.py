@@ -15,7 +15,7 @@ MOST_SHOWN = 20
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command. Return 1 if anything was found."""
+    """Run `stackgrad fuzz --ir-text`. Return 1 if anything was found."""
     seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
     seconds = SECONDS if given.seconds is None and given.cases is None else given.seconds
     found = fuzz_texts(seed, given.cases, seconds, given.processes)

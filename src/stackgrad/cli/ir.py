@@ -74,7 +74,7 @@ def _of_text(path: Path) -> list[Kernel]:
 
 
 def _of_program(path: Path, name: str | None) -> list[Kernel]:
-    """Return the kernels of a program: module attributes, and launched kernels if the wanted one is not among them."""
+    """Return the kernels of a program: module attributes, or also launched kernels if the requested one is none."""
     read(path)
     found, mistakes = _of_module(path)
     if not [k for k in found if name in (None, k.name)]:

@@ -1,4 +1,4 @@
-"""Run `stackgrad new-op NAME`: write the rows of a new operation into a checkout, and print what is left to do."""
+"""Run `stackgrad new-op NAME`: add table entries for a new operation to a checkout, and print the remaining steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show a check: progress and tables by rich, or, without it, the same content as plain text."""
+"""Show a check: progress and tables by rich, or, without it, the same contents as plain text."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def style_of(text: str) -> str:
 
 
 def table_of(report: CheckReport) -> TableText:
-    """Return the heads, and one line for each row of the report."""
+    """Return the column heads, and one line of cells for each entry of the report."""
     heads = ["kernel", "direction", "verdict", *report.executors, "error/bound", "precisions", "adstacks", "launches"]
     return heads, [_line(row, report.executors) for row in report.rows]
 
@@ -135,7 +135,7 @@ def plain_table(table: TableText) -> str:
 
 
 def notes(report: CheckReport) -> list[str]:
-    """Return the lines on cells that say anything but ok, on adstacks, and on absent backends."""
+    """Return the lines on cells other than `ok`, on adstacks, and on absent backends."""
     found = [] if report.rows else ["it launched no kernel: nothing was judged"]
     for row in report.rows:
         for name, cell in row.cells.items():

@@ -79,7 +79,7 @@ class CountingCapture(Capture):
         kept.append(self.launches.pop())
 
     def _tell(self, kernel: str, kind: Kind, name: str, array: np.ndarray, launch: int, before: bool) -> None:
-        """Note an array that is not finite, once for each array, kernel and direction."""
+        """Report an array that is not finite, once for each array, kernel and direction."""
         if (kernel, kind, name) not in self._told:
             self._told.add((kernel, kind, name))
             self.findings.append(nonfinite_fault(kernel, kind, name, array, launch, before))

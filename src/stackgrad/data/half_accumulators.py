@@ -37,7 +37,7 @@ class Accumulator(np.ndarray):
 
     @classmethod
     def of(cls, narrow: np.ndarray, on_device: bool = False) -> Accumulator:
-        """Return a new accumulator that holds the present content of a gradient in f16."""
+        """Return a new accumulator that holds the present contents of a gradient in f16."""
         made = np.zeros(narrow.shape, np.float32).view(cls)
         made.narrow, made.on_device = narrow, on_device
         made.refresh()

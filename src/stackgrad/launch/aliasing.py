@@ -8,7 +8,7 @@ from .stand_ins import identity_of
 
 
 def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Return which leaves are the same array, or the gradient of another leaf; None if all are different."""
+    """Return which arguments are the same array, or the gradient of another argument; None if all are different."""
     first: dict[int, int] = {}
     pattern = []
     for position, leaf in enumerate(leaves):

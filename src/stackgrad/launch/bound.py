@@ -27,7 +27,7 @@ Arrays = Mapping[str, Array | np.ndarray]
 
 
 def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
-    """Return the array that a parameter of a kernel, or of its gradient, is bound to.
+    """Return the array bound to a parameter of a kernel or of its gradient.
 
     Args:
         program: The program, for error messages.
@@ -115,9 +115,9 @@ def boxes_by_field(
 
 
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
-    """Return the fields whose content decides sizes and marks, or None if an array without a version is among them.
+    """Return the fields whose contents decide sizes and marks, or None if an array without a version is among them.
 
-    An array has no version if it is a NumPy array, or a copy of the earlier content of a field.
+    An array has no version if it is a NumPy array, or a copy of the earlier contents of a field.
     """
     if not launcher.lowered.before.keys().isdisjoint(launcher.versioned):
         return None

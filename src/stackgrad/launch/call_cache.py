@@ -1,4 +1,4 @@
-"""Keep the launches of one kernel: an entry for each kind of arguments, and the calls that are known by their objects.
+"""Cache the launches of one kernel: an entry for each kind of arguments, and earlier calls by their objects.
 
 An entry stands for all calls with arguments of the same kinds. It holds while the guards of what its trace read hold,
 the objects that it was traced for live, and the runtime is of the generation of the cache. It has launches in two
@@ -121,7 +121,7 @@ class CallCache:
         return arrange_arguments(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def objects(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arguments by which a call is known: all but numbers; a view counts as its array."""
+        """Return the arguments by whose identity a call is cached: all but numbers; a view counts as its array."""
         objects = [args[k] for k in self._objects]
         for at, k in self._views:  # Offset and size of a view are numbers of the call.
             objects[at] = getattr(args[k], "arr", None)
@@ -156,7 +156,7 @@ class CallCache:
     # -- finding --------------------------------------------------------------------------------------------
 
     def known(self, args: tuple[Any, ...]) -> Known | None:
-        """Return the call with the same objects if there was one and all that it depends on holds, else None.
+        """Return the earlier call with the same objects if it is still valid, else None.
 
         Raises:
             StaleFieldError: A field among the objects, or that the kernel uses, was destroyed.
@@ -171,7 +171,7 @@ class CallCache:
         return None
 
     def entry(self, args: tuple[Any, ...], call: Call) -> Entry:
-        """Return the entry of a call; the kernel is traced for it unless an entry of its kinds holds."""
+        """Return the entry of a call; trace the kernel unless there is a valid entry for arguments of these kinds."""
         key = (*call.key, call.shared) if len(call.leaves) > 1 else tuple(call.key)
         found = self._holding(key) or self._trace(key, args, call)
         # An array that the kernel captured is also given as an argument: trace again, with one name for both.
@@ -230,7 +230,7 @@ class CallCache:
             return made
 
     def remember(self, args: tuple[Any, ...], call: Call, entry: Entry) -> Known:
-        """Know a call by its objects from now on. Return it.
+        """Cache a call under its objects. Return it.
 
         Args:
             args: The arguments of the call.

@@ -1,4 +1,4 @@
-"""Take a call apart: into the numbers and the arrays of this launch, and the key of all calls that are alike.
+"""Split a call into the numbers and arrays of this launch, and a key that all similar calls share.
 
 Invariant: two calls with equal keys, and with arrays that are shared in the same way, run the same program.
 """
@@ -38,7 +38,7 @@ class Call:
 
 
 class Taker(Protocol):
-    """Describe what takes one argument apart."""
+    """Describe an object that splits one argument into its numbers and arrays."""
 
     def take(self, value: Any, call: Call) -> None:
         """Append the parts of an argument to a call. Raise Misfit if the argument does not fit."""

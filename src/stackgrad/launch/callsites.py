@@ -44,7 +44,7 @@ class Callee(Protocol):
         """Return the launches of the kernel under the present settings."""
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Send calls in a direction to this function from now on."""
+        """Make this function the one that handles calls in a direction from now on."""
 
 
 class CallSite:
@@ -66,25 +66,25 @@ class CallSite:
         self.begin()
 
     def begin(self) -> None:
-        """Wait anew before a launch stands ready, because another cache takes the place of the last one."""
+        """Start the count of calls before a launch is made ready again, because another cache replaces the last one."""
         self._waited, self._wait = 0, PATIENT
 
     # -- a call ---------------------------------------------------------------------------------------------
 
     def first(self, *args: Any, **keywords: Any) -> Any:
-        """Take a call before there are handles, or through a function that was taken before there were."""
+        """Launch a call that came before there were handles, or through a reference to the method from then."""
         function = self.free.function
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Take a call that fits no handle without guards; perhaps it fits one with guards."""
+        """Launch a call that fits no handle without guards; try the handles with guards first."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def unfit(self, *args: Any, **keywords: Any) -> Any:
-        """Take a call that fits no handle."""
+        """Launch a call that fits no handle, through Python."""
         return self._call(args, keywords)
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
@@ -101,7 +101,7 @@ class CallSite:
         return result
 
     def _launch(self, cache: CallCache, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Launch what is prepared for the very objects of the call, or go the whole way."""
+        """Launch the prepared launch for these very objects, or do all steps of a new call."""
         if keywords or len(args) != len(cache.names):
             args = cache.arranged(args, keywords)
         known = cache.known(args)
@@ -113,7 +113,7 @@ class CallSite:
         return self._establish(cache, args)
 
     def _establish(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
-        """Go the whole way of a call: match, trace, lower, tie to memory, compile, launch; and remember it."""
+        """Do all steps of a new call: match, trace, lower, bind to memory, compile, launch; and cache it."""
         call = cache.match(args)  # matching.py
         entry = cache.entry(args, call)  # specializations.py; nothing is traced if an entry of these kinds holds
         special = entry.special
@@ -132,11 +132,11 @@ class CallSite:
         return result
 
     def _side(self, program: Program) -> ProgramSide:
-        """Return what the call site launches of a program. Raise NotDifferentiable, located, for no gradient."""
+        """Return the direction of a program that this site launches. Raise NotDifferentiable if it has no gradient."""
         return program.reverse_side() if self.is_grad else program.forward_side()
 
     def _launch_bound(self, special: Specialization, binding: Binding, scalars: Scalars) -> Any:
-        """Launch what was traced on memory, seen by tapes and other watchers. Return the result."""
+        """Launch a traced kernel on the arrays of a call and notify tapes and other watchers. Return the result."""
         if self.is_grad:
             binding.launch_grad(scalars)
             return None
@@ -144,7 +144,7 @@ class CallSite:
         return None if special.reader is None else result_of(special.reader, binding, scalars)
 
     def _is_seen(self) -> bool:
-        """Return True if something must see a launch in this direction; tapes do not see gradients."""
+        """Return True if a watcher must be notified of a launch in this direction; tapes ignore gradients."""
         if not RUNTIME.words[WATCHED]:
             return False
         return not self.is_grad or RUNTIME.capture is not None or RUNTIME.forward is not None
@@ -160,7 +160,7 @@ class CallSite:
     # -- machine code ---------------------------------------------------------------------------------------
 
     def _stand(self, args: tuple[Any, ...]) -> None:
-        """Let calls like this one be launched by machine code, if that is possible."""
+        """Make calls like this one ready, so that machine code launches them, if that is possible."""
         self._waited = 0
         if self.free.function is None:
             function = self.free.builtin(self.missed, partial(self._fail, self.free))
@@ -176,12 +176,12 @@ class CallSite:
                 self._wait_after(self._chain(found[1]).stand(*found))
 
     def _wait_after(self, was_worth: bool | None) -> None:
-        """Choose the next wait: a handle that has not launched since it stood ready was not worth its preparation."""
+        """Choose how many calls to wait before the next ready launch: longer if the last one was never used."""
         if was_worth is not None:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the handles beside which a new one belongs."""
+        """Return the chain of handles that a new handle belongs to: with or without guards."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
@@ -203,13 +203,13 @@ class CallSite:
         return None if found is None else (entry, found)
 
     def bind(self, cache: CallCache, args: tuple[Any, ...]) -> tuple[Entry, Call, Binding]:
-        """Return what a call would launch, without launching it."""
+        """Return the entry, the call and the binding that a call would launch, without launching it."""
         call = cache.match(args)
         entry = cache.entry(args, call)
         return entry, call, cache.bound(entry, call)
 
     def _fail(self, native: NativeLaunches, *args: Any) -> None:
-        """Raise the error of the standing launch that has just failed."""
+        """Raise the error of the ready launch that has just failed."""
         native.fail(lambda: self._memory(args))
 
     def _memory(self, args: tuple[Any, ...]) -> tuple[Arrays, Scalars]:

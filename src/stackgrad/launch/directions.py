@@ -32,7 +32,7 @@ class ProgramSide:
         launcher: The launcher of the direction.
         arrays: Names of all arrays that a launch gets.
         writes: Names of the arrays that a launch writes.
-        reads: Names of the arrays that a launch reads, including those whose content decides sizes.
+        reads: Names of the arrays that a launch reads, including those whose contents decide sizes.
     """
 
     __slots__ = ("launcher", "arrays", "writes", "reads")
@@ -72,7 +72,7 @@ class BoundGradient:
             adjoints.
         foreign: Names of the NumPy arrays that the gradient needs, whose writes nobody sees; arrays of one launch alone
             are not among them.
-        before: For each array parameter that is a copy of earlier content, the name of the original.
+        before: For each array parameter that is a copy of earlier contents, the name of the original.
         regions: The elements that a launch of the gradient touches.
     """
 
@@ -111,7 +111,7 @@ class BoundGradient:
 
         Args:
             scalars: The scalar arguments by name.
-            kept: The saved earlier content by parameter. A copy that is made of saved content alone does not read the
+            kept: The saved earlier contents by parameter. A copy that is made of saved contents alone does not read the
                 primal.
         """
         found = self.regions.read_boxes(scalars, self._shapes())
@@ -119,7 +119,7 @@ class BoundGradient:
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
     def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, BeforeContent]) -> bool:
-        """Return True if all boxes of a parameter that is a copy lie in the saved earlier content."""
+        """Return True if all boxes of a parameter that is a copy lie in the saved earlier contents."""
         before = kept.get(self.before.get(name, ""))
         return before is not None and all(before.primal.holds(box) for box in boxes)
 
@@ -130,7 +130,7 @@ class BoundGradient:
         return [box for boxes in found for name in names for box in boxes.get(name, ())]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each array of the gradient, copies of earlier content included."""
+        """Return the shape of each array of the gradient, copies of earlier contents included."""
         copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
         return {**shapes_of(self.memory), **copies}
 
@@ -144,7 +144,7 @@ class BoundGradient:
         return None if versions is None else tuple([f.version for f in versions])
 
     def run(self, scalars: Scalars, draws: Draws, replaced: Mapping[str, np.ndarray], verified: bool = False) -> None:
-        """Run the gradient once, without telling watchers; see `Binding.launch_grad`.
+        """Run the gradient once, without notifying watchers; see `Binding.launch_grad`.
 
         Args:
             scalars: The scalar arguments by name.
@@ -174,5 +174,5 @@ def is_checked() -> bool:
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Return True if some hand-called launches of a gradient are refused that a tape, with earlier state, can take."""
+    """Return True if `k.grad` called by hand is refused for some states at which a tape can run it."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

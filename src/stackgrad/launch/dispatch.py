@@ -20,7 +20,7 @@ Implementation = Callable[..., Any]
 
 @dataclass
 class _Candidate:
-    """An implementation, and the test that tells which arguments it accepts.
+    """An implementation, and a test whether it accepts given arguments.
 
     Attributes:
         run: The implementation.

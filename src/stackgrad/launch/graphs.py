@@ -2,7 +2,7 @@
 
 A recorded graph launches with the sizes, numbers and addresses of its recording. Its adstacks lie in memory of a stream
 of its own, so no other launch replaces that memory. Invariant: the graph is used only while launches from Python would
-be exactly the same: the same runtime, the same content of all arrays that decide sizes, the same constants, and no tape
+be exactly the same: the same runtime, the same contents of arrays that decide sizes, the same constants, and no tape
 or other watcher. If anything differs, the function runs instead and is recorded anew.
 """
 
@@ -38,7 +38,7 @@ class LaunchRecorder:
     """A recording watches launches while a graph is recorded.
 
     Attributes:
-        deciding: The arrays whose content decides sizes, with their versions at that time.
+        deciding: The arrays whose contents decide sizes, with their versions at that time.
         written: The arrays that the launches write, with their versions before.
         launchers: The launcher of each launch.
         guards: Guards of what the kernels read from Python objects.
@@ -95,7 +95,7 @@ class LaunchRecorder:
         return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
 
     def undo(self) -> None:
-        """Put versions and counters back, because recording runs nothing on the device."""
+        """Restore versions and counters, because recording runs nothing on the device."""
         for array, version in self.written.items():
             array.words[VERSION] = version
         for launcher in self.launchers:

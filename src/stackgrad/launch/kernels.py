@@ -109,7 +109,7 @@ class Kernel(Generic[P, R]):
             """Launch the kernel once. Return its result, or None if it returns nothing."""
 
         def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
-            """Launch the gradient at the present content of all fields.
+            """Launch the gradient at the present contents of all fields.
 
             Before, `y.grad` of what the kernel writes holds the cotangents. Afterwards `x.grad` of what it reads has
             grown by its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported,
@@ -117,7 +117,7 @@ class Kernel(Generic[P, R]):
             """
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Send calls, or calls of the gradient, to this function from now on."""
+        """Make this function the one that handles calls, or calls of the gradient, from now on."""
         object.__setattr__(self, _CALLS[is_grad], function)
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialization, Binding, dict[str, Any]] | None:
@@ -177,7 +177,7 @@ class Kernel(Generic[P, R]):
         return cache if cache is not None and cache.generation == RUNTIME.generation else self._begin()
 
     def _begin(self) -> CallCache:
-        """Begin anew under the present settings, in one thread at a time; a failure leaves the kernel untraced.
+        """Return the call cache for the present settings, made if there is none; one thread at a time makes it.
 
         A kernel of numbers alone is traced now, any other kernel for the arguments of each call.
         """

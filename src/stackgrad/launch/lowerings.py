@@ -1,4 +1,4 @@
-"""Keep on disk what the compiler makes of a kernel, so that the next process reads it instead of deriving it again.
+"""Cache lowerings of kernels on disk, so that the next process reads them and need not make them again.
 
 The key is made of the kernel without its source lines, of the way it is lowered, and of the compiler. So a kernel that
 has only moved in its file is found, and is read with its present lines. Invariant: the result is the same as the result

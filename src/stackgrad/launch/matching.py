@@ -1,4 +1,4 @@
-"""Match what a call gives to each parameter: numbers and arrays of this launch, and the key of the specialization.
+"""Match arguments to parameters: collect the numbers and arrays of a launch, and the key of the specialization.
 
 Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
 `ArgumentArray` is the position of its array among the leaves of any call with the same key.
@@ -126,7 +126,7 @@ class ArrayMatcher:
         return has and self.kind.needs_grad is not False
 
     def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
-        """Return the vector or matrix type that the last axes of a foreign array hold, or None for scalars."""
+        """Return the vector or matrix type that the last axes of an external array hold, or None for scalars."""
         wanted = self.kind.dtype
         if not isinstance(wanted, MatrixType):
             return None
@@ -373,7 +373,7 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_field(value: Any) -> bool:
-    """Return True if an array is a field; ndarrays carry an attribute that says they are none."""
+    """Return True if an array is a field; an attribute of ndarrays marks them as not being fields."""
     return getattr(value, "_is_field", True) is True
 
 

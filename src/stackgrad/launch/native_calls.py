@@ -64,7 +64,7 @@ def situation_of(
     side: ProgramSide,
     binding: Binding,
 ) -> NativeCall | None:
-    """Return the situation after a launch, or None if calls like it, or in this state, cannot stand ready.
+    """Return how the trampoline recognizes and repeats calls like this one, or None if they must go through Python.
 
     Args:
         matchers: The matchers of the parameters.
@@ -99,13 +99,13 @@ def situation_of(
 
 
 def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName]]:
-    """Return the guards that Python must ask, and the pins in the place of the others."""
+    """Return the guards that Python must check, and the pinned names that replace the other guards."""
     pins = {guard: pin for guard in special.guards if (pin := guard.pin()) is not None}
     return tuple([guard for guard in special.guards if guard not in pins]), list(pins.values())
 
 
 def _forms(arguments: Sequence[ExpectedArgument], held: Sequence[LaunchArray]) -> tuple[object, object]:
-    """Return what tells handles with other arguments apart: how arguments are recognized, and the kinds of arrays."""
+    """Return a key that differs for handles with other arguments: how each is recognized, and kinds of arrays."""
     forms = tuple([(a.kind, id(a.thing), a.scalar) for a in arguments])
     return forms, tuple([(one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held])
 
@@ -125,7 +125,7 @@ class _CallParts:
         self.places: list[_LeafPlace] = []
 
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
-        """Find the places of the parts. Return False if the trampoline cannot take an argument.
+        """Find where in the arguments each number and array is. Return False if the trampoline cannot read one.
 
         Arguments that are left out must be numbers.
         """
@@ -144,7 +144,7 @@ class _CallParts:
         return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 
     def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
-        """Take one argument apart.
+        """Split one argument into its numbers and arrays.
 
         Args:
             k: The number of the argument.

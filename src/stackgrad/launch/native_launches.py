@@ -1,8 +1,8 @@
-"""Manage the launches of a kernel, in one direction, that machine code can repeat without Python: they *stand ready*.
+"""Manage the ready launches of a kernel in one direction, which machine code can repeat without Python.
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
-handle (results, random numbers, views, copies of earlier content, prints, claims) keeps a call in Python. Guards are
+handle (results, random numbers, views, copies of earlier contents, prints, claims) keeps a call in Python. Guards are
 checked in Python before each call. A handle belongs to the entry of its kinds, and ends with it.
 """
 
@@ -78,7 +78,7 @@ class NativeCall(NamedTuple):
 
 
 class Handle:
-    """A launch of an entry that machine code makes.
+    """A ready launch of an entry of the call cache.
 
     Attributes:
         native: The chain that the handle is part of.
@@ -102,22 +102,22 @@ class Handle:
         self.guards = situation.guards
 
     def retire(self) -> None:
-        """Let no call fit the handle from now on, and unlink it, at once or before the next one is linked."""
+        """Make the handle invalid for good, and unlink it, at once or before the next one is linked."""
         self.standing.retire()
         self.native.sweep()
 
 
 class _Asked(NamedTuple):
-    """Guards that are asked together, and those of each entry."""
+    """Guards that are checked together, and those of each entry."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
 
 
 def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
-    """Return the guards to ask for each first argument.
+    """Return the guards to check for each first argument.
 
-    All launches that stand ready for a first argument are right while all of its guards hold. Guards of launches that
+    All ready launches for a first argument are right while all of its guards hold. Guards of launches that
     are not recognized by their first argument apply to every call.
     """
     found: dict[int, dict[Entry, dict[Guard, None]]] = {}
@@ -157,7 +157,7 @@ class NativeLaunches:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches by the present handles, each counted since it was last made to stand."""
+        """Return the number of launches by the present handles, each counted since its launch was last made ready."""
         return sum(one.standing.launched for one in self._handles.values())
 
     @property
@@ -173,7 +173,7 @@ class NativeLaunches:
             raiser: A function that is called when a launch has failed; it must call `fail`. It is kept alive.
 
         Returns:
-            The function, or None if launches cannot stand ready on this machine.
+            The function, or None if this machine can have no ready launches.
         """
         from ..backends.host.trampoline import new_root, trampoline
 
@@ -202,7 +202,7 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Let calls in a situation be launched by machine code.
+        """Make a ready launch for calls like this one, so that machine code launches them.
 
         Args:
             entry: The entry of the call.
@@ -280,7 +280,7 @@ class NativeLaunches:
                 self._unlink(handle)
 
     def _unlink(self, handle: Handle) -> None:
-        """Take a handle out of the chain and of its entry; its memory stays while a launch with it is under way."""
+        """Remove a handle from the chain and its entry; its memory stays until a running launch with it returns."""
         standing = handle.standing
         del self._handles[standing.number]
         self._link()

@@ -59,7 +59,7 @@ def ordering_of(program: Program, serial: bool) -> OrderedLaunch | None:
 
 
 def _order(program: Program, serial: bool) -> OrderedLaunch | None:
-    """Return the ordering of a program, or None if its plain gradient exists or no ordering would help."""
+    """Return how to launch a program with updates in a known order; None if that is not needed or does not help."""
     try:
         program.taped()
         return None

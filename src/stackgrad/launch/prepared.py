@@ -1,4 +1,4 @@
-"""Prepare launches in Python, and know the calls that they were prepared for by the identity of their arguments.
+"""Prepare launches in Python, and find them again by the identity of the arguments of a call.
 
 Invariant: a known call keeps no argument alive. It holds memory by views that own nothing, and uses them only while the
 caller holds the very arrays that the views were made of.
@@ -59,7 +59,7 @@ class Prepared:
         self.reader = special.reader if backward is None else None
 
     def launch(self, scalars: Scalars) -> Any:
-        """Launch once with these scalar arguments, without telling watchers. Return the result."""
+        """Launch once with these scalar arguments, without notifying watchers. Return the result."""
         versions, memory, reader = self.versions, self.memory, self.reader
         known = None if versions is None else tuple([ref().version for ref in versions])  # type: ignore[union-attr]
         if reader is not None:

@@ -42,7 +42,7 @@ _KEPT_DRAWS = 65536
 
 
 def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
-    """Return no arrays, so that every array of a launch is the bound one."""
+    """Return an empty mapping, so that a launch uses all of its bound arrays."""
     return NOTHING
 
 
@@ -122,7 +122,7 @@ class Program:
         return self._reverse
 
     def taped(self) -> TouchedArrays:
-        """Return the gradient that tapes launch, which may read copies of content that the kernel has overwritten.
+        """Return the gradient that tapes launch, which may read copies of elements that the kernel has overwritten.
 
         If it needs no copies, it is the gradient that is called by hand.
         """
@@ -131,7 +131,7 @@ class Program:
         return self._taped
 
     def _own_taped(self) -> TouchedArrays | None:
-        """Return the gradient that takes copies of earlier content; None if it needs none, and is `reverse`."""
+        """Return the gradient that takes copies of earlier contents; None if it needs none, and is `reverse`."""
         if self._reverse is not None and not is_by_hand(self._reverse):
             return None
         self._need_gradients()
@@ -304,7 +304,7 @@ class Binding:
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
-        """Run the kernel with this key of random numbers, without telling watchers."""
+        """Run the kernel with this key of random numbers, without notifying watchers."""
         versions = self._versions
         try:
             self.program.forward().run(
@@ -317,7 +317,7 @@ class Binding:
     def launch_grad(
         self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = no_arrays, taped: bool = False
     ) -> None:
-        """Run the gradient at the current content of all arrays; adjoints are in the `.grad` arrays.
+        """Run the gradient at the current contents of all arrays; adjoints are in the `.grad` arrays.
 
         `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
         arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
@@ -345,7 +345,7 @@ class Binding:
         return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
-        """Return a key that tells launches apart: the addresses of their arrays, and their scalars.
+        """Return a key that identifies a launch by the addresses of its arrays and its scalars.
 
         Results, whose names begin with $, and read-only copies of the caller's arrays are new for each launch.
         """

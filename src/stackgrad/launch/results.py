@@ -17,7 +17,7 @@ from ..compiler.ir.types import Scalar
 
 
 class ResultReader:
-    """A reader makes the arrays that receive the result of a launch, and reads the result from them.
+    """Make the arrays that receive the result of a launch, and read the result from them.
 
     Attributes:
         kind: The type of the result.

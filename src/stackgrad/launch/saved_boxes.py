@@ -1,6 +1,6 @@
-"""Save the content of boxes of arrays while something overwrites it; swap it back in, or copy it out.
+"""Save the contents of boxes of arrays before a write; swap them back in later, or copy them.
 
-Invariant: saved content has the shape of its box, and no other code writes it.
+Invariant: saved contents have the shape of their box, and no other code writes it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..runtime.session import RUNTIME
 
 @dataclass(eq=False, slots=True)
 class SavedBox:
-    """The saved content of a box of an array.
+    """The saved contents of a box of an array.
 
     Attributes:
         array: The array.
         box: The box, or None for the whole array.
-        content: The saved content, of the shape of the box.
+        content: The saved contents, of the shape of the box.
     """
 
     array: np.ndarray
@@ -29,7 +29,7 @@ class SavedBox:
 
     @classmethod
     def of(cls, array: np.ndarray, box: Box | None) -> SavedBox:
-        """Save the present content of a box of an array; None for the whole array."""
+        """Save the present contents of a box of an array; None for the whole array."""
         RUNTIME.settle()
         return cls(array, box, (array if box is None else array[box]).copy())
 
@@ -38,7 +38,7 @@ class SavedBox:
         return self.box is None or box_covers(self.box, box)
 
     def restored(self) -> np.ndarray:
-        """Return a copy of the array with the saved content in the box and the present content elsewhere."""
+        """Return a copy of the array with the saved contents in the box and the present contents elsewhere."""
         if self.box is None:
             return self.content.copy()
         RUNTIME.settle()
@@ -47,7 +47,7 @@ class SavedBox:
         return made
 
     def swap(self) -> None:
-        """Exchange the saved content with the present content; a second call undoes the first."""
+        """Exchange the saved contents with the present contents; a second call undoes the first."""
         RUNTIME.settle()
         place = self.array[...] if self.box is None else self.array[self.box]
         present = place.copy()
@@ -57,11 +57,11 @@ class SavedBox:
 
 @dataclass(eq=False, slots=True)
 class BeforeContent:
-    """The content that an array had before a launch, as far as the launch may overwrite it.
+    """The contents that an array had before a launch, as far as the launch may overwrite it.
 
     Attributes:
-        primal: The saved content of the array.
-        tangents: In forward mode, the saved content of each of its tangents.
+        primal: The saved contents of the array.
+        tangents: In forward mode, the saved contents of each of its tangents.
     """
 
     primal: SavedBox

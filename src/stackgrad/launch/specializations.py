@@ -1,4 +1,4 @@
-"""Specialize a kernel: trace it for the kinds of arguments of a call, and tie what was traced to the arrays of calls.
+"""Specialize a kernel: trace it for the kinds of arguments of a call, and bind the trace to arrays of calls.
 
 Invariant: a specialization holds neither the arrays of a launch nor the objects it was traced for. These objects die as
 if the kernel did not exist, and what was made for them goes with them.
@@ -138,7 +138,7 @@ def specialised(
     span: Span | None,
     constant: bool,
 ) -> Specialization:
-    """Trace a kernel for the arguments of a call; the lock `TRACING` is held.
+    """Trace a kernel for the arguments of a call and return the specialization; the caller holds `TRACING`.
 
     Args:
         parameters: The name and the matcher of each parameter, with its argument.

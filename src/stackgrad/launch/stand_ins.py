@@ -85,7 +85,7 @@ def matrix_stand_in(element: MatrixType, storage: Any, element_first: bool) -> A
 
 
 def matrix_field_stand_in(value: Any, storage: Any) -> Any:
-    """Return the stand-in of a field or ndarray of vectors or matrices; the object itself if its storage has none."""
+    """Return the stand-in of a field or ndarray of matrices, or the object itself if its storage has no stand-in."""
     return matrix_stand_in(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
 
 

@@ -64,7 +64,7 @@ class TextKernel:
         binding.launch(scalars)
 
     def grad(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Launch the gradient at the present content of the arrays.
+        """Launch the gradient at the present contents of the arrays.
 
         Args:
             arrays: Arguments by name, for names such as `x.grad` that are no Python names.

@@ -79,7 +79,7 @@ def _launch_seen(binding: Binding, scalars: Scalars) -> None:
 
 
 def _announce(binding: Binding) -> None:
-    """Tell the threads that take derivatives what the launch is about to write."""
+    """Notify the threads that take derivatives of the arrays that the launch is about to write."""
     RUNTIME.threads.wrote(binding.written, f"a launch of kernel {binding.program.label}")
 
 

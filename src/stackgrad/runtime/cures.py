@@ -1,4 +1,4 @@
-"""Say what to write for a name that `stackgrad` does not have: old names of Taichi and Quadrants, and close names.
+"""Suggest what to write for a name that `stackgrad` does not have: old names of Taichi and Quadrants, and close names.
 
 Invariant: a name is looked for in three places, and the first one that knows it answers: the table CURES, the modules
 of the package, and the names that are spelled like it.

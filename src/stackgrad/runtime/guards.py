@@ -83,7 +83,7 @@ class NameGuard:
 
 
 class PartGuard:
-    """A guard of what an object gives when it is looked at in one way, for example at an attribute."""
+    """A guard of one part of an object, for example of an attribute or of its length."""
 
     __slots__ = ("_owner", "_look", "_then")
 

@@ -125,7 +125,7 @@ class Runtime:
         self._backend: Backend | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and tell native launches if they must not happen from now on, or may again."""
+        """Set an attribute, and forbid native launches, or allow them again, if the attribute requires it."""
         object.__setattr__(self, name, value)
         if name == "generation":
             self.words[GENERATION] = value
@@ -133,7 +133,7 @@ class Runtime:
             self._tell(self.threads.own)
 
     def _tell(self, own: ThreadState) -> None:
-        """Send native launches to Python while anything must see launches of any thread; Python tells threads apart."""
+        """Make native launches go through Python while a watcher must be notified of launches of any thread."""
         with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
             self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
@@ -144,7 +144,7 @@ class Runtime:
 
     @property
     def tapes(self) -> tuple[Watcher, ...]:
-        """Return the watchers that are told of the launches and host writes of this thread, the innermost last."""
+        """Return the watchers that are notified of the launches and host writes of this thread, the innermost last."""
         return self.threads.own.tapes
 
     @tapes.setter

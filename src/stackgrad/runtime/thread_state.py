@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Watcher(Protocol):
-    """A tape, or its backward pass, that is told of launches and host writes while it is in `RUNTIME.tapes`.
+    """A tape, or its backward pass, that is notified of launches and host writes while it is in `RUNTIME.tapes`.
 
     Attributes:
         recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
@@ -48,7 +48,7 @@ class Watcher(Protocol):
         """Record a kernel that has run."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Note that a kernel raised while it ran; it may have written a part of what it writes."""
+        """Record that a kernel raised while it ran; it may have written a part of what it writes."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Prepare for a write of the host to a place of a field's memory; may raise.
@@ -119,7 +119,7 @@ class ForwardMode(Protocol):
         """Return the tangents of memory of another library."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Prepare for a write of the host to a place of a field's memory; None if nothing is written yet."""
+        """Prepare for a write by the host to one element of a field, or, if `place` is None, for a later write."""
 
     def before_host_read(self, array: Array, place: Any) -> bool:
         """Prepare for a read of the host of a place of a field's memory, or, with None, of a later read; may raise.
@@ -223,7 +223,7 @@ class ThreadStates:
         return other is not None and other is not self.own
 
     def wrote(self, arrays: Iterable[Array], who: str) -> None:
-        """Tell the other threads that this thread is about to write arrays whose derivatives they take.
+        """Notify the other threads that this thread is about to write arrays whose derivatives they take.
 
         Args:
             arrays: The arrays.

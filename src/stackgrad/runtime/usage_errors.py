@@ -97,7 +97,7 @@ class TapeError(UsageError):
 
 
 class KernelWarning(UserWarning):
-    """A kernel probably does not mean what its author wanted."""
+    """A kernel probably does not do what its author intended."""
 
 
 def close_names(name: str, known: Sequence[str] | Mapping[str, str]) -> str:

@@ -324,7 +324,7 @@ class Array(Exchange):
             self.from_numpy(other.values())
 
     def values(self) -> np.ndarray:
-        """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
+        """Return the contents as an array of the host, to be read only; it is a copy if the memory is a device's."""
         self.check_alive()
         return self.buffer if RUNTIME.remote is None else RUNTIME.remote.fetch(self.buffer)
 
@@ -372,13 +372,13 @@ class Array(Exchange):
                     break
 
     def mark_exported(self) -> None:
-        """Note that others can write the memory on the device from now on, in order with launches."""
+        """Record that others can write the memory on the device from now on, in order with launches."""
         self.begin_write(None)
         self.words[w.VERSION] = stamp()
         self.words[w.EXPORTED] = 1
 
     def export(self) -> None:
-        """Note that others can write the memory from now on, so that what was known of its content no longer holds."""
+        """Record that other code can write the memory from now on, so that known contents may no longer hold."""
         self.mark_exported()
         if RUNTIME.remote is not None:
             RUNTIME.remote.share(self.buffer)

@@ -39,7 +39,7 @@ class TiedEntries:
 
     @property
     def data(self) -> np.ndarray:
-        """Return the entries, to be read; derivatives are told of the read."""
+        """Return the entries, to be read only; tapes and forward mode are notified of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
         return self._form
@@ -84,7 +84,7 @@ class RemoteEntries(TiedEntries):
 
     @property
     def data(self) -> np.ndarray:
-        """Return the entries as they are now; derivatives are told of the read."""
+        """Return the entries as they are now; tapes and forward mode are notified of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
         return self._fetched()

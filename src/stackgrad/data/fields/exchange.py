@@ -29,7 +29,7 @@ class Exchange:
     # dtype.
 
     def values(self) -> np.ndarray:
-        """Return the content as an array of the host, to be read only; it is a copy if the memory is a device's."""
+        """Return the contents as an array of the host, to be read only; it is a copy if the memory is a device's."""
         raise NotImplementedError
 
     def shared(self) -> np.ndarray:
@@ -41,7 +41,7 @@ class Exchange:
         raise NotImplementedError
 
     def export(self) -> None:
-        """Note that others can write the memory from now on."""
+        """Record that other code can write the memory from now on."""
         raise NotImplementedError
 
     def begin_read(self, place: Any = ...) -> None:
@@ -53,7 +53,7 @@ class Exchange:
         raise NotImplementedError
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> np.ndarray:
-        """Return the content as an array with the shape of the field, followed by the shape of its elements.
+        """Return the contents as an array with the shape of the field, followed by the shape of its elements.
 
         Args:
             dtype: The dtype of the array; None for that of the field. Another dtype cannot share memory.
@@ -96,11 +96,11 @@ class Exchange:
         raise NotImplementedError
 
     def mark_exported(self) -> None:
-        """Note that others can write the memory on the device from now on, in order with launches."""
+        """Record that others can write the memory on the device from now on, in order with launches."""
         raise NotImplementedError
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        """Return the content as a torch tensor.
+        """Return the contents as a torch tensor.
 
         Args:
             device: The device of the tensor; None for the CPU.
@@ -125,7 +125,7 @@ class Exchange:
         self.from_numpy(tensor)
 
     def to_jax(self) -> Any:
-        """Return the content as a JAX array; it is a copy, because JAX arrays never change.
+        """Return the contents as a JAX array; it is a copy, because JAX arrays never change.
 
         JAX decides whether 64-bit types stay. Raises MissingPackage if JAX is not installed.
         """
@@ -140,7 +140,7 @@ class Exchange:
         return self.__dlpack__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the content for `numpy.asarray(x)`; it is a copy, unless `copy` is False."""
+        """Return the contents for `numpy.asarray(x)`; it is a copy, unless `copy` is False."""
         return self.to_numpy(dtype, copy=copy is not False)
 
     def __dlpack__(

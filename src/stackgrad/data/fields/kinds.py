@@ -112,19 +112,19 @@ class Tensor:
             """Overwrite the content with that of a field or ndarray of the same shape."""
 
         def to_numpy(self, dtype: Any = None) -> Any:
-            """Return the content as a NumPy array, or a dict of them for structs."""
+            """Return the contents as a NumPy array, or a dict of them for structs."""
 
         def from_numpy(self, content: Any, /) -> None:
             """Overwrite the content with that of an array of the same shape."""
 
         def to_torch(self, device: Any = None) -> Any:
-            """Return the content as a torch tensor, or a dict of them for structs."""
+            """Return the contents as a torch tensor, or a dict of them for structs."""
 
         def from_torch(self, content: Any, /) -> None:
             """Overwrite the content with that of a torch tensor of the same shape."""
 
         def to_jax(self) -> Any:
-            """Return the content as a JAX array, or a dict of them for structs."""
+            """Return the contents as a JAX array, or a dict of them for structs."""
 
         def from_jax(self, content: Any, /) -> None:
             """Overwrite the content with that of a JAX array of the same shape."""

@@ -167,7 +167,7 @@ class MatrixArray(Exchange):
         self.storage.check_alive()
 
     def export(self) -> None:
-        """Note that others can write the memory from now on."""
+        """Record that other code can write the memory from now on."""
         self.storage.export()
 
     def begin_read(self, place: Any = ...) -> None:
@@ -175,7 +175,7 @@ class MatrixArray(Exchange):
         self.storage.begin_read(place)
 
     def values(self) -> np.ndarray:
-        """Return the content with the axes of the element last, to be read only; see `Array.values`."""
+        """Return the contents with the axes of the element last, to be read only; see `Array.values`."""
         return self._in_order(self.storage.values())
 
     def shared(self) -> np.ndarray:
@@ -187,7 +187,7 @@ class MatrixArray(Exchange):
         return self._in_order(self.storage.in_place())
 
     def mark_exported(self) -> None:
-        """Note that others can write the memory on the device from now on, in order with launches."""
+        """Record that others can write the memory on the device from now on, in order with launches."""
         self.storage.mark_exported()
 
     def _in_order(self, memory: np.ndarray) -> np.ndarray:
@@ -269,7 +269,7 @@ class MatrixField(MatrixArray, Field):
     maker = "field"
 
     def to_numpy(self, dtype: Any = None, *, keep_dims: bool = False, copy: bool | None = True) -> np.ndarray:
-        """Return the content: the field's shape, then (n, m) of matrices, or (n,) of vectors and one-column matrices.
+        """Return the contents: the field's shape, then (n, m) of matrices, or (n,) of vectors and one-column matrices.
 
         Args:
             dtype: The dtype of the array; None for that of the field.

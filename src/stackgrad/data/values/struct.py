@@ -202,7 +202,7 @@ def zero(kind: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a copy of a member that is given without a type."""
+    """Return a copy of a member, with the type inferred from its value."""
     if isinstance(value, Matrix):
         return value.copy()
     if isinstance(value, Mapping):
