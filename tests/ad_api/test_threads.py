@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -323,3 +324,38 @@ def test_state_that_threads_share_is_found_out() -> None:
             first.run()
             pool.submit(second.square).result()
     assert len(tape.launches()) == 8
+
+
+def test_a_claim_waits_for_a_thread_that_clears(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread found that nobody uses a gradient and sets it to 0; another one takes it before that is done."""
+    beside, p = sg.field(sg.f64, (), needs_grad=True), Powers(2.0)
+    entered, free, reached = threading.Event(), threading.Event(), threading.Event()
+    fill = type(p.x.grad).fill
+
+    def slow(self: Any, value: Any) -> None:
+        if self is p.x.grad and not entered.is_set():
+            entered.set()
+            assert free.wait(20)
+        fill(self, value)
+
+    monkeypatch.setattr(type(p.x.grad), "fill", slow)
+
+    def clear() -> None:
+        with sg.ad.Tape(beside):
+            pass
+
+    def derive() -> list[float]:
+        p.x.from_numpy(np.arange(1.0, 5.0))
+        reached.set()
+        return list(sg.ad.hvp(p.loss, p.x, p.run, np.ones(4)).tolist())
+
+    with ThreadPoolExecutor(2) as pool:
+        clearing = pool.submit(clear)
+        assert entered.wait(20)
+        found = pool.submit(derive)
+        assert reached.wait(20)
+        time.sleep(0.1)  # the claim has been asked for, and must not have been given
+        assert not found.done()
+        free.set()
+        clearing.result(20)
+        assert found.result(20) == (56 * p.factor**7 * np.arange(1.0, 5.0) ** 6).tolist()

@@ -141,7 +141,7 @@ class Most(NamedTuple):
 NONE = Way(0, 0)
 MOST: dict[Callable[[], Callable[[], None]], Most] = {
     numbers: Most(Way(26, 13), Way(225, 32), NONE),
-    template: Most(Way(21, 11), Way(200, 30), NONE),
+    template: Most(Way(21, 11), Way(215, 30), NONE),
     ndarrays: Most(Way(19, 10), Way(285, 31), NONE),
     gradient: Most(Way(21, 10), Way(325, 31), NONE),
     numpy_arrays: Most(Way(18, 9), Way(290, 31), NONE),

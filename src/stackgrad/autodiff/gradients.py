@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from ..data.fields import Array
 from ..runtime.session import RUNTIME
 from ..runtime.usage_errors import OptionError
 
@@ -32,13 +33,18 @@ def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOI
     """
     kind = _kind(gradient_type)
     for array in RUNTIME.fields:
-        if RUNTIME.threads.is_foreign(array):
-            continue
-        if kind is SNodeGradType.ADJOINT and array.needs_grad:
-            array.grad.fill(0)
-        for beside in (array._dual, None if array._grad is None else array._grad._dual):
-            if kind is SNodeGradType.DUAL and beside is not None and beside.is_placed:
-                beside.fill(0)
+        with RUNTIME.threads.clearing(array) as is_free:
+            if is_free:
+                _clear(array, kind)
+
+
+def _clear(array: Array, kind: SNodeGradType) -> None:
+    """Set the gradient of an array, or its tangents, to 0."""
+    if kind is SNodeGradType.ADJOINT and array.needs_grad:
+        array.grad.fill(0)
+    for beside in (array._dual, None if array._grad is None else array._grad._dual):
+        if kind is SNodeGradType.DUAL and beside is not None and beside.is_placed:
+            beside.fill(0)
 
 
 def _kind(given: SNodeGradType | str) -> SNodeGradType:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ..backends.forks import free_in_child
+from ..backends.forks import free_in_child, renew_in_child
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,6 +171,9 @@ class ThreadStates:
         self._lock = free_in_child(threading.Lock())
         self._watched: weakref.WeakSet[ThreadState] = weakref.WeakSet()
         self._busy: weakref.WeakSet[ThreadState] = weakref.WeakSet()
+        self._clearing: dict[Array, ThreadState] = {}
+        self._cleared = threading.Condition(self._lock)
+        renew_in_child(self._forget_others)
 
     @property
     def own(self) -> ThreadState:
@@ -206,16 +210,43 @@ class ThreadStates:
     def claim(self, array: Array) -> bool:
         """Claim the derivatives of an array for this thread, which is about to use them.
 
-        From then on they belong to the thread. Return False if another thread is using them.
+        From then on they belong to the thread. Return False if another thread is using them. Wait while another thread
+        sets them to 0, which it does only with derivatives that no thread has claimed.
         """
         own = self.own
-        with self._lock:
+        with self._cleared:
+            while self._clearing.get(array, own) is not own:
+                self._cleared.wait()
             other = array.owner() if array.owner is not None else None
             if other is not None and other is not own and array in other.used:
                 return False
             array.owner = weakref.ref(own)
             own.used.add(array)
             return True
+
+    def _forget_others(self) -> None:
+        """Forget what threads were clearing that a forked child does not have."""
+        self._clearing.clear()
+
+    @contextmanager
+    def clearing(self, array: Array) -> Iterator[bool]:
+        """Yield True if this thread may set the derivatives of an array to 0: no other thread claims them meanwhile."""
+        own = self.own
+        # Forward mode over a gradient claims the array of the gradient itself.
+        beside = (array, array._grad, array._dual, None if array._grad is None else array._grad._dual)
+        group = [one for one in beside if one is not None]
+        with self._lock:
+            is_free = not any(self.is_foreign(one) or one in self._clearing for one in group)
+            if is_free:
+                self._clearing.update(dict.fromkeys(group, own))
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                with self._cleared:
+                    for one in group:
+                        self._clearing.pop(one, None)
+                    self._cleared.notify_all()
 
     def is_foreign(self, array: Array) -> bool:
         """Return True if the derivatives of an array belong to another thread that is alive."""
