@@ -81,7 +81,6 @@ def compare(policy: str, found: np.ndarray, lean: np.ndarray) -> None:
         np.testing.assert_array_equal(found, lean, err_msg=policy)
 
 
-@pytest.mark.rotating
 def test_random_programs() -> None:
     judged = deep = 0
     for seed in PROGRAMS:

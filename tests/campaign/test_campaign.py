@@ -118,7 +118,6 @@ def test_a_unit_that_cannot_run_says_why():
         unit.run_apart(replace(SPEC, backends=("nowhere",)).to_json(), 4)
 
 
-@pytest.mark.rotating
 def test_cluster_that_loses_a_worker(tmp_path):
     """A worker is killed while it runs a unit; another one runs the unit."""
     distributed = pytest.importorskip("distributed")
@@ -192,7 +191,6 @@ def test_command_writes_page_and_twin(campaign, capsys):
     assert main(["report", str(campaign / "units")]) == 2
 
 
-@pytest.mark.rotating
 def test_a_planted_mistake_is_reproduced(tmp_path, capsys):
     """The campaign finds it; the page has the program, its gradient, and that of JAX."""
     arguments = ["--seed", "100", "--cases", "12", "--unit", "12", "--backends", "cpu", "--mutant", "sub-without-sign"]
@@ -217,7 +215,6 @@ def test_reproducers_show_what_ended_with_an_exception(found):
     assert reproducer(replace(found.findings[0], judged=(), crash="it died"), {})["results"] == {}
 
 
-@pytest.mark.rotating
 def test_command_goes_on(tmp_path, capsys):
     arguments = ["campaign", str(tmp_path), "--unit", "3", "--seed", "9000", "--cases"]
     assert main([*arguments, "3"]) == 0

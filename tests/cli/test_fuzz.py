@@ -55,7 +55,6 @@ def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
     assert len(list(cured.iterdir())) == 1
 
 
-@pytest.mark.rotating
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal to a group of processes")
 def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
     """Ctrl-C reaches the command and its workers; none of them prints a traceback."""
@@ -100,7 +99,6 @@ def test_replay_of_what_fails(command, broken: Path) -> None:
     assert "FAILED" in found.out and "nowhere" in found.out
 
 
-@pytest.mark.rotating
 def test_nothing_to_bisect_or_reduce(command, cured: Path) -> None:
     (entry,) = cured.iterdir()
     for name in ("bisect", "reduce"):
@@ -125,7 +123,6 @@ def test_misuse_is_explained(command, tmp_path: Path) -> None:
     assert command("fuzz", "--cases", "1", "--backends", "none-such").status == 2
 
 
-@pytest.mark.rotating
 def test_mutants_are_hunted(command, monkeypatch: pytest.MonkeyPatch) -> None:
     from stackgrad.cli import mutants
 

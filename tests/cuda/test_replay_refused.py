@@ -191,7 +191,6 @@ def test_there_are_never_more_graphs_than_a_device_may_have(monkeypatch: pytest.
         assert len(driver._instances) == backend.device.graphs == driver.counts["instantiate"] == 2
 
 
-@pytest.mark.rotating
 def test_what_launched_on_arrays_that_died_goes_with_them() -> None:
     with eager() as (backend, driver):
 

@@ -136,7 +136,6 @@ def test_the_last_rows_of_two_axes() -> None:
     assert found.tolist() == [ROWS * COLUMNS - 2, ROWS * COLUMNS, ROWS * COLUMNS + 2]
 
 
-@pytest.mark.rotating
 @pytest.mark.usefixtures("arch")
 def test_a_product_of_extents() -> None:
     """Of a wide array it is no number of 32 bits, whatever its axes are."""

@@ -48,7 +48,6 @@ def rare() -> list[str]:
     return [name for name, count in counts(plain()).items() if count <= RARE * CASES]
 
 
-@pytest.mark.rotating
 def test_rare_shapes_become_more_frequent() -> None:
     before, after = counts(plain()), counts(steered())
     assert len(rare()) > 10
@@ -114,7 +113,6 @@ def test_a_finding_holds_the_program_that_ran() -> None:
     assert late > 2
 
 
-@pytest.mark.rotating
 def test_the_number_of_processes_changes_nothing() -> None:
     runs = [fuzz(cases=24, seed=31, processes=count) for count in (0, 2)]
     assert runs[0].comparisons == runs[1].comparisons
@@ -133,7 +131,6 @@ def steered_findings(cases: int) -> list[Finding]:
     return [f for f in found if f.seed is not None and choose(sample, f.seed, {}).candidate != f.candidate]
 
 
-@pytest.mark.rotating
 def test_a_finding_names_its_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command that is printed runs the same program again, also of a case that was steered by those before it."""
     found = steered_findings(3 * EVERY * TRACKS)

@@ -50,7 +50,6 @@ def golden(clone: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.rotating
 def test_a_move_is_no_change_and_a_change_is_shown(clone: Path) -> None:
     driver = clone / "compiler/driver.py"
     (clone / "compiler/passes/number_loops.py").rename(clone / "compiler/ad/numbered.py")

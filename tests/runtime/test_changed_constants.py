@@ -211,7 +211,6 @@ def test_numbers_that_nothing_repeats_are_refused(make: Any) -> None:
     assert "outside of the kernel" in caught.value.diagnostics[0].cure
 
 
-@pytest.mark.rotating
 def test_objects_die_although_lambdas_were_evaluated(arch: str) -> None:
     program = Program(["lambda", "callable", "object that is made", "list of objects"])
     for _ in range(5):

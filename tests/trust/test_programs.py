@@ -68,7 +68,6 @@ def test_every_field_of_text_is_attacked_and_has_a_row(valid: list[dict[str, Any
         assert SCHEMA.shapes(cls).keys() == {f.name for f in fields(cls)}
 
 
-@pytest.mark.rotating
 def test_every_field_of_text_with_every_payload(valid: list[dict[str, Any]], canary: Path) -> None:
     """What remains a program is one whose word the table has, as a message or an empty name."""
     left = set()
@@ -96,14 +95,12 @@ def test_every_word_of_some_programs_with_payloads(valid: list[dict[str, Any]], 
                 assert refused or owner == ("Assert", "message")
 
 
-@pytest.mark.rotating
 def test_every_field_with_every_wrong_value(valid: list[dict[str, Any]], canary: Path) -> None:
     for data, place in places(valid, text=False).values():
         for value in WRONG:
             is_harmless(changed(data, place, value))
 
 
-@pytest.mark.rotating
 def test_every_class_and_type_with_payloads(valid: list[dict[str, Any]], canary: Path) -> None:
     """How JSON says a class, a real or a type is attacked like the words."""
     seen = set()
