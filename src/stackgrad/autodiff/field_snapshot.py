@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data.fields import Array
 from ..runtime.session import RUNTIME, stamp
+from .gradients import companions
 
 
 class FieldsSnapshot:
@@ -42,6 +43,4 @@ def _everything() -> Iterable[Array]:
     """Yield all live arrays with memory, and their adjoints and tangents."""
     for array in RUNTIME.fields:
         yield array
-        for beside in (array._grad, array._dual, None if array._grad is None else array._grad._dual):
-            if beside is not None and beside.is_placed:
-                yield beside
+        yield from (beside for beside in companions(array) if beside.is_placed)

@@ -33,18 +33,26 @@ def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOI
     """
     kind = _kind(gradient_type)
     for array in RUNTIME.fields:
-        with RUNTIME.threads.clearing(array) as is_free:
+        # Forward mode over a gradient claims the array of the gradient itself.
+        with RUNTIME.threads.clearing((array, *companions(array))) as is_free:
             if is_free:
                 _clear(array, kind)
+
+
+def companions(array: Array) -> list[Array]:
+    """Return the gradient of an array, its tangents, and the tangents of its gradient, as far as they exist."""
+    beside = (array._grad, array._dual, None if array._grad is None else array._grad._dual)
+    return [one for one in beside if one is not None]
 
 
 def _clear(array: Array, kind: SNodeGradType) -> None:
     """Set the gradient of an array, or its tangents, to 0."""
     if kind is SNodeGradType.ADJOINT and array.needs_grad:
         array.grad.fill(0)
-    for beside in (array._dual, None if array._grad is None else array._grad._dual):
-        if kind is SNodeGradType.DUAL and beside is not None and beside.is_placed:
-            beside.fill(0)
+    if kind is SNodeGradType.DUAL:
+        for beside in companions(array):
+            if beside is not array._grad and beside.is_placed:
+                beside.fill(0)
 
 
 def _kind(given: SNodeGradType | str) -> SNodeGradType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -229,12 +229,9 @@ class ThreadStates:
         self._clearing.clear()
 
     @contextmanager
-    def clearing(self, array: Array) -> Iterator[bool]:
-        """Yield True if this thread may set the derivatives of an array to 0: no other thread claims them meanwhile."""
+    def clearing(self, group: Collection[Array]) -> Iterator[bool]:
+        """Yield True if this thread may set the derivatives of arrays to 0: no other thread claims one meanwhile."""
         own = self.own
-        # Forward mode over a gradient claims the array of the gradient itself.
-        beside = (array, array._grad, array._dual, None if array._grad is None else array._grad._dual)
-        group = [one for one in beside if one is not None]
         with self._lock:
             is_free = not any(self.is_foreign(one) or one in self._clearing for one in group)
             if is_free:
